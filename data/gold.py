@@ -1,0 +1,66 @@
+"""The gold answer as data sets write it, and nothing else: no judging happens here.
+
+GSM8K ends a worked answer with `#### 1,234`; MATH marks the answer with its last `\\boxed{...}`, which twice in its
+train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other sets give the bare answer.
+"""
+
+import re
+
+_BOX = re.compile(r"\\f?boxed(?![a-zA-Z])\s*")
+_HASHES = re.compile(r"####[ \t]*(.*)")
+
+
+def boxed(text: str) -> list[str]:
+    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; one that is never closed is left out.
+
+    >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
+    ['\\frac{1}{2}', '9']
+    """
+    found, at = [], 0
+    while match := _BOX.search(text, at):
+        at = match.end()
+        if text[at : at + 1] == "{":
+            end = _closing_brace(text, at)
+            if end is None:
+                continue
+            found.append(text[at + 1 : end].strip())
+            at = end + 1
+        elif bare := re.compile(r"[^\s$.,;{}\\]+").match(text, at):
+            found.append(bare.group())
+            at = bare.end()
+    return found
+
+
+def _closing_brace(text: str, start: int) -> int | None:
+    """Index of the `}` that closes the `{` at `start`, or None; `\\{` and `\\}` are characters, not groups."""
+    depth, at = 0, start
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 1
+        elif char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if depth == 0:
+                return at
+        at += 1
+    return None
+
+
+def gold_answer(text: object) -> str | None:
+    r"""The gold answer in `text` whichever way its data set writes it, or None where there is none to grade against.
+
+    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$."), gold_answer("7")
+    ('1024', '\\frac{3}{4}', '7')
+    """
+    if not isinstance(text, str):
+        return None
+    if "####" in text:
+        answer = _HASHES.findall(text)[-1].strip()
+        # A thousands comma only: "1,2" stays a pair.
+        return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", answer) or None
+    if _BOX.search(text):
+        boxes = boxed(text)
+        return boxes[-1] or None if boxes else None
+    return text.strip() or None
