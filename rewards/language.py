@@ -48,44 +48,49 @@ _BY_SCRIPT = {
 }
 _SCRIPT_OF = {language: script for script, languages in _BY_SCRIPT.items() for language in languages.split()}
 
-# A word in two of these lists says nothing (`de`, `die`, `on`), so some stand here only to be cancelled.
+# A word in several lists (`de`, `die`, `on`) speaks for any of them and against none, so some stand in a list only to
+# do no harm there.
 _FUNCTION_WORDS = {
-    "en": """the and of to is are was were we that this these those with for from by be been has have had it its he she
-        his her they their them there which what how many much when then than but or if not can will would each every
-        all into let find since because both after before now next first must our you your does did so on am an war hat
-        die also van met als""",
+    "en": """the and of to in is are was were we that this these those with for from by be been has have had it its he
+        she his her they their them there which what how many much when then than but or if not can will would each
+        every all into let get gets got find since because both after before now next first must our you your does did
+        so on as at an more up out only one two three four half left old cost costs means thus therefore hence
+        plus evaluate compute calculate
+        simplify express factor solve determine expand multiply write am do non par sea dan war hat die also van met als per""",
     "es": """el la los las una un en de del al lo que se por para con como es si su sus dos te no ha pero más entonces
         luego cuántos cuántas cuánto tiene tienen hay está están eso esto porque cuando donde también así ahora después
-        sobre este esta cada número sea primero ser""",
+        sobre este esta cada número sea primero ser cuál calcula halla resuelve encuentra""",
     "fr": """le la les des et est un une du de en on que qui si se ne sa ses ce cette ces dans avec sur nous vous il
         elle ils elles donc alors puis mais où au aux chaque combien nombre sont fait ainsi comme pas leur leurs ou été
-        peut avons obtient faut""",
-    "de": """der die das und ist sind wir ein eine einen einem einer eines den dem des mit von zu für auf nicht auch es
-        er sie dass wie viele also dann wenn aber oder als bei nach aus um zum zur im am hat haben wird werden kann jede
-        jeder jedes ergibt nun zuerst was an war so""",
-    "it": """il lo la le gli un una di del della dei delle dello che non con si se e è sono più anche quindi poi ogni
-        quanti quante nel nella al alla ha abbiamo dobbiamo questo questa perché da ci dal dalla""",
+        par plus peut avons obtient faut quel quelle calculer calculez trouver trouvez résoudre déterminer""",
+    "de": """der die das und in ist sind wir ein eine einen einem einer eines den dem des mit von zu für auf nicht auch
+        es er sie dass wie viele also dann wenn aber oder als bei nach aus um zum zur im am hat haben wird werden kann
+        jede jeder jedes ergibt nun zuerst was an war so berechne bestimme löse""",
+    "it": """il lo la le gli un una in di del della dei delle dello che non con si se e è sono più anche quindi poi ogni
+        quanti quante nel nella al alla ha abbiamo dobbiamo questo questa perché da ci dal dalla per calcola trova""",
     "pt": """os um uma de do da dos das em no na que para por com mais são não ele ela então cada quantos quantas número
-        temos tem seu sua isso este esta pelo pela ao se também depois ser no nos é""",
-    "nl": """de het een en van zijn is we dat met voor niet op te er maar ook dan als aan door naar bij hoeveel elke elk
-        dus hebben heeft wordt om die was""",
+        temos tem seu sua isso este esta pelo pela ao se também depois ser nos é as calcule encontre""",
+    "nl": """de het een en in van zijn is we dat met voor niet op te er maar ook dan als aan door naar bij hoeveel elke
+        elk dus hebben heeft wordt om die was per bereken""",
 }
-_LISTS = Counter(word for words in _FUNCTION_WORDS.values() for word in set(words.split()))
-_MARKS = {word: language for language, words in _FUNCTION_WORDS.items() for word in words.split() if _LISTS[word] == 1}
+_LISTS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
+_IN_LISTS = Counter(word for words in _LISTS.values() for word in words)
+_MARKS = {word: language for language, words in _LISTS.items() for word in words if _IN_LISTS[word] == 1}
 
 # Written the same in every language. Single letters are dropped everywhere.
 _SYMBOL_NAMES = """sin cos tan cot sec csc log ln exp lim max min mod gcd lcm det pi
     cm mm km kg mg ml ft lb oz kmh mph am pm"""
 _SYMBOLS = frozenset(_SYMBOL_NAMES.split())
 _MIN_MARKS = 5  # One function word in so many words makes a sentence sure; in prose it is about one in two.
-MIN_WORDS = 8  # The fewest words the detector is asked about.
+_MIN_WORDS = 8  # The fewest words the detector is asked about.
 _MAX_WORDS = 100  # The most words it is shown.
 _MAX_NAME = 3  # Capitalised words in a row that still make a name.
 
 # The quantifiers end at the next opening of the same kind, so that unclosed ones cannot make the time quadratic.
 _NOT_PROSE = re.compile(
     r"""
-    ```[^`]*+(?:`(?!``)[^`]*+)*+``` | `[^`\n]++`
+    \[asy\][^\[]*+(?:\[(?!/?asy\])[^\[]*+)*+\[/asy\]
+    | ```[^`]*+(?:`(?!``)[^`]*+)*+``` | `[^`\n]++`
     | \$\$[^$]++\$\$ | \$(?=\S)[^$\n]++(?<=\S)\$(?!\d)   # the prices in `$5 and then $6` are no formula
     | \\\[[^\\]*+(?:\\(?![\[\]])[^\\]*+)*+\\\] | \\\([^\\]*+(?:\\(?![()])[^\\]*+)*+\\\)
     | \\begin\{(\w++\*?)\}[^\\]*+(?:\\(?!begin|end)[^\\]*+)*+\\end\{\1\}
@@ -111,7 +116,7 @@ def script_of(language: str) -> str:
     """The script `language` (ISO 639-1) is written in; `ja` stands under kana though it needs han as well."""
     if script := _SCRIPT_OF.get(language):
         return script
-    if language in _FUNCTION_WORDS or language in _latin_languages():
+    if language in _LISTS or language in _latin_languages():
         return "latin"
     known = " ".join(sorted({*_SCRIPT_OF, *_latin_languages()}))
     raise ValueError(f"language {language!r} is not one of the ISO 639-1 codes known here: {known}")
@@ -166,22 +171,22 @@ def is_japanese(words: list[Word]) -> bool | None:
 def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     """Of Latin-script `words` of a sentence: how many are in `language`, how many in another, which are undecided.
 
-    A function word of a language claims the words up to the next such word of another language.
+    A function word of one language alone claims the words up to the next one of another.
     """
     lowered = [word.lower() for word in words]
-    marks = [_MARKS.get(word) for word in lowered] if language in _FUNCTION_WORDS else []
+    known = _LISTS.get(language, frozenset())
+    marks = [_MARKS.get(word) for word in lowered] if known else []
     counts = Counter(mark for mark in marks if mark)
-    if counts.total() * _MIN_MARKS < len(words) or not counts:
+    # A single foreign word among others may be a homograph.
+    trusted = {mark for mark, n in counts.items() if n > 1} or set(counts)
+    distinct = set(lowered)
+    if trusted <= {language} and len(distinct & known) * _MIN_MARKS >= len(distinct):
+        return len(words), 0, []
+    if trusted <= {language} or counts.total() * _MIN_MARKS < len(words):
         # A name would be taken for a word of its own language.
         plain = [word for word in words if word.islower()]
-        if len(plain) < MIN_WORDS:
-            return 0, 0, plain
-        own = speaks(plain, language)
-        return own * len(words), (not own) * len(words), []
-    # One foreign word of many may be a homograph.
-    trusted = {mark for mark, n in counts.items() if n > 1} or set(counts)
-    if trusted == {language}:
-        return len(words), 0, []
+        verdict = speaks(plain, language)
+        return (0, 0, plain) if verdict is None else (len(words), 0, []) if verdict else (0, len(words), [])
     claimed, own = next(mark for mark in marks if mark in trusted), 0
     for mark in marks:
         claimed = mark if mark in trusted else claimed
@@ -189,11 +194,14 @@ def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     return own, len(words) - own, []
 
 
-def speaks(words: list[str], language: str) -> bool:
-    """Whether lingua takes Latin-script `words` for `language`, in doubt yes."""
-    step = -(-len(words) // _MAX_WORDS)
-    confidences = _confidences(" ".join(words[::step]))
-    return next(iter(confidences)) == language or confidences.get(language, 0) > 0.2
+def speaks(words: list[str], language: str) -> bool | None:
+    """Whether lingua takes Latin-script `words` for `language`; in doubt yes, and None for too few words to ask."""
+    distinct = list(dict.fromkeys(words))
+    if len(distinct) < _MIN_WORDS:
+        return None
+    step = -(-len(distinct) // _MAX_WORDS)
+    confidences = _confidences(" ".join(distinct[::step]))
+    return next(iter(confidences)) == language or confidences.get(language, 0) > 0.1
 
 
 @lru_cache(maxsize=4096)
@@ -210,11 +218,15 @@ def language_of(text: str) -> str | None:
         return "ja" if is_japanese(words) else "zh"
     if script != "latin":
         return _BY_SCRIPT[script].split()[0]
-    latin = [letters.lower() for script, letters in words if script == "latin"]
-    (first, n), (_, m) = [*Counter(_MARKS[w] for w in latin if w in _MARKS).most_common(2), ("", 0), ("", 0)][:2]
-    if n > 2 * m and n * _MIN_MARKS >= len(latin):
+    latin = [letters for script, letters in words if script == "latin"]
+    votes = Counter({name: sum(word.lower() in known for word in latin) for name, known in _LISTS.items()})
+    (first, n), (_, m) = votes.most_common(2)
+    if n > m and n * _MIN_MARKS >= len(latin):
         return first
-    best, confidence = next(iter(_confidences(" ".join(latin[:_MAX_WORDS])).items()))
+    plain = [word for word in latin if word.islower()]
+    if len(plain) < _MIN_WORDS:
+        return None
+    best, confidence = next(iter(_confidences(" ".join(plain[:_MAX_WORDS])).items()))
     return best if confidence > 0.5 else None
 
 

@@ -4,7 +4,6 @@ from functools import lru_cache
 
 from rewards.completion import Messages, content, instructions, question
 from rewards.language import (
-    MIN_WORDS,
     Word,
     is_japanese,
     language_of,
@@ -67,11 +66,9 @@ def _share(text: str, language: str, quoted: frozenset[str]) -> float:
         foreign += others
         undecided += unsure
         seen.add(tuple(words))
-    if len(undecided) >= MIN_WORDS:
-        if speaks(undecided, language):
-            own += len(undecided)
-        else:
-            foreign += len(undecided)
+    verdict = speaks(undecided, language)
+    own += len(undecided) if verdict else 0
+    foreign += len(undecided) if verdict is False else 0
     return own / (own + foreign) if own + foreign >= _FEWEST else 1.0
 
 
