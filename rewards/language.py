@@ -14,12 +14,12 @@ from functools import cache, lru_cache
 
 # Letters, vowel signs and joiners of each script; digits and punctuation make no words.
 SCRIPTS = {
-    "latin": r"A-Za-zÀ-ÖØ-öø-ɏ\u1e00-\u1eff\u0300-\u036f",
-    "greek": r"Ͱ-Ͽἀ-῿",
-    "cyrillic": r"Ѐ-ԯ",
-    "han": r"々〇㐀-䶿一-鿿豈-\ufaff\U00020000-\U0003134f",
-    "kana": r"ぁ-ゖゝ-ゟァ-ヺー-ヿｦ-ﾟ",
-    "hangul": r"ᄀ-ᇿㄱ-ㆎ가-힣",
+    "latin": r"A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\u0300-\u036f",
+    "greek": r"\u0370-\u03ff\u1f00-\u1fff",
+    "cyrillic": r"\u0400-\u052f",
+    "han": r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
+    "kana": r"\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f",
+    "hangul": r"\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
     "arabic": r"\u0620-\u065f\u066e-\u06d3\u06d5-\u06ef\u06fa-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
     "devanagari": r"\u0900-\u0963\u0971-\u097f\u200d",
     "hebrew": r"\u0591-\u05f2",
@@ -55,8 +55,8 @@ _FUNCTION_WORDS = {
         she his her they their them there which what how many much when then than but or if not can will would each
         every all into let get gets got find since because both after before now next first must our you your does did
         so on as at an more up out only one two three four half left old cost costs means thus therefore hence
-        plus evaluate compute calculate
-        simplify express factor solve determine expand multiply write am do non par sea dan war hat die also van met als per""",
+        plus evaluate compute calculate simplify express factor solve determine expand multiply write am do no non par sea
+        dan war hat die also van met als per""",
     "es": """el la los las una un en de del al lo que se por para con como es si su sus dos te no ha pero más entonces
         luego cuántos cuántas cuánto tiene tienen hay está están eso esto porque cuando donde también así ahora después
         sobre este esta cada número sea primero ser cuál calcula halla resuelve encuentra""",
@@ -74,8 +74,6 @@ _FUNCTION_WORDS = {
         elk dus hebben heeft wordt om die was per bereken""",
 }
 _LISTS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
-_IN_LISTS = Counter(word for words in _LISTS.values() for word in words)
-_MARKS = {word: language for language, words in _LISTS.items() for word in words if _IN_LISTS[word] == 1}
 
 # Written the same in every language. Single letters are dropped everywhere.
 _SYMBOL_NAMES = """sin cos tan cot sec csc log ln exp lim max min mod gcd lcm det pi
@@ -171,27 +169,37 @@ def is_japanese(words: list[Word]) -> bool | None:
 def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     """Of Latin-script `words` of a sentence: how many are in `language`, how many in another, which are undecided.
 
-    A function word of one language alone claims the words up to the next one of another.
+    A function word of this language alone, or of others alone, claims the words up to the next one of the other side.
     """
     lowered = [word.lower() for word in words]
-    known = _LISTS.get(language, frozenset())
-    marks = [_MARKS.get(word) for word in lowered] if known else []
-    counts = Counter(mark for mark in marks if mark)
-    # A single foreign word among others may be a homograph.
-    trusted = {mark for mark, n in counts.items() if n > 1} or set(counts)
+    sides = _sides(language)
+    marks = [sides.get(word) for word in lowered]
     distinct = set(lowered)
-    if trusted <= {language} and len(distinct & known) * _MIN_MARKS >= len(distinct):
+    support = len(distinct & _LISTS.get(language, frozenset()))
+    against = marks.count(False)
+    if against == 1 and support > 1:  # One word of many may be a homograph.
+        marks, against = [mark or None for mark in marks], 0
+    if not against and support * _MIN_MARKS >= len(distinct):
         return len(words), 0, []
-    if trusted <= {language} or counts.total() * _MIN_MARKS < len(words):
+    if not against or (against + support) * _MIN_MARKS < len(distinct):
         # A name would be taken for a word of its own language.
         plain = [word for word in words if word.islower()]
         verdict = speaks(plain, language)
         return (0, 0, plain) if verdict is None else (len(words), 0, []) if verdict else (0, len(words), [])
-    claimed, own = next(mark for mark in marks if mark in trusted), 0
+    claimed, own = next(mark for mark in marks if mark is not None), 0
     for mark in marks:
-        claimed = mark if mark in trusted else claimed
-        own += claimed == language
+        claimed = claimed if mark is None else mark
+        own += claimed
     return own, len(words) - own, []
+
+
+@cache
+def _sides(language: str) -> dict[str, bool]:
+    """Function words of `language` alone (True) and of others alone (False); none where it has no list itself."""
+    if language not in _LISTS:
+        return {}
+    others = frozenset().union(*(words for name, words in _LISTS.items() if name != language))
+    return dict.fromkeys(_LISTS[language] - others, True) | dict.fromkeys(others - _LISTS[language], False)
 
 
 def speaks(words: list[str], language: str) -> bool | None:

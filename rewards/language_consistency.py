@@ -76,8 +76,10 @@ def _count(words: list[Word], language: str, quoted: frozenset[str]) -> tuple[fl
     """Weights of a sentence's words in `language` and in others, and its undecided words."""
     scripts = _scripts(language)
     own = [word for word in words if word[0] in scripts]
-    strange = [word for word in words if word[0] not in scripts]
-    foreign = sum(weight(word) for word in without_names(strange) if word[1].lower() not in quoted) if strange else 0.0
+    foreign = 0.0
+    if len(own) < len(words):
+        strange = [word for word in without_names(words) if word[0] not in scripts]
+        foreign = sum(weight(word) for word in strange if word[1].lower() not in quoted)
     if scripts == {"latin"}:
         mine, others, unsure = words_in([letters for _, letters in own], language)
         return mine, foreign + others, unsure

@@ -119,8 +119,6 @@ def test_what_a_tool_said_is_not_the_models_text():
 
 def test_full_count_is_the_form():
     """Every arrangement of up to six pieces: tag_count is 1.0 exactly where format_tags is."""
-    import itertools
-
     pieces = ["<think>", "</think>", "<answer>", "</answer>", "a", " "]
     texts = ["".join(p) for n in range(7) for p in itertools.product(pieces, repeat=n)]
     counts, forms = tag_count(texts), format_tags(texts)
