@@ -55,8 +55,8 @@ _FUNCTION_WORDS = {
         she his her they their them there which what how many much when then than but or if not can will would each
         every all into let get gets got find since because both after before now next first must our you your does did
         so on as at an more up out only one two three four half left old cost costs means thus therefore hence
-        plus evaluate compute calculate simplify express factor solve determine expand multiply write am do no non par sea
-        dan war hat die also van met als per""",
+        plus evaluate compute calculate simplify express factor solve determine expand multiply write am do no non par
+        sea dan war hat die also van met als per""",
     "es": """el la los las una un en de del al lo que se por para con como es si su sus dos te no ha pero más entonces
         luego cuántos cuántas cuánto tiene tienen hay está están eso esto porque cuando donde también así ahora después
         sobre este esta cada número sea primero ser cuál calcula halla resuelve encuentra""",
@@ -71,7 +71,7 @@ _FUNCTION_WORDS = {
     "pt": """os um uma de do da dos das em no na que para por com mais são não ele ela então cada quantos quantas número
         temos tem seu sua isso este esta pelo pela ao se também depois ser nos é as calcule encontre""",
     "nl": """de het een en in van zijn is we dat met voor niet op te er maar ook dan als aan door naar bij hoeveel elke
-        elk dus hebben heeft wordt om die was per bereken""",
+        elk dus hebben heeft wordt om die was per uit ze half eerst bereken""",
 }
 _LISTS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
 
@@ -175,7 +175,8 @@ def words_in(words: list[str], language: str) -> tuple[int, int, list[str]]:
     sides = _sides(language)
     marks = [sides.get(word) for word in lowered]
     distinct = set(lowered)
-    support = len(distinct & _LISTS.get(language, frozenset()))
+    # A word that other languages have as well is half the evidence.
+    support = sum(1.0 if sides.get(word) else 0.5 for word in distinct & _LISTS.get(language, frozenset()))
     against = marks.count(False)
     if against == 1 and support > 1:  # One word of many may be a homograph.
         marks, against = [mark or None for mark in marks], 0

@@ -61,8 +61,8 @@ def share(text: str, language: str) -> float:
 @pytest.mark.parametrize("written", REASONING)
 @pytest.mark.parametrize("wanted", REASONING)
 def test_a_text_in_one_language(written, wanted):
-    got = share(f"<think>{REASONING[written]}</think>\n<answer>72</answer>", wanted)
-    assert got == 1.0 if written == wanted else got <= 0.05
+    least, most = (1.0, 1.0) if written == wanted else (0.0, 0.05)
+    assert least <= share(f"<think>{REASONING[written]}</think>\n<answer>72</answer>", wanted) <= most
 
 
 @pytest.mark.parametrize("asked", QUESTION)
@@ -99,7 +99,7 @@ MIXED = [
     # Languages of one script, between sentences and inside one.
     ("First we compute the total number of apples. Luego dividimos este número entre dos.", "en", 0.5, 0.7),
     ("First we compute the total number of apples y luego dividimos este número entre dos.", "en", 0.4, 0.65),
-    ("Wir berechnen zuerst die Summe, then we divide the result by two and that is what they want.", "de", 0.3, 0.6),
+    ("Wir berechnen zuerst die Summe, then we divide the result by two and that is what they want.", "de", 0.2, 0.4),
     ("Nous calculons la somme des nombres. Dann teilen wir die Summe durch zwei und das ist es.", "fr", 0.3, 0.6),
     ("We find the sum of them. Najpierw obliczamy liczbę jabłek, a potem dzielimy ją przez dwa.", "en", 0.2, 0.45),
     # Japanese and Chinese share their letters.
