@@ -52,30 +52,34 @@ _SCRIPT_OF = {language: script for script, languages in _BY_SCRIPT.items() for l
 # do no harm there.
 _FUNCTION_WORDS = {
     "en": """the and of to in is are was were we that this these those with for from by be been has have had it its he
-        she his her they their them there which what how many much when then than but or if not can will would each
+        she his her their they them there which what how many much when then than but or if not can will would each
         every all into let get gets got find since because both after before now next first must our you your does did
-        so on as at an more up out only one two three four half left old cost costs means thus therefore hence
-        plus evaluate compute calculate simplify express factor solve determine expand multiply write am do no non par
-        sea dan war hat die also van met als per""",
-    "es": """el la los las una un en de del al lo que se por para con como es si su sus dos te no ha pero más entonces
-        luego cuántos cuántas cuánto tiene tienen hay está están eso esto porque cuando donde también así ahora después
-        sobre este esta cada número sea primero ser cuál calcula halla resuelve encuentra""",
-    "fr": """le la les des et est un une du de en on que qui si se ne sa ses ce cette ces dans avec sur nous vous il
-        elle ils elles donc alors puis mais où au aux chaque combien nombre sont fait ainsi comme pas leur leurs ou été
-        par plus peut avons obtient faut quel quelle calculer calculez trouver trouvez résoudre déterminer""",
+        so on as at an more up out only one two three four half left old cost costs means over thus therefore hence
+        plus evaluate compute calculate simplify express factor solve determine expand multiply write al am do elle no
+        non par sea van war hat die also met als per""",
+    "es": """el la los las una un en de del al lo le les me nos que se por para con como es si su sus dos te no ha he
+        has han pero más entonces luego cuántos cuántas cuánto tiene tienen hay está están eso esto porque cuando donde
+        también así ahora después sobre este esta cada número sea par da van primero ser pelo cuál calcula halla
+        resuelve encuentra""",
+    "fr": """le la les des et est es un une du de en on que qui si se ne me te sa ses ce cette ces dans avec sur nous
+        vous il elle ils elles donc alors puis mais où au aux chaque combien nombre sont fait ainsi comme pas leur
+        leurs ou or été par plus peut avons obtient faut non as an met quel quelle calculer calculez trouver trouvez
+        résoudre déterminer""",
     "de": """der die das und in ist sind wir ein eine einen einem einer eines den dem des mit von zu für auf nicht auch
         es er sie dass wie viele also dann wenn aber oder als bei nach aus um zum zur im am hat haben wird werden kann
-        jede jeder jedes ergibt nun zuerst was an war so berechne bestimme löse""",
-    "it": """il lo la le gli un una in di del della dei delle dello che non con si se e è sono più anche quindi poi ogni
-        quanti quante nel nella al alla ha abbiamo dobbiamo questo questa perché da ci dal dalla per calcola trova""",
-    "pt": """os um uma de do da dos das em no na que para por com mais são não ele ela então cada quantos quantas número
-        temos tem seu sua isso este esta pelo pela ao se também depois ser nos é as calcule encontre""",
-    "nl": """de het een en in van zijn is we dat met voor niet op te er maar ook dan als aan door naar bij hoeveel elke
-        elk dus hebben heeft wordt om die was per uit ze half eerst bereken""",
+        jede jeder jedes ergibt nun zuerst was an war so will all los her per plus da half berechne bestimme löse""",
+    "it": """il lo la le gli un una in di del della dei delle dello che non con si se e è sono più anche quindi poi
+        ogni quanti quante nel nella al alla ha abbiamo dobbiamo questo questa perché da ci ne te su sua no dal dalla
+        per calcola trova""",
+    "pt": """os um uma de do da dos das em no na que para por com como mais são não ele ela então cada quantos quantas
+        número temos tem seu sua isso este esta está pelo pela ao ou se me for também depois ser sobre nos é as calcule
+        encontre""",
+    "nl": """de het een en in van zijn is we dat met voor niet op te er maar ook als aan door naar bij had over plus
+        hoeveel elke elk dus hebben heeft wordt om die was per uit ze half eerst bereken""",
 }
 _LISTS = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
 
-# Written the same in every language. Single letters are dropped everywhere.
+# Written the same in every language.
 _SYMBOL_NAMES = """sin cos tan cot sec csc log ln exp lim max min mod gcd lcm det pi
     cm mm km kg mg ml ft lb oz kmh mph am pm"""
 _SYMBOLS = frozenset(_SYMBOL_NAMES.split())
@@ -99,11 +103,14 @@ _NOT_PROSE = re.compile(
 )
 _SYMBOL_LETTERS = re.compile(f"[{SCRIPTS['latin']}{SCRIPTS['greek']}]+")
 _SENTENCE = re.compile(r"[.!?\uff01\uff1f。।؟\n]+")
-# Not `x1`, `3y`, `f(x)`: a Latin word that touches a digit, or is called, is a name in a formula.
+# Single letters are no words where words are spaced. Nor are `x1`, `3y`, `f(x)`: a Latin word that touches a digit, or
+# is called, is a name in a formula.
+_LATIN = rf"(?<![0-9_^{SCRIPTS['latin']}])[{SCRIPTS['latin']}]{{2,}}+(?![0-9_(^])"
+_LATIN_WORD = re.compile(_LATIN)
 _WORD = re.compile(
     "|".join(
-        rf"(?P<{s}>{'(?<![0-9_^])' * (s == 'latin')}[{letters}]++{'(?![0-9_(^])' * (s == 'latin')})"
-        for s, letters in SCRIPTS.items()
+        f"(?P<{script}>{_LATIN if script == 'latin' else f'[{letters}]' + ('++' if script in UNSPACED else '{2,}+')})"
+        for script, letters in SCRIPTS.items()
     )
 )
 
@@ -121,14 +128,14 @@ def script_of(language: str) -> str:
 
 
 def sentences(text: str) -> list[list[Word]]:
-    """The words of every sentence outside maths and code, without symbols, single letters and foreign names."""
-    prose = _NOT_PROSE.sub(_other_letters, text)
-    found = ([(m.lastgroup, m[0]) for m in _WORD.finditer(s)] for s in _SENTENCE.split(prose))
-    return [
-        [(script, word) for script, word in words if script in UNSPACED or (len(word) > 1 and word not in _SYMBOLS)]
-        for words in found
-        if words
-    ]
+    """The words of every sentence outside maths and code, less single letters and symbols."""
+    return [words for s in _SENTENCE.split(_NOT_PROSE.sub(_other_letters, text)) if (words := _words(s))]
+
+
+def _words(sentence: str) -> list[Word]:
+    if sentence.isascii():  # The same in a third of the time.
+        return [("latin", word) for word in _LATIN_WORD.findall(sentence) if word not in _SYMBOLS]
+    return [(m.lastgroup, m[0]) for m in _WORD.finditer(sentence) if m[0] not in _SYMBOLS]
 
 
 def _other_letters(span: re.Match) -> str:
@@ -145,7 +152,7 @@ def without_names(words: list[Word]) -> list[Word]:
     """`words` less the capitalised ones, unless more stand in a row than a name has: capitals are no disguise."""
     kept, run = [], []
     for word in [*words, ("", "")]:
-        if word[0] in CASED and word[1][0].isupper():
+        if word[0] in CASED and not word[1].islower():
             run.append(word)
             continue
         kept += run if len(run) > _MAX_NAME else []

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - letters that look like Latin ones are what this is about
-"""What language_consistency costs: completions of 300 words a second on one core, all distinct, in prose and terse.
+"""What language_consistency costs: completions of 300 words a second on one core, every sentence different.
 
 python -m tests.bench.language [--n 2000]
 """
@@ -10,25 +10,30 @@ import time
 
 from rewards import language_consistency
 
+# What is in braces is filled in anew in every sentence, so no cache helps. Swahili stands for the Latin-script languages
+# without a list of function words, where the detector is asked about every sentence.
 PROSE = {
-    "en": "First we compute the total number of {} that {} has in the basket, which is ${} \\times {} = {}$.",
-    "en, terse": "{} sold {} clips * {} days = <<{}*{}>> clips.",
-    "en, half zh": "First we find the number of {} that {} has, 然后我们把它除以 {} 得到 {} 个，所以答案是 {}。",
-    "es": "Primero calculamos el número total de {} que tiene {} en la cesta, es decir, ${} \\times {} = {}$.",
-    "sw": "Kwanza tunahesabu idadi ya jumla ya {} ambazo {} anazo kwenye kikapu, yaani ${} \\times {} = {}$.",
-    "zh": "首先我们计算{}的总数，{}的篮子里一共有这么多，也就是 ${} \\times {} = {}$。",
-    "ru": "Сначала мы вычислим общее количество {} в корзине, которую принёс {}, то есть ${} \\times {} = {}$.",
+    "en": "First we compute how many {noun} {name} has in the basket, which is ${a} \\times {b} = {c}$.",
+    "en, terse": "{name} sold {a} {noun} * {b} days = <<{a}*{b}={c}>>{c} {noun}.",
+    "en, half zh": "First we find how many {noun} {name} has, 然后我们把它除以 {a} 得到 {b} 个，所以答案是 {c}。",
+    "de": "Zuerst berechnen wir, wie viele Äpfel {name} im Korb hat, das sind ${a} \\times {b} = {c}$.",
+    "sw (no list)": "Kwanza tunahesabu idadi ya {word} ambayo {name} anayo kwenye kikapu, ${a} \\times {b} = {c}$.",
+    "zh": "首先我们计算篮子里的苹果总数，{name} 一共有这么多，也就是 ${a} \\times {b} = {c}$。",
+    "ru": "Сначала мы вычислим, сколько яблок {name} положил в корзину, то есть ${a} \\times {b} = {c}$.",
 }
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
+NOUNS = (
+    "apples oranges clips pencils books dollars miles gallons shirts stickers marbles flowers cookies bottles chickens"
+)
 
 
 def completion(template: str, rng: random.Random, words: int = 300) -> str:
-    """`words` words (whitespace-separated, or two letters where nothing is spaced) with made-up nouns and numbers."""
+    """At least `words` words, counted by their spaces, or two letters a word where there are none."""
     text, count = [], 0
     while count < words:
-        noun, name = ("".join(rng.choices(LETTERS, k=7)) for _ in range(2))
-        text.append(template.format(noun, name.title(), *(rng.randrange(2, 999) for _ in range(3))))
-        count += max(len(text[-1].split()), sum(char > "\u3000" for char in text[-1]) // 2)
+        name = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=7))
+        a, b, c = (rng.randrange(2, 999) for _ in range(3))
+        text.append(template.format(noun=rng.choice(NOUNS.split()), name=name.title(), word=name, a=a, b=b, c=c))
+        count += len(text[-1].split()) + sum(char > "\u3000" for char in text[-1]) // 2
     return "<think>" + " ".join(text) + "</think><answer>7</answer>"
 
 
@@ -37,7 +42,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=2000)
     n = parser.parse_args().n
     start = time.perf_counter()
-    language_consistency(["qwe rty asd fgh zxc vbn uio jkl"], language=["en"])
+    language_consistency(["eight words that no list of ours knows: mango papaya guava lychee"], language=["pl"])
     print(f"loading the detector: {time.perf_counter() - start:.2f} s")
     for name, template in PROSE.items():
         rng = random.Random(0)
