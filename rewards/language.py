@@ -1,11 +1,12 @@
 r"""Which words of a text are in which language, cheaply.
 
-A word's script settles most languages. Languages in the Latin script are told apart by their function words (the, los,
-nicht, ...), which are nearly half of running prose, so that also a change in the middle of a sentence is seen. Only
-what holds too few of them goes to lingua, once a text and in a bounded amount: lingua alone costs more than the rest.
+A word's script settles most languages. Seven in the Latin script are told apart by their function words (the, los,
+nicht, ...), which are nearly half of running prose, so that a change in the middle of a sentence is seen too. Only text
+that holds too few of them, and Latin-script languages without a list here, go to lingua, which is ten times slower.
 
 Known limits: languages that share another script (Russian and Ukrainian, Arabic and Persian, Hindi and Marathi) count
-as one; Japanese and Chinese are told apart by sentence; Latin letters inside maths and code are never read as prose.
+as one; Japanese and Chinese are told apart by sentence, as are Latin-script languages without a list; Latin letters
+inside maths, code and LaTeX commands are never read as prose.
 """
 
 import re
@@ -97,7 +98,7 @@ _NOT_PROSE = re.compile(
     | \\\[[^\\]*+(?:\\(?![\[\]])[^\\]*+)*+\\\] | \\\([^\\]*+(?:\\(?![()])[^\\]*+)*+\\\)
     | \\begin\{(\w++\*?)\}[^\\]*+(?:\\(?!begin|end)[^\\]*+)*+\\end\{\1\}
     | \\[a-zA-Z]++(?:\s*+\{[^{}]*+\})*+
-    | </?\|?[a-zA-Z_]{1,30}\|?> | https?://\S++
+    | </?(?:think|answer)> | <\|\w{1,30}\|> | https?://\S++
     """,
     re.VERBOSE,
 )

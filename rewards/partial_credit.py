@@ -44,7 +44,7 @@ def _answer(text: str) -> str:
 
 def _values(text: str) -> frozenset[object]:
     """`2 and x = 3` as {2, 3}; what is bracketed is one value, for there the order or the ends matter."""
-    text = re.sub(r"\\[,;! ]|\\left|\\right|\\[{}]|\$", "", text).strip()
+    text = re.sub(r"\\[,;! ]|\\left|\\right|\\[{}]|\$|(?<=\d),(?=\d{3}(?!\d))", "", text).strip()
     parts = [text] if re.search(r"[(\[]", text) else _PARTS.split(text)
     return frozenset(_value(part) for part in parts if part.strip())
 

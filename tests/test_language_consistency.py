@@ -112,6 +112,7 @@ MIXED = [
     ("snachala my vychislim obshchee kolichestvo yablok potom razdelim na dva", "ru", 0.0, 0.0),
     # Nor do capitals, repetition, a place in maths or code, or one outside the tags.
     ("Luego Dividimos Este Número Entre Dos Porque Ella Comparte Con Su Hermano", "en", 0.0, 0.0),
+    ("<Luego> <dividimos> <este> <número> <entre> <dos> <porque> <ella> <comparte>", "en", 0.0, 0.0),
     ("First Compute The Total Number Of Apples Then Divide By Two", "zh", 0.0, 0.0),
     ("So we get the answer. " * 200 + "我们先求出总数然后除以二，得到最后的答案是六。", "en", 0.0, 0.4),
     ("So we have it and this is the end of it. $\\text{我们先求出苹果的总数然后除以二就得到答案}$", "en", 0.4, 0.6),
@@ -246,6 +247,13 @@ def test_long_texts_take_linear_time(text):
     start = time.perf_counter()
     assert 0.0 <= share(text, "en") <= 1.0
     assert time.perf_counter() - start < 1.0
+
+
+def test_equal_shares_have_an_exact_mean():
+    """A share of 1/3 would give a group without signal a standard deviation of 1e-8 in float32."""
+    got = share("We have ten of them. 我们先求出总数然后除以二，得到最后的答案是六。", "en")
+    assert 0.0 < got < 1.0
+    assert (got * 256).is_integer()
 
 
 def test_importing_the_rewards_loads_nothing_heavy():

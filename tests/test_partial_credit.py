@@ -18,7 +18,7 @@ from rewards import partial_credit
         ("0.5", "\\frac{1}{2}, 3", 0.5),
         ("\\frac12", "1/2, 3", 0.0),
         ("72", "so 48 + 24 = <<48+24=72>>72\n#### 72", 1.0),
-        ("1,024", "#### 1,024", 0.0),
+        ("1,024", "#### 1,024", 1.0),
         # One wrong value costs everything, so candidates cannot be listed.
         ("1, 2, 3", "2,3", 0.0),
         ("1, 2, 3, 4, 5, 6, 7, 8, 9, 10", "2,3", 0.0),

@@ -10,8 +10,8 @@ import time
 
 from rewards import language_consistency
 
-# What is in braces is filled in anew in every sentence, so no cache helps. Swahili stands for the Latin-script languages
-# without a list of function words, where the detector is asked about every sentence.
+# What is in braces is filled in anew in every sentence, so no cache helps. Swahili stands for the Latin-script
+# languages without a list of function words, where the detector is asked about every sentence.
 PROSE = {
     "en": "First we compute how many {noun} {name} has in the basket, which is ${a} \\times {b} = {c}$.",
     "en, terse": "{name} sold {a} {noun} * {b} days = <<{a}*{b}={c}>>{c} {noun}.",
