@@ -8,7 +8,7 @@ def content(completion: str | Messages) -> str:
     if isinstance(completion, str):
         return completion
     return "".join(
-        message["content"] or "" for message in completion if message.get("role", "assistant") == "assistant"
+        message.get("content") or "" for message in completion if message.get("role", "assistant") == "assistant"
     )
 
 
@@ -16,9 +16,9 @@ def question(prompt: str | Messages) -> str:
     """The last user message, or a plain prompt whole."""
     if isinstance(prompt, str):
         return prompt
-    return next((message["content"] or "" for message in reversed(prompt) if message.get("role") == "user"), "")
+    return next((message.get("content") or "" for message in reversed(prompt) if message.get("role") == "user"), "")
 
 
 def instructions(prompt: str | Messages) -> str:
     """Everything the prompt says, whoever says it."""
-    return prompt if isinstance(prompt, str) else "\n".join(message["content"] or "" for message in prompt)
+    return prompt if isinstance(prompt, str) else "\n".join(message.get("content") or "" for message in prompt)
