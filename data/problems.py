@@ -1,0 +1,94 @@
+"""From the data sets a recipe names to clean rows, and the fixed line between training and held-out problems."""
+
+import importlib
+import inspect
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import data
+from data.gold import gold_answer
+from data.sources import DataError
+
+
+def data_set(name: str) -> Callable[..., list[dict]]:
+    """The function behind a data set's name: one of `data`, or a dotted path to a function of the user's own.
+
+    Raises:
+        LookupError: nothing has that name.
+    """
+    if "." in name:
+        module, _, function = name.rpartition(".")
+        found = getattr(importlib.import_module(module), function, None)
+        if not callable(found):
+            raise LookupError(f"{module} has no function {function}")
+        return found
+    if (attribute := name.replace("-", "_")) in data.__all__:
+        return getattr(data, attribute)
+    raise LookupError(name)
+
+
+def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
+    """Usable rows of one data set, and a sentence on what was dropped.
+
+    Args:
+        split: `train` or `test`.
+        arguments: passed on to the data set's function.
+        folder: of parquet files; where None, the environment's MATH_DATA_DIR; where that is not set, the Hub.
+
+    Returns:
+        rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution, each problem once.
+
+    Raises:
+        DataError: no row is usable, or the data set's own complaint.
+    """
+    function = data_set(name)
+    folder = folder or os.environ.get("MATH_DATA_DIR")
+    accepted = inspect.signature(function).parameters
+    place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
+    rows, dropped, seen = [], Counter(), set()
+    for row in function(split, **place, **arguments):
+        if fault := _fault(row, seen):
+            dropped[fault] += 1
+            continue
+        seen.add(row["problem"])
+        reasoning = row.get("reasoning")
+        rows.append({**row, "solution": str(row["solution"]), "reasoning": reasoning, "source": name})
+    report = f"{name} {split}: {len(rows):,} problems"
+    if dropped:
+        report += f", {dropped.total():,} dropped ({', '.join(f'{n} {why}' for why, n in dropped.items())})"
+    if not rows:
+        raise DataError(f"{report}; nothing is left to use")
+    return rows, report
+
+
+def _fault(row: dict, seen: set[str]) -> str | None:
+    if missing := [key for key in ("problem", "solution") if key not in row]:
+        raise DataError(
+            f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {row!r:.80}"
+        )
+    if not isinstance(row["problem"], str) or not row["problem"].strip():
+        return "without a problem"
+    if row["solution"] is None or gold_answer(str(row["solution"])) is None:
+        return "without a gold answer"
+    if row["problem"] in seen:
+        return "repeated"
+    return None
+
+
+def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], list[dict]]:
+    """(train, held-out) rows. The line depends on the rows alone, never on a recipe's seed, so that two runs of the
+    same data are judged on the same problems.
+
+    Raises:
+        DataError: fewer than one row would be left to train on.
+    """
+    if validation >= len(rows):
+        raise DataError(
+            f"data.validation holds out {validation:,} of {len(rows):,} problems; nothing is left to train on"
+        )
+    order = list(range(len(rows)))
+    random.Random(0).shuffle(order)
+    return [rows[i] for i in order[validation:]], [rows[i] for i in order[:validation]]

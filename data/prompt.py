@@ -1,0 +1,47 @@
+"""The one place where a problem becomes a prompt: SFT, GRPO and evaluation all call it, so they cannot disagree."""
+
+# For a base model whose tokenizer has no chat template of its own. Plain text on purpose: a base model has never seen
+# special turn tokens, and would have to learn them before it learns anything else.
+PLAIN_CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message.role == 'system' %}{{ message.content }}\n\n"
+    "{% elif message.role == 'user' %}Problem: {{ message.content }}\n\nSolution:\n"
+    "{% else %}{{ message.content }}{{ eos_token }}\n\n{% endif %}"
+    "{% endfor %}"
+)
+
+
+def messages(problem: str, system: str | None) -> list[dict[str, str]]:
+    """The conversation that asks for a solution of `problem`."""
+    turns = [{"role": "system", "content": system}] if system else []
+    return [*turns, {"role": "user", "content": problem}]
+
+
+def prompt_ids(tokenizer, conversation: list[dict[str, str]]) -> list[int]:
+    """Token ids of the conversation up to where the completion starts; the same call GRPOTrainer makes."""
+    return tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=True)[
+        "input_ids"
+    ]
+
+
+def think_opened(tokenizer) -> bool:
+    """Whether the chat template itself opens the thought, so that a completion starts inside `<think>`."""
+    text = tokenizer.apply_chat_template(messages("?", None), add_generation_prompt=True, tokenize=False)
+    return text.rstrip().endswith("<think>")
+
+
+def completion(reasoning: str, answer: str, opened: bool) -> str:
+    """The worked solution an SFT warm start learns to write, in the form the rewards ask for."""
+    return f"{'' if opened else '<think>'}{reasoning}</think>\n<answer>{answer}</answer>"
+
+
+def end_of_turn(tokenizer) -> str | None:
+    """The special token the chat template writes after an assistant's text, or None where it writes none.
+
+    Base models of the Qwen family stop at `<|endoftext|>`, but their template ends a turn with `<|im_end|>`: a policy
+    that learned the template would otherwise never be seen to stop.
+    """
+    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "@@"}]
+    tail = tokenizer.apply_chat_template(turn, tokenize=False).rpartition("@@")[2].lstrip()
+    special = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    return max((token for token in special if tail.startswith(token)), key=len, default=None)

@@ -1,0 +1,14 @@
+"""One file per `make` target, and beside them what they share: the recipe, the model, the run folder."""
+
+import logging
+import os
+import sys
+
+# Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn about tokenizers.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# A progress bar belongs on a terminal; in a file or a pipe, the line a logging step is enough.
+if not sys.stderr.isatty():
+    os.environ.setdefault("TQDM_DISABLE", "1")
+# It warns at import of a kernel that only matters for 4-bit inference on a CPU.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

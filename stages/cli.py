@@ -1,0 +1,53 @@
+"""What every stage's command line shares."""
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+from data.sources import DataError
+from stages.recipe import Recipe, RecipeError, load_recipe, recipe_arguments
+
+
+def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
+    """Read the recipe and run a stage; a user's mistake ends in its message and exit code 2, on one process only."""
+    parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
+    recipe_arguments(parser)
+    if add_arguments:
+        add_arguments(parser)
+    options = vars(parser.parse_intermixed_args())
+    path, overrides = options.pop("recipe"), options.pop("overrides")
+    try:
+        main(load_recipe(path, overrides, check=(stage,) if stage in ("sft", "grpo") else ()), **options)
+    except (RecipeError, DataError) as error:
+        if is_main_process():
+            print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+def is_main_process() -> bool:
+    return int(os.environ.get("RANK", 0)) == 0
+
+
+def say(text: str = ""):
+    """Print once, whatever the number of processes."""
+    if is_main_process():
+        print(text, flush=True)
+
+
+def quiet_libraries():
+    """Keep the libraries' notes off the screen; their errors, and on the first process their warnings, stay."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    if not is_main_process():
+        transformers.utils.logging.set_verbosity_error()
+        warnings.simplefilter("ignore")
+
+
+def make_command(target: str, recipe: Recipe) -> str:
+    """The `make` line for a recipe, as the next step a stage prints."""
+    return f"make {target}" + ("" if recipe.name == "tiny-arithmetic" else f" RECIPE={recipe.name}")

@@ -1,0 +1,86 @@
+"""GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions a problem, reward each, and push towards
+those above their group's mean. The loss, the advantages, the sampling and the adapters are trl's `GRPOTrainer`.
+
+After a warm start the same adapter is trained on, without merging; with `beta > 0` the reference policy is then the warm
+start, of which the trainer keeps a frozen copy.
+"""
+
+import contextlib
+import os
+import time
+
+from datasets import Dataset
+from trl import GRPOTrainer
+
+from data import prompt
+from stages import library
+from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.meaning import bind_reward
+from stages.model import load_model, load_tokenizer
+from stages.problems import load_train
+from stages.progress import show_progress
+from stages.recipe import Recipe, RecipeError
+from stages.run_folder import open_run
+
+
+class QuietGRPOTrainer(GRPOTrainer):
+    """GRPOTrainer that logs completions to parquet without also printing each as a table."""
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
+            super().log(logs, start_time)
+
+
+def main(recipe: Recipe):
+    """Train a recipe's policy with GRPO, from its warm start where it has one."""
+    quiet_libraries()
+    args = library.training_config(recipe, "grpo")
+    warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
+    if warm_start and not open_run(recipe, "sft", main_process=False).finished:
+        raise RecipeError(
+            [f"the warm start in {warm_start} is not finished: run `{make_command('sft', recipe)}` first"]
+        )
+    folder = open_run(recipe, "grpo", is_main_process())
+    if folder.finished:
+        say(f"grpo: finished already, in {folder.path}")
+        return
+    began = time.monotonic()
+    tokenizer = load_tokenizer(recipe)
+    rows, _ = load_train(recipe)
+    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
+    trainer = QuietGRPOTrainer(
+        model=load_model(recipe, tokenizer, warm_start),
+        reward_funcs=[bind_reward(name, options) for name, options in recipe.rewards.items()],
+        args=args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        peft_config=None if warm_start else library.adapter_config(recipe),
+    )
+    show_progress(trainer, folder.path)
+    say(f"grpo: {len(dataset):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
+    trainer.train(resume_from_checkpoint=folder.checkpoint)
+    trainer.save_model()
+    if is_main_process():
+        folder.finish({"steps": trainer.state.global_step, "seconds": time.monotonic() - began})
+    say(f"grpo: done, in {folder.path}\nnext: {make_command('eval', recipe)}")
+
+
+def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
+    """Columns `prompt` (messages), `solution`, and what rewards may want: `problem`, `source`, `think_opened`."""
+    opened = prompt.think_opened(tokenizer)
+    return Dataset.from_list(
+        [
+            {
+                "prompt": prompt.messages(row["problem"], system),
+                "solution": row["solution"],
+                "problem": row["problem"],
+                "source": row["source"],
+                "think_opened": opened,
+            }
+            for row in rows
+        ]
+    )
+
+
+if __name__ == "__main__":
+    run("grpo", main)

@@ -1,0 +1,143 @@
+"""The sections of a recipe that belong to trl, peft and transformers: their fields, and the configs built from them.
+
+A field is checked against the installed library's own class, so a new one works the day it is installed.
+"""
+
+import enum
+import inspect
+import types
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+SECTIONS = {
+    "adapter": ("peft", "LoraConfig"),
+    "quantization": ("transformers", "BitsAndBytesConfig"),
+    "sft": ("trl", "SFTConfig"),
+    "grpo": ("trl", "GRPOConfig"),
+}
+
+# Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
+# tests/test_library.py notices when trl learns a new one.
+CHOICES = {
+    ("grpo", "loss_type"): ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
+    ("grpo", "importance_sampling_level"): ("token", "sequence"),
+    ("grpo", "vllm_mode"): ("colocate", "server"),
+    ("grpo", "vllm_importance_sampling_mode"): (
+        "token_truncate",
+        "token_mask",
+        "sequence_truncate",
+        "sequence_mask",
+    ),
+    ("grpo", "multi_objective_aggregation"): ("sum_then_normalize", "normalize_then_sum"),
+    ("grpo", "scale_rewards"): ("group", "batch", "none"),
+    ("quantization", "bnb_4bit_quant_type"): ("nf4", "fp4"),
+}
+
+
+@cache
+def section_class(section: str) -> type:
+    module, name = SECTIONS[section]
+    return getattr(__import__(module), name)
+
+
+@cache
+def field_types(section: str) -> dict[str, Any]:
+    """Name to type of every field of the section's class; `Any` where the class does not say."""
+    cls = section_class(section)
+    hints = get_type_hints(cls) if is_dataclass(cls) else {}
+    parameters = inspect.signature(cls).parameters.values()
+    named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    return {p.name: hints.get(p.name, type(p.default) if isinstance(p.default, bool) else Any) for p in named}
+
+
+def choices(section: str, key: str, value: Any) -> tuple[str, ...] | None:
+    """The valid values, where `value` is not among them; else None."""
+    known = CHOICES.get((section, key))
+    return known if known and isinstance(value, str) and value not in known else None
+
+
+def matches(value: Any, hint: Any) -> bool:
+    """Whether a YAML value is of the type, with an int for a float and a string for an enum's value allowed."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(matches(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    kind = origin or hint
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is list and get_args(hint):
+        return isinstance(value, list) and all(matches(item, get_args(hint)[0]) for item in value)
+    if issubclass(kind, enum.Enum):
+        return value in [member.value for member in kind]
+    if kind in (bool, str, dict, list, type(None)):
+        return isinstance(value, kind)
+    # A class of the library's own, which it builds from a name or from a mapping.
+    return isinstance(value, str | dict | list)
+
+
+def describe(hint: Any) -> str:
+    """The type in a reader's words."""
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in get_args(hint) if option is not type(None)]
+        return " or ".join(dict.fromkeys(describe(option) for option in options))
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(option) for option in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return "one of " + ", ".join(str(member.value) for member in hint)
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+    kind = get_origin(hint) or hint
+    return words.get(kind, "a mapping" if kind is dict else getattr(kind, "__name__", str(kind)))
+
+
+def complaint(recipe, section: str) -> str | None:
+    """What the library's own config says against the section, or None. Its message is for users: it becomes a fault."""
+    try:
+        training_config(recipe, section)
+    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def training_config(recipe, section: str):
+    """`SFTConfig` or `GRPOConfig` of a recipe: our few defaults, then the recipe's keys."""
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    defaults = {
+        "output_dir": str(recipe.stage_dir(section)),
+        "seed": recipe.seed,
+        "use_cpu": not has_gpu,
+        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
+        "report_to": "none",
+        "save_steps": 50,
+        "save_total_limit": 2,
+        "logging_steps": 5,
+        # A NaN must be seen in the log, not replaced by the mean of the steps before it.
+        "logging_nan_inf_filter": False,
+    }
+    if section == "sft":
+        # The mask of the completion is part of our tokenised rows.
+        defaults["completion_only_loss"] = True
+    if section == "grpo":
+        defaults["log_completions"] = True
+        defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
+    return section_class(section)(**defaults | getattr(recipe, section))
+
+
+def adapter_config(recipe):
+    """`LoraConfig` of a recipe, or None where all weights are trained."""
+    if recipe.adapter is None:
+        return None
+    # Dropout would make the policy that is trained differ from the one that sampled.
+    return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | recipe.adapter)
+
+
+def quantization_config(recipe):
+    """`BitsAndBytesConfig` of a recipe, or None."""
+    return section_class("quantization")(**recipe.quantization) if recipe.quantization else None

@@ -1,0 +1,181 @@
+"""Faults of a recipe that no type shows: names that must exist, functions that must take the arguments given to them,
+and a batch that must hold whole groups. One function per section; each yields `(keys below the section, message)`."""
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import gcd
+from pathlib import Path
+
+import data as data_room
+import rewards as rewards_room
+from data.problems import data_set
+from stages import local_models
+from stages.recipe import nearest
+
+Faults = Iterator[tuple[tuple, str]]
+
+
+def model(section: dict, recipe: dict) -> Faults:
+    if (section.get("name_or_path") is None) == (section.get("build") is None):
+        yield (), "model: name exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
+    build = section.get("build")
+    if build is not None and build not in local_models.BUILDERS:
+        yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
+    if section.get("dtype", "float32") not in ("float32", "bfloat16", "float16"):
+        yield ("dtype",), f"model.dtype: {section['dtype']!r} is not one of float32, bfloat16, float16"
+
+
+def quantization(section: dict, recipe: dict) -> Faults:
+    if recipe.get("adapter") is None:
+        yield (), "quantization: quantised weights cannot be trained; add an `adapter` section"
+
+
+def data(section: dict, recipe: dict) -> Faults:
+    if "train" not in section:
+        yield (), "data: `train` is missing: a list of data sets"
+    yield from _data_sets(("train",), section.get("train"))
+    validation = section.get("validation", 500)
+    if isinstance(validation, int) and validation < 1:
+        yield ("validation",), f"data.validation: {validation} held-out problems cannot measure anything"
+    if isinstance(section.get("dir"), str) and not Path(section["dir"]).is_dir():
+        yield ("dir",), f"data.dir: {section['dir']} is not a folder"
+
+
+def evaluate(section: dict, recipe: dict) -> Faults:
+    yield from _data_sets(("benchmarks",), section.get("benchmarks", []))
+
+
+def named(entry: str | dict) -> tuple[str, dict]:
+    """A data set as a recipe writes it, `gsm8k` or `arithmetic: {digits: 2}`, as name and arguments."""
+    return (entry, {}) if isinstance(entry, str) else next((name, options or {}) for name, options in entry.items())
+
+
+def _data_sets(keys: tuple, entries: object) -> Faults:
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
+            yield keys, f"{keys[0]}: {entry!r} is neither a name nor one `name: {{arguments}}`"
+            continue
+        name, options = named(entry)
+        try:
+            function = data_set(name)
+        except LookupError:
+            known = [each.replace("_", "-") for each in data_room.__all__]
+            yield (*keys, name), f"unknown data set {name!r}{nearest(name, known)}; there are: {', '.join(known)}"
+            continue
+        except ImportError as error:
+            yield (*keys, name), f"data set {name!r}: {error}"
+            continue
+        yield from (((*keys, name), fault) for fault in _argument_faults(name, function, {"split": ..., **options}))
+
+
+def rewards(section: dict, recipe: dict) -> Faults:
+    if not section:
+        yield (), "rewards: at least one is needed"
+    for name, options in section.items():
+        if not isinstance(options, dict):
+            yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
+            continue
+        weight = options.get("weight", 1.0)
+        if not isinstance(weight, int | float) or isinstance(weight, bool):
+            yield (name, "weight"), f"rewards.{name}.weight: expected a number, got {weight!r}"
+        try:
+            function = reward_function(name)
+        except LookupError:
+            known = rewards_room.__all__
+            yield (name,), f"unknown reward {name!r}{nearest(name, known)}; there are: {', '.join(known)}"
+            continue
+        except ImportError as error:
+            yield (name,), f"reward {name!r}: {error}"
+            continue
+        arguments = {key: value for key, value in options.items() if key != "weight"}
+        given = {"completions": ..., **arguments} if _is_reward(function) else arguments
+        columns = ("solution", "prompts")
+        yield from (((name,), fault) for fault in _argument_faults(name, function, given, columns))
+
+
+def reward_function(name: str) -> Callable:
+    """The function behind a reward's name: one of `rewards`, or a dotted path.
+
+    Raises:
+        LookupError: nothing has that name.
+    """
+    if "." not in name:
+        if name in rewards_room.__all__:
+            return getattr(rewards_room, name)
+        raise LookupError(name)
+    module, _, attribute = name.rpartition(".")
+    function = getattr(importlib.import_module(module), attribute, None)
+    if not callable(function):
+        raise ImportError(f"{module} has no function {attribute}")
+    return function
+
+
+def bind_reward(name: str, options: dict) -> Callable:
+    """The reward as GRPOTrainer calls it, with the recipe's arguments bound.
+
+    A function that takes `completions` is the reward; any other is a factory, such as
+    `trl.rewards.get_soft_overlong_punishment`, and is called with the recipe's arguments to make one.
+    """
+    function = reward_function(name)
+    arguments = {key: value for key, value in options.items() if key != "weight"}
+    return partial(function, **arguments) if _is_reward(function) else function(**arguments)
+
+
+def _is_reward(function: Callable) -> bool:
+    return "completions" in inspect.signature(function).parameters
+
+
+def _argument_faults(name: str, function: Callable, given: dict, provided: tuple[str, ...] = ()) -> list[str]:
+    """Arguments the function does not take, or needs and does not get; `provided` come at run time."""
+    parameters = inspect.signature(function).parameters
+    variadic = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    # A reward swallows every column of the data with **columns; an argument it does not name is a misspelling.
+    known = [*parameters, "weight"]
+    faults = [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
+    named_parameters = [p for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for parameter in named_parameters:
+        needed = parameter.default is parameter.empty and not (variadic and parameter.name in provided)
+        if needed and parameter.name not in (*given, *provided):
+            faults.append(f"{name}: needs the argument {parameter.name!r}")
+    return faults
+
+
+def grpo(section: dict, recipe: dict) -> Faults:
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    per_device = section.get("per_device_train_batch_size", 8)
+    accumulation = section.get("gradient_accumulation_steps", 1)
+    group = section.get("num_generations", 8)
+    steps = section.get("steps_per_generation") or accumulation
+    if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
+        return
+    batch = section.get("generation_batch_size") or processes * per_device * steps
+    if batch % group:
+        fitting = [n for n in range(2, batch + 1) if batch % n == 0]
+        yield (
+            ("num_generations",),
+            f"grpo: a generation batch of {batch} completions ({processes} process{'es' * (processes > 1)} × "
+            f"{per_device} per_device_train_batch_size × {steps} steps) does not hold whole groups of "
+            f"num_generations = {group}; with this batch a group can have {', '.join(map(str, fitting))}",
+        )
+    cycle = steps * section.get("num_iterations", 1)
+    save_steps = section.get("save_steps", 50)
+    if isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
+        yield (
+            ("save_steps",) if "save_steps" in section else (),
+            f"grpo.save_steps: a checkpoint after {save_steps} steps falls inside a generation cycle of {cycle} "
+            f"micro-steps, and a run resumed from there would not be the same run; take a multiple of "
+            f"{cycle // gcd(cycle, accumulation)}",
+        )
+
+
+CHECKS = {
+    "model": model,
+    "quantization": quantization,
+    "data": data,
+    "rewards": rewards,
+    "grpo": grpo,
+    "evaluate": evaluate,
+}

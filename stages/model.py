@@ -1,0 +1,76 @@
+"""The model, adapter and tokenizer of a recipe, the same for every stage."""
+
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.integrations import is_deepspeed_zero3_enabled
+
+from data import prompt
+from stages import library
+from stages.local_models import built_model
+from stages.recipe import Recipe
+
+
+def base_model(recipe: Recipe) -> str:
+    """Hub id or folder of the recipe's base model; a model that is built here is built now."""
+    if recipe.model.build is None:
+        return recipe.model.name_or_path
+    with PartialState().main_process_first():
+        return str(built_model(recipe.model.build, recipe.seed))
+
+
+def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
+    """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a pad token.
+
+    Later stages load it from the base model too, never from a checkpoint: a tokenizer may come back changed.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(
+        base_model(recipe), revision=recipe.model.revision, padding_side="left", trust_remote_code=False
+    )
+    if recipe.model.chat_template is not None:
+        tokenizer.chat_template = recipe.model.chat_template
+    elif tokenizer.chat_template is None:
+        tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
+    if end := prompt.end_of_turn(tokenizer):
+        tokenizer.eos_token = end
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
+) -> PreTrainedModel:
+    """The recipe's base model, or what an earlier stage made of it.
+
+    Args:
+        trained: a folder an earlier stage left: an adapter, loaded trainable on the base, or a whole model. None for
+            the base model without any adapter.
+    """
+    is_adapter = trained is not None and (Path(trained) / "adapter_config.json").is_file()
+    quantization = library.quantization_config(recipe)
+    # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
+    placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
+    model = AutoModelForCausalLM.from_pretrained(
+        base_model(recipe) if trained is None or is_adapter else trained,
+        revision=recipe.model.revision if trained is None or is_adapter else None,
+        dtype=getattr(torch, recipe.model.dtype),
+        attn_implementation=recipe.model.attn_implementation,
+        quantization_config=quantization,
+        use_safetensors=True,
+        trust_remote_code=False,
+        **placed,
+    )
+    # A policy stops where its template ends a turn, and still where its makers said it stops.
+    ends = model.generation_config.eos_token_id
+    ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+    model.generation_config.eos_token_id = list(dict.fromkeys([tokenizer.eos_token_id, *ends]))
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    if is_adapter:
+        # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
+        cast = not (is_deepspeed_zero3_enabled() and quantization is None)
+        model = PeftModel.from_pretrained(model, trained, is_trainable=True, autocast_adapter_dtype=cast)
+    return model

@@ -1,0 +1,323 @@
+"""The recipe: one YAML file, strict. Every fault is found before a weight is loaded, and all are reported together.
+
+`python -m stages.recipe recipes/x.yaml [key=value …]` checks a recipe and prints it as resolved; exit code 2 on a fault.
+"""
+
+import argparse
+import difflib
+import os
+import sys
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ruamel.yaml import YAML, YAMLError
+
+from stages import library
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which weights. `name_or_path` is a Hub id or a folder; `build` instead names a function of
+    `stages/local_models.py` that makes a model folder with no download."""
+
+    name_or_path: str | None = None
+    build: str | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    attn_implementation: str | None = None
+    chat_template: str | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """`train`: names of data sets, or one-entry mappings of a name to its arguments. `validation`: how many problems
+    are held out from them. `worked`: how many worked solutions the warm start may see, where not all. `dir`: a folder
+    of parquet files instead of the Hub."""
+
+    train: list
+    validation: int = 500
+    worked: int | None = None
+    dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    system: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """`limit`: judge only the first problems of each benchmark."""
+
+    benchmarks: list = field(default_factory=list)
+    limit: int | None = None
+    batch_size: int = 32
+    max_new_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    seed: int
+    output_dir: str
+    model: Model
+    data: Data
+    prompt: Prompt
+    rewards: dict[str, dict]
+    grpo: dict
+    evaluate: Evaluate
+    adapter: dict | None = None
+    quantization: dict | None = None
+    sft: dict | None = None
+
+    def resolved(self) -> dict:
+        """Plain dictionaries, ready for YAML; sections that are absent are left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    def stage_dir(self, stage: str) -> Path:
+        return Path(self.output_dir) / stage
+
+
+OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
+REQUIRED = ("model", "data", "rewards", "grpo")
+KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *library.SECTIONS)
+
+# Where a key of a library section is decided elsewhere, say where.
+RESERVED = {
+    "output_dir": "set `output_dir` at the top of the recipe",
+    "seed": "set `seed` at the top of the recipe",
+    "reward_weights": "weights stand beside each reward under `rewards`",
+    "model_init_kwargs": "set these under `model`",
+    "resume_from_checkpoint": "an unfinished run is resumed by itself",
+    "trust_remote_code": "code from a model repository is never run",
+    "task_type": "it is always CAUSAL_LM here",
+}
+
+
+class RecipeError(Exception):
+    """All faults of one recipe, a line each."""
+
+    def __init__(self, faults: list[str]):
+        super().__init__("\n".join(faults))
+
+
+def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")) -> Recipe:
+    """Read, override and check a recipe.
+
+    Args:
+        overrides: `section.key=value`, the value read as YAML.
+        check: sections whose library config is also built, which finds bad values. A stage that runs under a launcher
+            names only its own: a DeepSpeed plugin keeps what the first config of a process told it.
+
+    Raises:
+        RecipeError: one line per fault, each with its place and, for a misspelt name, the nearest valid one.
+    """
+    draft = _Draft(Path(path))
+    draft.read()
+    for override in overrides:
+        draft.override(override)
+    draft.check()
+    if draft.faults:
+        raise RecipeError(draft.in_order())
+    recipe = draft.recipe()
+    for section in check:
+        if getattr(recipe, section) is not None and (complaint := library.complaint(recipe, section)):
+            draft.blame_value(section, complaint)
+    if draft.faults:
+        raise RecipeError(draft.in_order())
+    return recipe
+
+
+class _Draft:
+    """A recipe on its way from text to `Recipe`: its values, the place each key came from, and the faults so far."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.values: dict[str, Any] = {}
+        self.places: dict[tuple, str] = {}
+        self.faults: list[tuple[str, str]] = []
+
+    def fault(self, keys: tuple, message: str):
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        self.faults.append((self.places.get(keys, str(self.path)), message))
+
+    def in_order(self) -> list[str]:
+        line = lambda fault: int(fault[0].rpartition(":")[2]) if fault[0].rpartition(":")[2].isdigit() else 0  # noqa: E731
+        return [f"{place}: {message}" for place, message in sorted(dict.fromkeys(self.faults), key=line)]
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def read(self):
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except OSError:
+            others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
+            hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
+            raise RecipeError([f"{self.path}: no such recipe{hint}"]) from None
+        try:
+            self._walk(YAML().compose(text), ())
+            yaml = YAML(typ="safe", pure=True)
+            yaml.allow_duplicate_keys = True  # reported by _walk, all of them and not the first alone
+            self.values = yaml.load(text)
+        except YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"{self.path}:{mark.line + 1}" if mark else str(self.path)
+            tab = mark and "\t" in text.splitlines()[mark.line : mark.line + 1][0] if mark else False
+            problem = "a tab; YAML is indented with spaces" if tab else getattr(error, "problem", None) or str(error)
+            raise RecipeError([f"{place}: not valid YAML: {problem}"]) from None
+        if not isinstance(self.values, dict):
+            raise RecipeError([f"{self.path}: a recipe is a mapping with the sections {', '.join(REQUIRED)}"])
+
+    def _walk(self, node, keys: tuple):
+        """Note the line of every key, and every key that stands twice."""
+        for child in getattr(node, "value", []) if node and node.id == "sequence" else []:
+            self._walk(child, keys)
+        for key, value in node.value if node and node.id == "mapping" else []:
+            here = (*keys, key.value)
+            place = f"{self.path}:{key.start_mark.line + 1}"
+            if here in self.places:
+                first = self.places[here].rpartition(":")[2]
+                self.faults.append((place, f"{'.'.join(here)} stands here again (first in line {first}): keep one"))
+            self.places.setdefault(here, place)
+            self._walk(value, here)
+
+    def override(self, text: str):
+        name, equals, value = text.partition("=")
+        keys = tuple(name.split("."))
+        # A reward's or a data set's name may itself hold dots.
+        if len(keys) > 3 and keys[0] == "rewards":
+            keys = ("rewards", ".".join(keys[1:-1]), keys[-1])
+        place = f"override {text}"
+        if not equals or not all(keys):
+            self.faults.append((place, "an override is section.key=value"))
+            return
+        section = self.values
+        for depth, key in enumerate(keys[:-1], 1):
+            if section.get(key) is None:
+                section[key] = {}
+                self.places.setdefault(keys[:depth], place)
+            section = section[key]
+            if not isinstance(section, dict):
+                self.faults.append((place, f"{'.'.join(keys[:depth])} has no keys below it"))
+                return
+        try:
+            section[keys[-1]] = YAML(typ="safe", pure=True).load(value)
+        except YAMLError:
+            self.faults.append((place, f"{value!r} is not a YAML value"))
+        self.places[keys] = place
+
+    # Checking ----------------------------------------------------------------------------------------------------
+
+    def check(self):
+        self.values = {key: value for key, value in self.values.items() if value is not None}
+        for key in self.values:
+            if key not in KEYS:
+                self.fault((key,), f"unknown section {key!r}{nearest(key, KEYS)}")
+        misspelt = [nearest(key, KEYS) for key in self.values if key not in KEYS]
+        for key in REQUIRED:
+            if key not in self.values and nearest(key, [key]) not in misspelt:
+                self.fault((), f"the section `{key}` is missing")
+        for key, kind in (("seed", int), ("output_dir", str)):
+            if key in self.values and not library.matches(self.values[key], kind):
+                self.fault((key,), f"{key}: expected {library.describe(kind)}, got {self.values[key]!r}")
+        for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
+            if not isinstance(self.values[section], dict):
+                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
+            elif section in OWN_SECTIONS:
+                self._check_fields(section, get_type_hints(OWN_SECTIONS[section]))
+            elif section in library.SECTIONS:
+                self._check_fields(section, library.field_types(section), RESERVED)
+            self._check_meaning(section)
+
+    def _check_fields(self, section: str, types: dict[str, Any], reserved: dict[str, str] = {}):  # noqa: B006
+        """Names and types of a section's keys."""
+        allowed = [name for name in types if name not in reserved]
+        for key, value in self.values[section].items():
+            if key in reserved:
+                self.fault((section, key), f"{section}.{key} is not set here: {reserved[key]}")
+            elif key not in types:
+                self.fault((section, key), f"unknown key {section}.{key}{nearest(key, allowed)}")
+            elif value is not None and not library.matches(value, types[key]):
+                expected = library.describe(types[key])
+                self.fault((section, key), f"{section}.{key}: expected {expected}, got {value!r}")
+            elif choices := library.choices(section, key, value):
+                message = f"{section}.{key}: {value!r} is not one of {', '.join(choices)}{nearest(value, choices)}"
+                self.fault((section, key), message)
+
+    def _check_meaning(self, section: str):
+        """What the types of a section cannot say. Only sections that are mappings get here with something to check."""
+        from stages import meaning
+
+        check = meaning.CHECKS.get(section)
+        if check and isinstance(self.values[section], dict):
+            for keys, message in check(self.values[section], self.values):
+                self.fault((section, *keys), message)
+
+    def blame_value(self, section: str, complaint: str):
+        """Put a library's complaint on the line of the first key it names."""
+        named = [
+            key for key, value in self.values[section].items() if key in complaint or str(value) in complaint.split()
+        ]
+        self.fault((section, *named[:1]), f"{section}: {complaint}")
+
+    def recipe(self) -> Recipe:
+        values = dict(self.values)
+        for section, kind in OWN_SECTIONS.items():
+            defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+            values[section] = kind(**defaults | values.get(section, {}))
+        values.setdefault("seed", 42)
+        values.setdefault("output_dir", f"outputs/{self.path.stem}")
+        return Recipe(name=self.path.stem, **values)
+
+
+def nearest(name: object, names) -> str:
+    """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
+    close = difflib.get_close_matches(str(name), list(names), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def recipe_arguments(parser: argparse.ArgumentParser):
+    """The two arguments every stage takes."""
+    parser.add_argument("recipe", help="recipes/x.yaml")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Check a recipe without loading a weight.")
+    recipe_arguments(parser)
+    parser.add_argument("--quiet", action="store_true", help="print faults only")
+    parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
+    parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
+    arguments = parser.parse_intermixed_args()
+    try:
+        processes = arguments.processes or _processes_of(arguments.accelerate)
+        os.environ["WORLD_SIZE"] = str(processes)
+        recipe = load_recipe(arguments.recipe, arguments.overrides, check=())
+        del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
+        if processes == 1:
+            recipe = load_recipe(arguments.recipe, arguments.overrides)
+    except RecipeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    if not arguments.quiet:
+        YAML().dump(recipe.resolved(), sys.stdout)
+
+
+def _processes_of(accelerate: str | None) -> int:
+    if accelerate is None:
+        return 1
+    file = Path("accelerate_configs") / f"{accelerate}.yaml"
+    if not file.is_file():
+        known = sorted(path.stem for path in file.parent.glob("*.yaml"))
+        hint = nearest(accelerate, known) or f"; there are: {', '.join(known)}"
+        raise RecipeError([f"ACCELERATE={accelerate}: no file {file}{hint}"])
+    return YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8")).get("num_processes", 1)
+
+
+if __name__ == "__main__":
+    # The module the sections' checks import is this one: a second copy would have another RecipeError.
+    from stages.recipe import main
+
+    main()

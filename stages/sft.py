@@ -1,0 +1,90 @@
+"""SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO rewards it.
+
+Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint: the warm start is a place
+to begin from, not a result.
+"""
+
+import time
+
+from datasets import Dataset
+from trl import SFTTrainer
+
+from data import prompt
+from stages import library
+from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.model import load_model, load_tokenizer
+from stages.problems import load_train
+from stages.progress import show_progress
+from stages.recipe import Recipe, RecipeError
+from stages.run_folder import open_run
+
+
+def main(recipe: Recipe, if_needed: bool = False):
+    """Train the warm start of a recipe."""
+    if recipe.sft is None:
+        if if_needed:
+            return
+        raise RecipeError([f"recipes/{recipe.name}.yaml has no `sft` section: there is no warm start to train"])
+    quiet_libraries()
+    args = library.training_config(recipe, "sft")
+    folder = open_run(recipe, "sft", is_main_process())
+    if folder.finished:
+        say(f"sft: finished already, in {folder.path}")
+        return
+    began = time.monotonic()
+    tokenizer = load_tokenizer(recipe)
+    rows, _ = load_train(recipe)
+    dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
+    trainer = SFTTrainer(
+        model=load_model(recipe, tokenizer),
+        args=args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        peft_config=library.adapter_config(recipe),
+    )
+    show_progress(trainer, folder.path)
+    say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")
+    result = trainer.train(resume_from_checkpoint=folder.checkpoint)
+    trainer.save_model()
+    if is_main_process():
+        folder.finish(
+            {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
+        )
+    say(f"sft: done, in {folder.path}\nnext: {make_command('grpo', recipe)}")
+
+
+def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> Dataset:
+    """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens.
+
+    Tokenised here, not by the trainer: the prompt's ids are then the very ones GRPO and the evaluation use, and a chat
+    template that rewrites past turns (or drops their thoughts) has no say in what is learned.
+    """
+    opened = prompt.think_opened(tokenizer)
+    examples, without, too_long = [], 0, 0
+    for row in rows:
+        if not row["reasoning"]:
+            without += 1
+            continue
+        prefix = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))
+        text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
+        completion = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        if max_length and len(prefix) + len(completion) > max_length:
+            too_long += 1
+            continue
+        mask = [0] * len(prefix) + [1] * len(completion)
+        examples.append({"input_ids": prefix + completion, "completion_mask": mask})
+    if without or too_long:
+        say(f"sft: left out {without:,} rows without a worked solution, {too_long:,} of over {max_length} tokens")
+    if not examples:
+        raise RecipeError(["sft: no row has a worked solution (`reasoning`) to learn from; remove the `sft` section"])
+    return Dataset.from_list(examples)
+
+
+if __name__ == "__main__":
+    run(
+        "sft",
+        main,
+        lambda parser: parser.add_argument(
+            "--if-needed", action="store_true", help="do nothing without an sft section"
+        ),
+    )

@@ -1,0 +1,76 @@
+"""Accuracies with their intervals, and paired differences, from the answers on disk."""
+
+import json
+import math
+from pathlib import Path
+
+Z95 = 1.959964  # the 97.5 % point of the standard normal distribution
+
+
+def wilson(right: int, n: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small n."""
+    p, z2 = right / n, Z95**2
+    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def paired_difference(before: list[bool], after: list[bool]) -> tuple[float, float]:
+    """(mean, standard error) of after − before over the same problems: with d = after − before per problem, the
+    standard error is sqrt(var(d) / n)."""
+    differences = [int(b) - int(a) for a, b in zip(before, after, strict=True)]
+    n = len(differences)
+    mean = sum(differences) / n
+    variance = sum((d - mean) ** 2 for d in differences) / (n - 1) if n > 1 else math.nan
+    return mean, math.sqrt(variance / n)
+
+
+def summary(items: list[dict]) -> dict:
+    """Figures of one model on one benchmark. A gold the verifier cannot judge counts as not right."""
+    n, right = len(items), sum(item["right"] is True for item in items)
+    low, high = wilson(right, n)
+    return {
+        "n": n,
+        "accuracy": right / n,
+        "interval_95": [low, high],
+        "answered": sum(item["answer"] is not None for item in items) / n,
+        "truncated": sum(item["truncated"] for item in items) / n,
+        "mean_tokens": sum(item["tokens"] for item in items) / n,
+    }
+
+
+def report(folder: Path, labels: list[str]) -> str:
+    """The table of a benchmark's models over the problems all of them answered; also left in the folder as `report.md`,
+    with the figures in `summary.json`."""
+    answers = {label: _read(folder / f"{label}.jsonl") for label in labels}
+    common = set.intersection(*(set(items) for items in answers.values()))
+    answers = {label: [items[i] for i in sorted(common)] for label, items in answers.items()}
+    figures = {label: summary(items) for label, items in answers.items()}
+    lines = [
+        f"| {folder.name} (n = {len(common)}) | accuracy | 95 % interval | answered | truncated | tokens |",
+        "| --- | ---: | :---: | ---: | ---: | ---: |",
+    ]
+    for label, f in figures.items():
+        low, high = f["interval_95"]
+        lines.append(
+            f"| {label} | {f['accuracy']:.1%} | {low:.1%} to {high:.1%} | {f['answered']:.1%} | {f['truncated']:.1%} "
+            f"| {f['mean_tokens']:.0f} |"
+        )
+    for before, after in zip(labels, labels[1:], strict=False):
+        lines.append("" if before == labels[0] else "\n")
+        right = [[item["right"] is True for item in answers[label]] for label in (before, after)]
+        lines[-1] += _sentence(before, after, *paired_difference(*right))
+    text = "\n".join(lines)
+    (folder / "report.md").write_text(text + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return text
+
+
+def _sentence(before: str, after: str, mean: float, error: float) -> str:
+    verdict = "" if abs(mean) > 2 * error else ": no significant change"
+    return f"{before} → {after}: {100 * mean:+.1f} ± {200 * error:.1f} points (paired, 2 standard errors){verdict}"
+
+
+def _read(file: Path) -> dict[int, dict]:
+    lines = file.read_text(encoding="utf-8").splitlines()[1:]
+    return {item["id"]: item for item in map(json.loads, lines)}

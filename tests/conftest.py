@@ -1,0 +1,80 @@
+"""Small real models for tests, made once a session, and one way to run a stage as a user does."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen2(tmp_path_factory) -> Path:
+    """A random one-layer model of Qwen2.5-Math's architecture with a byte-level tokenizer of its kind, for the recipes
+    whose weights a test cannot download."""
+    import torch
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-qwen2"
+    vocabulary = {symbol: i for i, symbol in enumerate(sorted(ByteLevel.alphabet()))}
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    )
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def math_data(tmp_path_factory) -> Path:
+    """Parquet files with the Hub's columns and a few rows of our own."""
+    import pandas as pd
+
+    folder = tmp_path_factory.mktemp("data")
+    for split in ("train", "test"):
+        sums = [(a, b) for a in range(2, 8) for b in range(2, 8)]
+        gsm8k = [
+            (f"Ann has {a} pens and buys {b}. How many?", f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}")
+            for a, b in sums
+        ]
+        maths = [(f"What is ${a}\\cdot {b}$?", f"It is $\\boxed{{{a * b}}}$.", "Level 1", "Algebra") for a, b in sums]
+        pd.DataFrame(gsm8k, columns=["question", "answer"]).to_parquet(folder / f"gsm8k-{split}.parquet")
+        frame = pd.DataFrame(maths, columns=["problem", "solution", "level", "type"])
+        frame.to_parquet(folder / f"math-{split}.parquet")
+    frame.to_parquet(folder / "math-500.parquet")
+    return folder
+
+
+def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), check: bool = True, **environment: str):
+    """`python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
+    command = [*launcher, "-m", f"stages.{stage}", *map(str, arguments)]
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("accelerate")), *command] if launcher else [sys.executable, *command],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if check and done.returncode:
+        raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+    return done

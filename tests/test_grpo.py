@@ -1,0 +1,163 @@
+"""The whole road, really run: tiny models train, save, resume and are evaluated."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from conftest import ROOT, run_stage
+from safetensors.torch import load_file
+
+CPU2 = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
+SHORT = ["data.validation=40", "sft.max_steps=3", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
+
+
+def tiny(folder: Path, *overrides: str) -> list[str]:
+    return ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *overrides]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The output folder of one short run of all three stages."""
+    folder = tmp_path_factory.mktemp("run")
+    assert "next: make grpo" in run_stage("sft", *tiny(folder)).stdout
+    assert "next: make eval" in run_stage("grpo", *tiny(folder)).stdout
+    evaluation = run_stage("evaluate", *tiny(folder), "--held-out").stdout
+    assert "| grpo |" in evaluation
+    assert "sft → grpo" in evaluation
+    return folder
+
+
+def test_a_run_leaves_a_folder_a_person_can_read(run):
+    for stage in ("sft", "grpo"):
+        assert {"recipe.yaml", "versions.json", "metrics.jsonl", "summary.json", "model.safetensors"} <= {
+            file.name for file in (run / stage).iterdir()
+        }
+    metrics = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in metrics if "reward" in line] == [1, 2, 3, 4]
+    assert "rewards/correct_answer/mean" in metrics[0]
+    completions = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")
+    assert len(completions) == 64
+    assert {"prompt", "completion", "correct_answer", "format_tags", "advantage"} <= set(completions.columns)
+    assert json.loads((run / "grpo/versions.json").read_text())["packages"]["trl"] == "1.16.0"
+    items = [json.loads(line) for line in (run / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:]]
+    assert sorted(item["id"] for item in items) == list(range(40))
+    assert json.loads((run / "eval/held-out/summary.json").read_text())["grpo"]["n"] == 40
+
+
+def test_both_stages_change_the_weights(run):
+    built = torch.load if False else load_file(ROOT / "outputs/models/tiny-qwen3-seed42/model.safetensors")
+    sft, grpo = (load_file(run / stage / "model.safetensors") for stage in ("sft", "grpo"))
+    name = "model.layers.0.mlp.down_proj.weight"
+    assert not torch.equal(built[name], sft[name])
+    assert not torch.equal(sft[name], grpo[name])
+
+
+def test_a_finished_run_is_left_alone(run):
+    before = (run / "grpo/model.safetensors").stat().st_mtime_ns
+    assert "finished already" in run_stage("grpo", *tiny(run)).stdout
+    assert (run / "grpo/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_folder_of_another_recipe_is_refused(run):
+    done = run_stage("grpo", *tiny(run, "grpo.learning_rate=0.5"), check=False)
+    assert done.returncode == 2
+    assert "grpo.learning_rate: " in done.stderr
+    assert "0.5 here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path):
+    """Resumed at a generation boundary, to the bit."""
+    import shutil
+
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    shutil.copytree(run / "grpo", tmp_path / "grpo")
+    for name in ("summary.json", "model.safetensors"):
+        (tmp_path / "grpo" / name).unlink()
+    shutil.rmtree(tmp_path / "grpo/checkpoint-4")
+    for stage in ("sft", "grpo"):
+        file = tmp_path / stage / "recipe.yaml"
+        file.write_text(file.read_text())
+    done = run_stage("grpo", *tiny(tmp_path))
+    assert "checkpoint-2" in done.stdout
+    ours, theirs = (load_file(folder / "grpo/model.safetensors") for folder in (tmp_path, run))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    assert steps[:4] == [1, 2, 3, 4]
+
+
+def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
+    done = run_stage("grpo", *tiny(tmp_path), check=False)
+    assert done.returncode == 2
+    assert "make sft" in done.stderr
+    assert not (tmp_path / "grpo").exists()
+
+
+def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def short_proofs(completions, limit=10, **columns):\n"
+        "    return [float(len(c[0]['content']) < limit) for c in completions]\n"
+        "def puzzles(split):\n"
+        "    return [{'problem': f'{i} + 1?', 'solution': i + 1, 'reasoning': 'count'} for i in range(60)]\n"
+    )
+    overrides = ["data.train=[mine.puzzles]", "rewards.mine.short_proofs={weight: 0.5, limit: 20}"]
+    arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
+    run_stage("sft", *arguments, PYTHONPATH=str(tmp_path))
+    run_stage("grpo", *arguments, PYTHONPATH=str(tmp_path))
+    metrics = json.loads((tmp_path / "out/grpo/metrics.jsonl").read_text().splitlines()[0])
+    assert "rewards/short_proofs/mean" in metrics
+
+
+def test_two_processes_share_their_groups(tmp_path):
+    """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
+    overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
+    overrides += ["rewards={length_share: {}}".replace("length_share", "lengths.length_share")]
+    (tmp_path / "lengths.py").write_text(
+        "def length_share(completion_ids, completions, **columns):\n"
+        "    return [len(ids) / 64 for ids in completion_ids]\n"
+    )
+    arguments = tiny(tmp_path / "out", "sft=null", *overrides)
+    run_stage("grpo", *arguments, launcher=CPU2, OMP_NUM_THREADS="1", PYTHONPATH=str(tmp_path))
+    completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
+    assert len(completions) == 24
+    groups = completions.groupby(completions["prompt"].map(str))
+    # Three groups of eight over two processes of twelve: the middle group has four completions on each.
+    assert sorted(groups.size()) == [8, 8, 8]
+    for _, group in groups:
+        rewards = torch.tensor(group["length_share"].to_numpy(copy=True))
+        expected = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
+        assert torch.allclose(torch.tensor(group["advantage"].to_numpy(copy=True)), expected, atol=1e-4)
+    assert (tmp_path / "out/grpo/summary.json").is_file()
+
+
+@pytest.mark.parametrize("recipe", ["qwen-math-lora", "qwen-math-qlora", "qwen-coder-0.5b-lora", "smollm2-gsm8k"])
+def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_qwen2, math_data, tmp_path):
+    overrides = [f"model.name_or_path={tiny_qwen2}", "model.build=null", "data.validation=8", f"data.dir={math_data}"]
+    overrides += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]
+    overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.logging_steps=1"]
+    overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
+    path = f"recipes/{recipe}.yaml"
+    run_stage("sft", path, *overrides)
+    run_stage("grpo", path, *overrides)
+    run_stage("evaluate", path, *overrides)
+    adapter = json.loads((tmp_path / "grpo/adapter_config.json").read_text())
+    assert set(adapter["target_modules"]) >= {
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    }
+    metrics = json.loads((tmp_path / "grpo/metrics.jsonl").read_text().splitlines()[0])
+    assert "kl" in metrics  # beta > 0: the warm start is the reference
+    sft, grpo = (load_file(tmp_path / stage / "adapter_model.safetensors") for stage in ("sft", "grpo"))
+    assert sft.keys() == grpo.keys()
+    assert any(tensor.abs().max() > 0 for name, tensor in sft.items() if "lora_B" in name)
+    if recipe == "qwen-math-lora":
+        assert "merged model in" in run_stage("merge", path, *overrides).stdout
+        assert load_file(tmp_path / "merged/model.safetensors")
