@@ -1,0 +1,149 @@
+"""Worker processes for the algebra, each killed and replaced when it takes too long.
+
+A hang may hold the interpreter lock, which no signal and no thread of the same process can end: only a kill of another
+process can. The workers start with the first answer that needs algebra; starting does not count as judging.
+"""
+
+import atexit
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+_WORKERS = 2  # one judges while the other is replaced
+_START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
+
+
+class Worker:
+    """One process and the two pipes to it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rewards.worker"],
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the trainer's; the closed pipe ends the worker
+        )
+        self.ready = False
+
+    def wait_until_ready(self) -> None:
+        """Until it has imported the algebra; raises RuntimeError if it cannot."""
+        if not self.ready and self._read(_START_LIMIT) is None:
+            self.kill()
+            raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
+        self.ready = True
+
+    def ask(self, request: dict, timeout: float) -> dict | None:
+        """The worker's reply, or None if it is late (`timeout` in seconds) or gone; then it is dead."""
+        try:
+            self.process.stdin.write(json.dumps(request | {"timeout": timeout}).encode() + b"\n")
+            self.process.stdin.flush()
+            reply = self._read(timeout)
+        except BrokenPipeError:  # killed from outside since its last reply
+            reply = None
+        if reply is None:
+            self.kill()
+        return reply
+
+    def _read(self, timeout: float) -> dict | None:
+        deadline, line = time.monotonic() + timeout, b""
+        poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
+        poll.register(self.process.stdout, select.POLLIN)
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                return None
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            if not chunk:
+                return None
+            line += chunk
+        return json.loads(line)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                pipe.close()
+            except BrokenPipeError:  # a request was still in the buffer
+                pass
+
+
+class Pool:
+    """`size` workers, asked from any thread."""
+
+    def __init__(self, size: int = _WORKERS) -> None:
+        self.size = size
+        self._idle: list[Worker] = []
+        self._started = 0
+        self._changed = threading.Condition()
+
+    def ask(self, request: dict, timeout: float) -> dict | None:
+        """A worker's reply to `request`, or None if none came within `timeout` seconds of judging."""
+        left = timeout
+        while left > 0:
+            worker = self._take()
+            try:
+                worker.wait_until_ready()
+                started = time.monotonic()
+                reply = worker.ask(request, left)
+            finally:
+                self._give_back(worker)
+            if reply is not None:
+                return reply
+            # Time left means the worker was killed from outside: ask another.
+            left -= time.monotonic() - started
+        return None
+
+    def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
+        """`ask` for each request, as many at a time as there are workers."""
+        if len(requests) < 2:
+            return [self.ask(request, timeout) for request in requests]
+        with ThreadPoolExecutor(self.size) as threads:
+            return list(threads.map(lambda request: self.ask(request, timeout), requests))
+
+    def _take(self) -> Worker:
+        with self._changed:
+            while self._started < self.size:
+                self._idle.append(Worker())
+                self._started += 1
+            while not self._idle:
+                self._changed.wait()
+            return self._idle.pop(next((n for n, w in enumerate(self._idle) if w.ready), 0))
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._changed:
+            if worker.process.poll() is None:
+                self._idle.append(worker)
+            else:
+                self._idle.append(Worker())  # starts in the background, while the others judge
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End every idle worker."""
+        with self._changed:
+            for worker in self._idle:
+                worker.kill()
+            self._idle.clear()
+            self._started = 0
+
+
+POOL = Pool()
+atexit.register(lambda: POOL.close())
+
+
+def _forget() -> None:
+    """A forked child must not write into its parent's pipes."""
+    global POOL
+    POOL = Pool()
+
+
+os.register_at_fork(after_in_child=_forget)
