@@ -6,7 +6,7 @@ train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other 
 
 import re
 
-_BOX = re.compile(r"\\f?boxed(?![a-zA-Z])\s*")
+_BOX = re.compile(r"\\(?:f?boxed|fbox)(?![a-zA-Z])\s*")
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 

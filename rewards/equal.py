@@ -20,6 +20,7 @@ from rewards.value import (
     Quantity,
     Relation,
     Words,
+    is_left_side,
     is_name,
     value,
 )
@@ -146,7 +147,7 @@ def _not_reduced(quantity: Quantity) -> bool:
 def _form(text: str) -> str:
     n = number(plain(text))
     if n is None:
-        return "expression" if re.search(r"[+*/^\\-]", text.strip()[1:]) else "other"
+        return "expression" if re.search(r"\\|.[+*/^-]", text.strip()) else "other"
     return (
         "integer"
         if n.denominator == 1 and "/" not in text and "frac" not in text
@@ -189,7 +190,7 @@ def _choice(gold: str, answer: str, question: str | None, algebra) -> tuple[bool
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]
-            listed = _OPTION.search(f"\n{rest}") or re.match(r"(?:or|and|/|&)\b|[A-J]\b", rest)
+            listed = re.search(r"(?<![A-Za-z])[A-J]\s*[).:]", rest) or re.match(r"(?:or|and|/|&)\b|[A-J]\b", rest)
             right = letter == g and not listed and (not rest or g not in options or _agree(options[g], rest, algebra))
             return right, "the option" if right else "another option"
         if g in options:
@@ -209,9 +210,10 @@ def _agree(option: str, rest: str, algebra) -> bool:
 
 def _options(question: str) -> dict[str, str]:
     marks = list(_OPTION.finditer(question))
+    if len(marks) < 2:
+        return {}
     ends = [m.start() for m in marks[1:]] + [len(question)]
-    texts = {(m[1] or m[2]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)}
-    return texts if len(texts) > 1 else {}
+    return {(m[1] or m[2]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)}
 
 
 class Comparison:
@@ -356,14 +358,21 @@ class Comparison:
         if isinstance(a, Relation):
             meant = self._meant(a, isinstance(g, Quantity) and "." in g.written)
             return meant is not None and self.same(g, meant)
-        return set(g.signs) == {"="} and is_name(g.sides[0]) and self.same(value(g.sides[-1]), a)
+        # A gold "k = 3" may be answered by its value, a gold "0.56 = 56\\%" by either side, an equation by neither.
+        sides = [value(side) for side in g.sides]
+        named = is_name(g.sides[0])
+        return set(g.signs) <= {"=", r"\approx"} and (
+            (named and self.same(sides[-1], a))
+            or (all(isinstance(side, Quantity) for side in sides) and any(self.same(side, a) for side in sides))
+        )
 
     def _meant(self, relation: Relation, rounded: bool = False):
         r"""The one value `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in; None if its sides disagree."""
         signs, sides = list(relation.signs), list(relation.sides)
         if signs == [r"\approx"] and not sides[0]:
             return value(sides[1]) if rounded else None
-        if is_name(sides[0]) and signs[0] in ("=", r"\approx"):
+        asked = self.question is not None and key(sides[0]).lower() in key(self.question)  # "x^2 + y^2 = 25"
+        if (is_left_side(sides[0]) or asked) and signs[0] in ("=", r"\approx"):
             if signs[0] == r"\approx" and not rounded:
                 return None
             signs, sides = signs[1:], sides[1:]

@@ -22,7 +22,7 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
-_DENIAL = r"\bnot|n't|\bnever|\bno longer|\bneither|\bnor|\bcannot|\bcan't|\brather than|\binstead of|\bunlikely|\bwrong|\bincorrect|\bfalse"
+_DENIAL = r"\\neq?\b|\\not\b|\bnot|n't|\bnever|\bno longer|\bneither|\bnor|\bcannot|\bcan't|\brather than|\binstead of|\bunlikely|\bwrong|\bincorrect|\bfalse"
 _DOUBT = r"\bmaybe|\bperhaps|\bpossibly|\bprobably|\beither|\bmight|\bcould be|\bmay be|\bguess|\bunsure|\bor\b"
 _BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT})[^.\n]{{0,25}}$", re.IGNORECASE)
 _AFTER = re.compile(

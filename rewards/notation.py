@@ -4,6 +4,8 @@ r"""One spelling for the many ways to write the same mathematics, and the exact 
 numbers, repeating decimals, powers of ten and number words as a `Fraction`. No algebra happens here.
 """
 
+# ruff: noqa: RUF001 - look-alike characters are what this file is about
+
 import re
 import unicodedata
 from fractions import Fraction
@@ -37,6 +39,8 @@ _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUB = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _VULGAR = re.compile("[¼-¾⅐-⅞↉]")
 
+_ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without braces: \frac12, \frac\pi2
+
 # (pattern, replacement), applied in this order.
 _LATEX = [
     (re.compile(p), r)
@@ -44,7 +48,7 @@ _LATEX = [
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
         (r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ","),
         (r"\{,\}", ","),
-        (r"\\!", ""),
+        (r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", ""),
         (r"(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~|\\h?space\{[^{}]*\}", " "),
         (r"\\(?:displaystyle|textstyle|scriptstyle|limits|rm|bf|it|boldmath|hfill|nobreak)(?![a-zA-Z])", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
@@ -77,15 +81,16 @@ _LATEX = [
         (r"\\%", "%"),
         (r"\\(?:bar|overline|dot)\s*(\d)", r"\\overline{\1}"),
         (r"\\(?:bar|dot)(?![a-zA-Z])", r"\\overline"),
-        (r"\\frac\s*([^{}\\\s])\s*([^{}\\\s])", r"\\frac{\1}{\2}"),
-        (r"\\frac\s*([^{}\\\s])\s*(\\[a-zA-Z]+|\{)", lambda m: _braced(m)),
-        (r"\\frac\s*(\{[^{}]*\})\s*([^{}\\\s])", r"\\frac\1{\2}"),
+        (rf"\\frac\s*({_ONE})\s*({_ONE})", r"\\frac{\1}{\2}"),
+        (rf"\\frac\s*({_ONE})\s*(?=\{{)", r"\\frac{\1}"),
+        (rf"\\frac\s*(\{{[^{{}}]*\}})\s*({_ONE})", r"\\frac\1{\2}"),
         (r"\\frac\s+\{", r"\\frac{"),
         (r"(\\frac\{[^{}]*\})\s+\{", r"\1{"),
         (r"\\sqrt\s*([^{}\\\s\[(])", r"\\sqrt{\1}"),
         (r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}"),
         (r"\\sqrt\s+\{", r"\\sqrt{"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
+        (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|log|ln)(?![a-z])", r"\\\1"),
         (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
         (r"\*\*(?=\s*[\d({-])", "^"),
         (r"\s+", " "),
@@ -93,11 +98,6 @@ _LATEX = [
 ]
 _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 _ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
-
-
-def _braced(match: re.Match) -> str:
-    numerator, rest = match.groups()
-    return rf"\frac{{{numerator}}}" + (rest if rest == "{" else f"{{{rest}}}")
 
 
 def _root(match: re.Match) -> str:
@@ -157,7 +157,7 @@ def _without_dollars(text: str) -> str:
 
 def key(text: str) -> str:
     """`plain` without spaces and closing punctuation: equal keys are equal answers."""
-    text = re.sub(r"\s", "", plain(text)).rstrip(".,;")
+    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text)).rstrip(".,;")
     return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
 
 
@@ -179,7 +179,8 @@ _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
 )
 _WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
-_WORDS |= {w: 10 * n for n, w in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)}
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
 SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
 _PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000}

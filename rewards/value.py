@@ -61,7 +61,7 @@ MINUS_INFINITY = Expr(r"-\infty")
 
 _LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _IN_BASE = re.compile(
-    r"\(?\s*(?:\\text\{)?([0-9A-Z](?:[0-9A-Z ]*[0-9A-Z])?)\}?\s*\)?\s*"
+    r"\(?\s*(?:\\text\{)?([0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
     r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?(\w+?)\s*\}?\s*\}?|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
 _CLOCK = re.compile(
@@ -71,7 +71,8 @@ _CLOCK = re.compile(
 )
 _CURRENCY = re.compile(r"([+-]?)\s*(?:([$£€¥₹])|(?:Rs\.?|USD|US\s*\$)(?=\s*\d))\s*(?=[\d.\\(])")
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
-_NAME = re.compile(r"(?=[^\d]*(?:_\{?\d+\}?[^\d]*)*$)(?=.*[A-Za-z])[A-Za-z\\{}_^'(), \d+\-*/]{1,60}")
+_SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
+_LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])[A-Za-z\\{}^', +*/-]{1,60}")
 _SPLIT_WORD = re.compile(r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
@@ -86,8 +87,14 @@ def value(text: str):
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` can stand left of the `=` of an answer: `x`, `f(x)`, `AB`, `a + b`, "the total"."""
-    return _NAME.fullmatch(text.strip()) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
+    r"""Whether `text` is the name of one thing: `x`, `a_1`, `f(x)`, `AB`, `\theta`."""
+    return _SYMBOL.fullmatch(text.strip()) is not None
+
+
+def is_left_side(text: str) -> bool:
+    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total"."""
+    text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
+    return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
 
 def _trimmed(text: str) -> str:
@@ -107,7 +114,7 @@ def _trimmed(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _value(text: str):
-    for read in (_quantity, _clock_or_ratio, _in_base, _matrix, _plus_minus, _union, _list, _relation, _brackets):
+    for read in (_clock_or_ratio, _quantity, _in_base, _matrix, _plus_minus, _union, _list, _relation, _brackets):
         if (found := read(text)) is not None:
             return found
     return _words(text) or _expression(text)
@@ -134,8 +141,10 @@ def _quantity(text: str) -> Quantity | None:
     ):
         rest = rest[percent.end() :]
     follows = _unit_after(rest) if rest.strip() else ""
-    if follows is None or (follows and name and follows.split(" ")[0] != name):
+    if follows is None or (follows and name and follows.split(" ")[0] not in (name, "/")):
         return None
+    if name and follows.startswith("/"):
+        name = f"{name} {follows}"
     return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
 
 
@@ -178,7 +187,7 @@ def _in_base(text: str) -> InBase | None:
     name = (match[2] or match[3]).lower()
     base = int(name) if name.isdecimal() and len(name) < 3 else _LETTERS.get(name, 0)
     digits = match[1].replace(" ", "").lstrip("0") or "0"
-    if not 2 <= base <= 36 or any(int(d, 36) >= base for d in digits):
+    if not 2 <= base <= 36 or digits.count(".") > 1 or any(int(d, 36) >= base for d in digits.replace(".", "")):
         return None
     return InBase(digits, base)
 
@@ -201,7 +210,7 @@ def _plus_minus(text: str) -> Items | None:
         or _RELATION.search(text[: text.find(r"\pm")].replace("=", "", 1))
     ):
         return None
-    if not (sides := re.fullmatch(r"(?:([^=]*)=)?([^=]*)", text)) or (sides[1] and not is_name(sides[1])):
+    if not (sides := re.fullmatch(r"(?:([^=]*)=)?([^=]*)", text)) or (sides[1] and not is_left_side(sides[1])):
         return None
     up, down = sides[2].replace(r"\mp", "\0"), sides[2].replace(r"\mp", "\0")
     up, down = up.replace(r"\pm", "+").replace("\0", "-"), down.replace(r"\pm", "-").replace("\0", "+")
@@ -233,7 +242,7 @@ def _union(text: str) -> Items | None:
     if len(parts) == 1:
         return None
     items = tuple(value(p) for p in parts)
-    return Items("U", items) if all(isinstance(i, Items) and i.kind in _RANGES for i in items) else None
+    return Items("U", items) if all(isinstance(i, Items) and i.kind in (*_RANGES, "{}") for i in items) else None
 
 
 _RANGES = ("()", "[]", "(]", "[)")
@@ -267,7 +276,7 @@ def _relation(text: str):
     signs = [s for s in _RELATION.findall(text)]
     if len(signs) != len(sides) - 1:
         return None
-    if signs == ["\\in"] and is_name(sides[0]):
+    if signs == ["\\in"] and is_left_side(sides[0]):
         return value(sides[1])
     return _range(signs, sides) or Relation(tuple(signs), tuple(sides))
 
@@ -302,6 +311,8 @@ def _range(signs: list[str], sides: list[str]) -> Items | None:
 
 def _brackets(text: str) -> Items | None:
     text = re.sub(r"^\\langle\s*(.*?)\s*\\rangle$", r"(\1)", text)
+    if text == r"\mathbb{R}" or text.casefold() in ("all real numbers", "all reals", "real numbers"):
+        return Items("()", (MINUS_INFINITY, INFINITY))
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Items("{}", ())
     if text.startswith(r"\{") and text.endswith(r"\}"):
@@ -342,7 +353,7 @@ def _expression(text: str) -> Expr:
     currency = _CURRENCY.match(text)
     if currency:
         return Expr((currency[1] + text[currency.end() :]).strip(), unit(currency[2] or "$"))
-    match = re.search(r"(?<=[\d}) ])\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
+    match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
     match = match or re.search(
         r"(?<=[\d}) ])\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
     )
