@@ -11,48 +11,42 @@ _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
 def boxed(text: str) -> list[str]:
-    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; one that is never closed is left out.
+    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones are left out.
 
     >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
     ['\\frac{1}{2}', '9']
     """
     found, at = [], 0
+    ends = _closing_braces(text) if _BOX.search(text) else {}
     while match := _BOX.search(text, at):
         at = match.end()
         if text[at : at + 1] == "{":
-            end = _closing_brace(text, at)
-            if end is None:
-                continue
-            found.append(text[at + 1 : end].strip())
-            at = end + 1
+            if (end := ends.get(at)) is not None:
+                found.append(text[at + 1 : end].strip())
+                at = end + 1
         elif bare := re.compile(r"[^\s$.,;{}\\]+").match(text, at):
             found.append(bare.group())
             at = bare.end()
     return found
 
 
-def _closing_brace(text: str, start: int) -> int | None:
-    """Index of the `}` that closes the `{` at `start`, or None; `\\{` and `\\}` are characters, not groups."""
-    depth, at = 0, start
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 1
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if depth == 0:
-                return at
-        at += 1
-    return None
+def _closing_braces(text: str) -> dict[int, int]:
+    """Where each `{` is closed, found in one pass; `\\{` and `\\}` are characters, not groups."""
+    ends, opened, escaped = {}, [], False
+    for at, char in enumerate(text):
+        if char == "{" and not escaped:
+            opened.append(at)
+        elif char == "}" and not escaped and opened:
+            ends[opened.pop()] = at
+        escaped = char == "\\" and not escaped
+    return ends
 
 
 def gold_answer(text: object) -> str | None:
     r"""The gold answer in `text` whichever way its data set writes it, or None where there is none to grade against.
 
-    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$."), gold_answer("7")
-    ('1024', '\\frac{3}{4}', '7')
+    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$.")
+    ('1024', '\\frac{3}{4}')
     """
     if not isinstance(text, str):
         return None

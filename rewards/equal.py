@@ -6,8 +6,9 @@ r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, ch
 
 import re
 from fractions import Fraction
-from math import gcd
+from math import gcd, prod
 
+from rewards.extract import is_hedged
 from rewards.notation import key, number, plain
 from rewards.units import another_was_asked
 from rewards.value import (
@@ -29,6 +30,9 @@ MAX_LENGTH = 1000  # characters of an answer; longer ones are right only when sp
 _MAX_DEPTH = 20
 _MAX_EXPONENT = 9999
 _MAX_ITEMS = 40
+
+
+_UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 
 
 class NeedsAlgebra(Exception):
@@ -79,16 +83,20 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra) -> tuple[b
         return (True, "spelled like the gold") if answer.strip() == gold.strip() else (False, "too long for an answer")
     if key(gold) == key(answer):
         return True, "spelled like the gold"
+    if is_hedged(answer) and not is_hedged(gold):
+        return False, "doubted or denied"
     letter = _choice(gold, answer, question, algebra)
     if letter is not None:
         return letter
     if (refusal := _too_large(answer)) is not None:
         return False, refusal
+    if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:
+        return False, "left unevaluated"
     if _too_large(gold) is not None:
         return None, "the gold is beyond the limits of the algebra"
-    if question and _copied(answer, gold, question):
-        return False, "copied from the question"
     g, a = value(gold), value(answer)
+    if question and _copied(g, a, gold, answer, question):
+        return False, "copied from the question"
     if question and isinstance(a, Quantity) and isinstance(g, Quantity):
         if not g.unit and another_was_asked(a.unit, question):
             return False, "another unit than the question asks for"
@@ -106,14 +114,13 @@ def _too_large(text: str) -> str | None:
     if deepest > _MAX_DEPTH:
         return f"nested deeper than {_MAX_DEPTH}"
     spelled = plain(text)
-    if any(
-        len(digits) > 4 or int(digits) > _MAX_EXPONENT for digits in re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
-    ):
-        return f"exponent above {_MAX_EXPONENT}"
-    if re.search(r"\^[^,;=]*\d[^,;=]*\^[^,;=]*\d[^,;=]*\^", spelled.replace(r"^\circ", "")) and _tower(spelled):
+    exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
+    if any(len(digits) > 4 for digits in exponents):
+        return f"an exponent above {_MAX_EXPONENT}"
+    if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(spelled):
         return "a tower of powers"
-    if any(len(digits) > 3 for digits in re.findall(r"(\d+)\s*[})]*\s*!", spelled)) or "!!" in spelled:
-        return "factorial of a large number"
+    if re.search(r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!", spelled) or re.search(r"\\binom|choose", spelled) and re.search(r"\d{4}", spelled):
+        return "a factorial of a large number"
     return None
 
 
@@ -135,44 +142,31 @@ def _tower(text: str) -> bool:
     return deepest > 2
 
 
-def _not_reduced(quantity: Quantity) -> bool:
-    numbers = re.findall(r"\d+", quantity.written)
-    return (
-        "." not in quantity.written
-        and ("/" in quantity.written or "frac" in quantity.written)
-        and (gcd(int(numbers[-2]), int(numbers[-1])) > 1)
-    )
-
-
-def _form(text: str) -> str:
-    n = number(plain(text))
-    if n is None:
-        return "expression" if re.search(r"\\|.[+*/^-]", text.strip()) else "other"
-    return (
-        "integer"
-        if n.denominator == 1 and "/" not in text and "frac" not in text
-        else next(
-            (form for form, mark in (("fraction", "frac"), ("fraction", "/"), ("decimal", ".")) if mark in text),
-            "words",
-        )
-    )
-
-
-def _copied(answer: str, gold: str, question: str) -> bool:
-    """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
-    form = _form(answer)
-    if form in ("integer", "other", "words") or (
-        form == _form(gold) and form != "expression" and not _not_reduced_text(answer)
-    ):
+def _not_reduced(typed) -> bool:
+    """Whether a fraction is written with a common factor."""
+    if _form(typed, "") not in ("fraction", "mixed number"):
         return False
-    at = key(question).find(key(answer))
-    around = key(question)
-    return at >= 0 and not around[at - 1 : at].isdigit() and not around[at + len(key(answer)) :][:1].isdigit()
+    top, bottom = re.findall(r"\d+", typed.written.replace(",", ""))[-2:]
+    return "." not in typed.written and gcd(int(top), int(bottom)) > 1
 
 
-def _not_reduced_text(answer: str) -> bool:
-    typed = value(answer)
-    return isinstance(typed, Quantity) and _not_reduced(typed)
+def _form(typed, text: str) -> str:
+    """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
+    if isinstance(typed, Quantity):
+        if "/" in typed.written or "frac" in typed.written:
+            return "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", typed.written.replace(",", ""))) > 2 else "fraction"
+        return "percent" if typed.percent else "whole number" if typed.value.denominator == 1 else "decimal"
+    if isinstance(typed, Expr):
+        return key(text)
+    return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
+
+
+def _copied(g, a, gold: str, answer: str, question: str) -> bool:
+    """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
+    form = _form(a, answer)
+    if form == "whole number" or (form == _form(g, gold) and not _not_reduced(a)):
+        return False
+    return re.search(rf"(?<!\d){re.escape(key(answer))}(?!\d)", key(question)) is not None
 
 
 _CHOICE = re.compile(

@@ -12,7 +12,6 @@ from data.gold import boxed
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
-_MAX_BLOCK = 4000
 
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
@@ -22,9 +21,9 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
-_DENIAL = r"\\neq?\b|\\not\b|\bnot|n't|\bnever|\bno longer|\bneither|\bnor|\bcannot|\bcan't|\brather than|\binstead of|\bunlikely|\bwrong|\bincorrect|\bfalse"
+_DENIAL = r"\bnot|n't|\bnever|\bno longer|\bneither|\bnor|\bcannot|\bcan't|\brather than|\binstead of|\bunlikely|\bwrong|\bincorrect|\bfalse"
 _DOUBT = r"\bmaybe|\bperhaps|\bpossibly|\bprobably|\beither|\bmight|\bcould be|\bmay be|\bguess|\bunsure|\bor\b"
-_BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT})[^.\n]{{0,25}}$", re.IGNORECASE)
+_BEFORE = re.compile(rf"(?:\\neq?\b|\\not\b|≠|{_DENIAL}|{_DOUBT})[^.\n]{{0,25}}$", re.IGNORECASE)
 _AFTER = re.compile(
     r"^[\s$).\]\\,]{0,6}(?:or\b|maybe|perhaps|possibly|\(?(?:not|is (?:wrong|not|incorrect))|n't|\?|isn't|is unlikely)",
     re.IGNORECASE,
@@ -46,13 +45,13 @@ def extract(response: str, strict: bool = False) -> Found:
         return Found([], "no closed <answer> block")
     if blocks:
         answers = [a for block in blocks for a in _of_block(block)]
-        return Found(answers, "") if all(answers) else Found([], "nothing, a doubt or a denial in <answer>")
+        return Found(answers, "") if all(answers) else Found([], "nothing in <answer>")
     if found := _boxes(visible):
         return found
     if stated := _stated(visible):
         return Found(stated, "")
     line = _bare(visible)
-    if line and "\n" not in line and len(line) <= _MAX_LINE and not _hedged(line):
+    if line and "\n" not in line and len(line) <= _MAX_LINE:
         return Found([line], "")
     return Found([], "no answer block, box or stated answer")
 
@@ -105,8 +104,6 @@ def _of_block(block: str) -> list[str]:
     if stated := _stated(block):
         return stated
     text = _bare(block)
-    if len(text) > _MAX_BLOCK or _hedged(text):
-        return [""]
     return [_after_verb(text)]
 
 
@@ -143,7 +140,7 @@ def _stated(text: str) -> list[str]:
         sentence = match["answer"]
         end = _SENTENCE_END.search(sentence)
         answer = _bare(sentence[: end.start()] if end else sentence)
-        answers.append("" if _hedged(answer) else _after_verb(answer))
+        answers.append(_after_verb(answer))
     return answers
 
 
@@ -152,7 +149,8 @@ def _bare(text: str) -> str:
     return text.strip().strip("*`").strip()
 
 
-def _hedged(text: str) -> bool:
+def is_hedged(text: str) -> bool:
+    """Whether `text` denies or doubts what it says."""
     return (
         re.search(
             rf"(?:{_DENIAL}|\bmaybe|\bperhaps|\bpossibly|\bprobably|\beither|\bmight|\bcould be|\bguess)",

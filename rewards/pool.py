@@ -23,9 +23,9 @@ _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
 class Worker:
     """One process and the two pipes to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "rewards.worker"],
+            [sys.executable, "-m", module],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -78,13 +78,15 @@ class Worker:
 
 
 class Pool:
-    """`size` workers, asked from any thread."""
+    """`size` workers, each a process of `module`, asked from any thread."""
 
-    def __init__(self, size: int = _WORKERS) -> None:
+    def __init__(self, size: int = _WORKERS, module: str = "rewards.worker") -> None:
         self.size = size
+        self.module = module
+        self.workers: list[Worker] = []
         self._idle: list[Worker] = []
-        self._started = 0
         self._changed = threading.Condition()
+        self._closed = False
 
     def ask(self, request: dict, timeout: float) -> dict | None:
         """A worker's reply to `request`, or None if none came within `timeout` seconds of judging."""
@@ -112,28 +114,36 @@ class Pool:
 
     def _take(self) -> Worker:
         with self._changed:
-            while self._started < self.size:
-                self._idle.append(Worker())
-                self._started += 1
-            while not self._idle:
+            while not self._closed and len(self.workers) < self.size:
+                self._start()
+            while not self._idle and not self._closed:
                 self._changed.wait()
+            if self._closed:
+                raise RuntimeError("the verifier's workers are closed")
             return self._idle.pop(next((n for n, w in enumerate(self._idle) if w.ready), 0))
+
+    def _start(self) -> None:
+        worker = Worker(self.module)
+        self.workers.append(worker)
+        self._idle.append(worker)
 
     def _give_back(self, worker: Worker) -> None:
         with self._changed:
             if worker.process.poll() is None:
                 self._idle.append(worker)
             else:
-                self._idle.append(Worker())  # starts in the background, while the others judge
+                self.workers.remove(worker)
+                if not self._closed:
+                    self._start()  # it gets ready while the others judge
             self._changed.notify()
 
     def close(self) -> None:
-        """End every idle worker."""
+        """End all workers, busy ones too."""
         with self._changed:
-            for worker in self._idle:
-                worker.kill()
-            self._idle.clear()
-            self._started = 0
+            self._closed = True
+            for worker in self.workers:
+                worker.process.kill()
+            self._changed.notify_all()
 
 
 POOL = Pool()

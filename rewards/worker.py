@@ -9,8 +9,9 @@ import resource
 import select
 import signal
 import sys
+from collections.abc import Callable
 
-_MEMORY = 4 << 30  # bytes of address space
+_MEMORY = 2 << 30  # bytes of address space
 _ORPHAN_CHECK = 5.0  # seconds
 
 
@@ -19,6 +20,16 @@ class _TooLong(BaseException):
 
 
 def main() -> None:
+    """Load the algebra, then answer."""
+    from rewards.algebra import equal
+    from rewards.equal import judge_by_algebra
+
+    equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
+    serve(judge_by_algebra)
+
+
+def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
+    """Answer requests with `judge` until the parent closes the pipe or is gone."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply
@@ -26,21 +37,16 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, _interrupt)
-
-    from rewards.algebra import equal
-    from rewards.equal import judge_by_algebra
-
-    equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
     print(json.dumps("ready"), file=replies, flush=True)
     while True:
-        # A fork of the parent may hold the pipe open when the parent is gone.
+        # Where a fork of the parent holds the pipe open, only the parent's number tells that it is gone.
         while not select.select([0], [], [], _ORPHAN_CHECK)[0]:
             if os.getppid() != parent:
                 return
         line = sys.stdin.readline()
         if not line:
             return
-        print(json.dumps(_answer(json.loads(line), judge_by_algebra)), file=replies, flush=True)
+        print(json.dumps(_answer(json.loads(line), judge)), file=replies, flush=True)
 
 
 def _answer(request: dict, judge) -> dict:
