@@ -26,7 +26,7 @@ class Unreadable(Exception):
 @lru_cache(maxsize=4096)
 def parse(text: str):
     """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact decimals."""
-    if re.search(r"\d\s+\d", text):  # the parser would add them
+    if re.search(r"\d\s+\d|[\d)]\s*_", text):  # the parser would add the numbers, and drop the base
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
@@ -132,9 +132,9 @@ def _unworked(node) -> bool:
     if node.is_Mul:
         return _unworked_product(node)
     if node.is_Pow:
-        return node.base.is_Rational and (
-            (node.exp.is_Integer and node.exp != -1) or (node.exp.is_Rational and _evaluated(node).is_Rational)
-        )
+        if not node.base.is_Rational or not node.exp.is_Rational:
+            return False
+        return node.exp != -1 if node.exp.is_Integer else _evaluated(node).is_Rational
     if isinstance(node, sympy.Sum | sympy.Product | sympy.Integral | sympy.Derivative | sympy.Limit):
         return True
     return isinstance(node, sympy.Function) and node.is_number and not _evaluated(node).has(node.func)

@@ -88,6 +88,9 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra) -> tuple[b
     letter = _choice(gold, answer, question, algebra)
     if letter is not None:
         return letter
+    if value(gold) in (Words("yes"), Words("no")) and (said := re.fullmatch(r"(?i)(yes|no)[,.;:] [^?]*", answer.strip())):
+        opposite = {"yes": "no", "no": "yes"}[said[1].lower()]
+        return Words(said[1].lower()) == value(gold) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
     if (refusal := _too_large(answer)) is not None:
         return False, refusal
     if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:
@@ -297,7 +300,7 @@ class Comparison:
             return self._clock(g, a)
         if ":" in (getattr(g, "kind", ""), getattr(a, "kind", "")):
             return self._ratio(g, a)
-        g, a = _named_tuple(g), _named_tuple(a)
+        g, a = _named_tuple(g, a), _named_tuple(a, g)
         if not isinstance(g, Items) or not isinstance(a, Items):
             one, other = (g, a) if isinstance(g, Items) else (a, g)
             return (
@@ -346,7 +349,7 @@ class Comparison:
             if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and is_name(a_name):
                 if key(g_name) == key(a_name):
                     return self.same(value(g.sides[-1]), self._meant(a) or Words(""))
-            if len(g.signs) == len(a.signs) == 1:
+            if len(g.signs) == len(a.signs) == 1 and g.signs[0] != r"\approx":
                 return self.algebra.equal_relations((g.signs[0], *g.sides), (a.signs[0], *a.sides))
             return False
         if isinstance(a, Relation):
@@ -395,9 +398,9 @@ def _same_words(g, a) -> bool:
     return bool(bare[0]) and bare[0] == bare[1]
 
 
-def _named_tuple(items):
-    """`x = 3, y = 5` with the names in alphabetical order is the tuple of the values."""
-    if isinstance(items, Items) and items.kind == "," and all(isinstance(i, Relation) for i in items.items):
+def _named_tuple(items, other):
+    """`x = 3, y = 5` with the names in alphabetical order is the tuple of the values, where the other is a tuple."""
+    if getattr(other, "kind", "") == "()" and isinstance(items, Items) and items.kind == "," and all(isinstance(i, Relation) for i in items.items):
         names = [i.sides[0] for i in items.items]
         if all(i.signs == ("=",) for i in items.items) and names == sorted(set(names)) and all(map(is_name, names)):
             return Items("()", tuple(value(i.sides[1]) for i in items.items))

@@ -15,7 +15,7 @@ _MAX_LINE = 200  # characters of a response that is nothing but its answer
 
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
-    r"(?:(?:final\s+)?answer(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
+    r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
     r"|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
     r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*(?P<answer>[^\n]+)",
     re.IGNORECASE,
@@ -162,10 +162,15 @@ def is_hedged(text: str) -> bool:
     )
 
 
+_VERB = (
+    r"(?:is|are|was|were|be|equals|has|have|had|costs?|makes?|made|earns?|gets?|got|needs?|takes?|spends?|spent|pays?|paid|"
+    r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
+)
+_SENTENCE = re.compile(rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)")
+
+
 def _after_verb(text: str) -> str:
-    """What a sentence such as "She has 18 eggs left" or "The total is $18" says, else all of `text`."""
-    match = re.fullmatch(
-        r"[A-Z][^.\d\\$=]{1,80}?\b(?:is|are|was|equals|has|have|costs?|makes?|earns?|gets?|needs?)\s+(?:exactly\s+)?(.*\d.*)",
-        text,
-    )
-    return match[1] if match else text
+    """What a sentence such as "She has 18 eggs left, as …" or "Total: $18" says, else all of `text`."""
+    text = re.split(r",?\s+(?:as|because|since|which|so)\s", text, maxsplit=1)[0]
+    match = _SENTENCE.fullmatch(text)
+    return (match[1] or match[2] or "") if match else text

@@ -28,8 +28,8 @@ _SYMBOLS = {
         "’": "'",
         "‘": "'",
         "…": "...",
-        "⟨": r" \langle ",
-        "⟩": r" \rangle ",
+        "⟨": "(",
+        "⟩": ")",
     },
     **{"∖": r" \setminus ", "−": "-", "、": ",", "，": ",", "；": ";", "：": ":", "。": ".", "％": "%"},
 }
@@ -47,7 +47,13 @@ _LATEX = [
     for p, r in [
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
         (r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ","),
-        (r"\{,\}", ","),
+        (r"\{,\}|(?<=\d)'(?=\d{3}(?!\d))", ","),
+        (r"^~(?=\s*[\d.\\])", r"\\approx "),
+        (r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}|^([^{}\\]*)\\over(?![a-zA-Z])([^{}\\]*)$", r"\\frac{\1\3}{\2\4}"),
+        (r"\\langle(?![a-zA-Z])", "("),
+        (r"\\rangle(?![a-zA-Z])", ")"),
+        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
+        (r"(?<![\w)}\]])\+\s*(?=\\infty)", ""),
         (r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", ""),
         (r"(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~|\\h?space\{[^{}]*\}", " "),
         (r"\\(?:displaystyle|textstyle|scriptstyle|limits|rm|bf|it|boldmath|hfill|nobreak)(?![a-zA-Z])", " "),
@@ -90,7 +96,7 @@ _LATEX = [
         (r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}"),
         (r"\\sqrt\s+\{", r"\\sqrt{"),
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
-        (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|log|ln)(?![a-z])", r"\\\1"),
+        (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1"),
         (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
         (r"\*\*(?=\s*[\d({-])", "^"),
         (r"\s+", " "),
@@ -134,6 +140,7 @@ def plain(text: str) -> str:
     text = "".join(c for c in text if unicodedata.category(c) != "Cf")
     text = re.sub("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ]+", lambda m: f"^{{{m.group().translate(_SUPER)}}}", text)
     text = re.sub("[₀-₉]+", lambda m: f"_{{{m.group().translate(_SUB)}}}", text)
+    text = re.sub("(?:\\d\u0305)+", lambda m: rf"\overline{{{m.group().replace(chr(0x305), '')}}}", text)
     text = _VULGAR.sub(
         lambda m: r" \frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m.group()).split("⁄")), text
     )
@@ -181,7 +188,7 @@ _ONES = (
 _WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
-SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
 _PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000}
 _PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
@@ -243,7 +250,7 @@ def _spoken(text: str) -> Fraction | None:
     if not words or len(words) > 12:
         return None
     if words[0] in ("negative", "minus"):
-        value = _spoken(" ".join(words[1:]))
+        value = number(" ".join(words[1:]))
         return None if value is None else -value
     if words[-1] in _PARTS:
         return _spoken_fraction(words)

@@ -61,8 +61,8 @@ MINUS_INFINITY = Expr(r"-\infty")
 
 _LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _IN_BASE = re.compile(
-    r"\(?\s*(?:\\text\{)?([0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
-    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?(\w+?)\s*\}?\s*\}?|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
+    r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
+    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?\(?(\w+?)\)?\s*\}?\s*\}?|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
 _CLOCK = re.compile(
     r"(?P<hour>\d{1,2})\s*(?::\s*(?P<minute>[0-5]\d))?\s*(?:\\text\{)?\s*"
@@ -93,6 +93,7 @@ def is_name(text: str) -> bool:
 
 def is_left_side(text: str) -> bool:
     """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total"."""
+    text = re.sub(r"^\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
@@ -102,6 +103,7 @@ def _trimmed(text: str) -> str:
     while True:
         before = text
         text = text.strip().rstrip(";,").strip()
+        text = text.removeprefix("=").lstrip()
         if text.endswith(".") and not text.endswith("..."):
             text = text[:-1]
         if text[:1] == "{" and closing(text, 0) == len(text) - 1:
@@ -134,7 +136,7 @@ def _quantity(text: str) -> Quantity | None:
     if not end:
         return None
     rest = text[end:]
-    if scale := re.match(r"\s*(?:\\text\{\s*)?(hundred|thousand|million|billion|trillion)(?![a-z])\s*\}?", rest):
+    if scale := re.match(r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)(?![a-z])\s*\}?", rest):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(
         r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest
@@ -186,10 +188,10 @@ def _in_base(text: str) -> InBase | None:
         return None
     name = (match[2] or match[3]).lower()
     base = int(name) if name.isdecimal() and len(name) < 3 else _LETTERS.get(name, 0)
-    digits = match[1].replace(" ", "").lstrip("0") or "0"
+    sign, digits = re.fullmatch(r"(-?)0*(.+)", match[1].replace(" ", "")).groups()
     if not 2 <= base <= 36 or digits.count(".") > 1 or any(int(d, 36) >= base for d in digits.replace(".", "")):
         return None
-    return InBase(digits, base)
+    return InBase(sign + digits, base)
 
 
 def _matrix(text: str) -> Items | None:
@@ -250,7 +252,7 @@ _RANGES = ("()", "[]", "(]", "[)")
 
 def _list(text: str) -> Items | None:
     parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
-    parts = [p for p in parts if p.strip(" .")]
+    parts = [p for p in parts if p.strip() not in ("", ".")]
     if (
         len(parts) < 2
         or (re.search(r"[a-z]{3,} [a-z]{3,}", " ".join(parts))
@@ -310,21 +312,24 @@ def _range(signs: list[str], sides: list[str]) -> Items | None:
 
 
 def _brackets(text: str) -> Items | None:
-    text = re.sub(r"^\\langle\s*(.*?)\s*\\rangle$", r"(\1)", text)
     if text == r"\mathbb{R}" or text.casefold() in ("all real numbers", "all reals", "real numbers"):
         return Items("()", (MINUS_INFINITY, INFINITY))
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Items("{}", ())
+    if builder := re.fullmatch(r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}", text):
+        return value(builder[1])
     if text.startswith(r"\{") and text.endswith(r"\}"):
         inner, brackets = text[2:-2], "{}"
     elif text[:1] in ("(", "[") and text[-1:] in (")", "]") and closing(text, 0) == len(text) - 1:
         inner, brackets = text[1:-1], text[0] + text[-1]
     else:
         return None
-    parts = _split(inner, _COMMA)
+    parts = [p for part in _split(inner, _COMMA) for p in _split(part, _SPLIT_WORD) if p.strip()]
     if len(parts) < 2 and brackets != "{}":
         return None
     items = [value(p) for p in parts]
+    if brackets == "[]" and all(isinstance(i, Items) and i.kind in ("[]", "()") for i in items):
+        return Items("matrix", tuple(Items("row", i.items) for i in items))
     if brackets == "{}":
         items = [i for item in items for i in (item.items if isinstance(item, Items) and item.kind == "," else [item])]
     return Items(brackets if len(items) == 2 or brackets == "{}" else "()", tuple(items))
@@ -355,7 +360,7 @@ def _expression(text: str) -> Expr:
         return Expr((currency[1] + text[currency.end() :]).strip(), unit(currency[2] or "$"))
     match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
     match = match or re.search(
-        r"(?<=[\d}) ])\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
+        r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
     )
     if match and match.start() and (name := unit(match[1])) is not None:
         if match[1].startswith(("\\text", "^")) or known(name):
