@@ -7,6 +7,8 @@ train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other 
 import re
 
 _BOX = re.compile(r"\\(?:f?boxed|fbox)(?![a-zA-Z])\s*")
+_BARE = re.compile(r"[^\s$.,;{}\\]+")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
@@ -16,29 +18,34 @@ def boxed(text: str) -> list[str]:
     >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
     ['\\frac{1}{2}', '9']
     """
-    found, at = [], 0
-    ends = _closing_braces(text) if _BOX.search(text) else {}
+    return [content for _, _, content in boxes(text)]
+
+
+def boxes(text: str) -> list[tuple[int, int, str]]:
+    """(start, end, content) of what `boxed` finds: `text[start:end]` is the whole box."""
+    found, at, ends = [], 0, None
     while match := _BOX.search(text, at):
+        if ends is None:
+            ends = _closing_braces(text, match.end())
         at = match.end()
         if text[at : at + 1] == "{":
             if (end := ends.get(at)) is not None:
-                found.append(text[at + 1 : end].strip())
+                found.append((match.start(), end + 1, text[at + 1 : end].strip()))
                 at = end + 1
-        elif bare := re.compile(r"[^\s$.,;{}\\]+").match(text, at):
-            found.append(bare.group())
+        elif bare := _BARE.match(text, at):
+            found.append((match.start(), bare.end(), bare.group()))
             at = bare.end()
     return found
 
 
-def _closing_braces(text: str) -> dict[int, int]:
-    """Where each `{` is closed, found in one pass; `\\{` and `\\}` are characters, not groups."""
-    ends, opened, escaped = {}, [], False
-    for at, char in enumerate(text):
-        if char == "{" and not escaped:
-            opened.append(at)
-        elif char == "}" and not escaped and opened:
-            ends[opened.pop()] = at
-        escaped = char == "\\" and not escaped
+def _closing_braces(text: str, start: int) -> dict[int, int]:
+    """Where each `{` from `start` on is closed, found in one pass; `\\{` and `\\}` are characters, not groups."""
+    ends, opened = {}, []
+    for brace in _BRACE.finditer(text, start):
+        if brace.group() == "{":
+            opened.append(brace.start())
+        elif brace.group() == "}" and opened:
+            ends[opened.pop()] = brace.start()
     return ends
 
 

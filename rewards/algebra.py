@@ -26,7 +26,7 @@ class Unreadable(Exception):
 @lru_cache(maxsize=4096)
 def parse(text: str):
     """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact decimals."""
-    if re.search(r"\d\s+\d|[\d)]\s*_", text):  # the parser would add the numbers, and drop the base
+    if re.search(r"(?<![_\d])\d+\s+\d|[\d)]\s*_", text):  # the parser would add the numbers, and drop the base
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)

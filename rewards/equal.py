@@ -35,6 +35,9 @@ _MAX_ITEMS = 40
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 
 
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
 class NeedsAlgebra(Exception):
     """Only algebra can tell."""
 
@@ -61,7 +64,7 @@ def judge_by_algebra(gold: str, answers: list[str], question: str | None) -> tup
 
 def judge(gold: str, answers: list[str], question: str | None, algebra=_NoAlgebra()) -> tuple[bool | None, str]:  # noqa: B008
     """(right, reason) for all the `answers` a response gives: each must be right, or together be a gold of several values."""
-    several = len({key(a) for a in answers}) > 1
+    several = len(answers) > 1 and len({key(a) for a in answers}) > 1
     if several and _has_several_values(gold):
         return _judge_one(gold, ", ".join(answers), question, algebra)
     verdicts = [_judge_one(gold, a, question, algebra) for a in dict.fromkeys(answers)]
@@ -77,6 +80,8 @@ def _has_several_values(gold: str) -> bool:
 
 
 def _judge_one(gold: str, answer: str, question: str | None, algebra) -> tuple[bool | None, str]:
+    if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):  # the most frequent case by far, and all of GSM8K
+        return (True, "equal") if int(gold) == int(answer) else (False, "not equal to the gold")
     if not answer.strip():
         return False, "empty answer"
     if len(answer) > MAX_LENGTH:
@@ -88,7 +93,9 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra) -> tuple[b
     letter = _choice(gold, answer, question, algebra)
     if letter is not None:
         return letter
-    if value(gold) in (Words("yes"), Words("no")) and (said := re.fullmatch(r"(?i)(yes|no)[,.;:] [^?]*", answer.strip())):
+    if value(gold) in (Words("yes"), Words("no")) and (
+        said := re.fullmatch(r"(?i)(yes|no)[,.;:] [^?]*", answer.strip())
+    ):
         opposite = {"yes": "no", "no": "yes"}[said[1].lower()]
         return Words(said[1].lower()) == value(gold) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
     if (refusal := _too_large(answer)) is not None:
@@ -122,7 +129,11 @@ def _too_large(text: str) -> str | None:
         return f"an exponent above {_MAX_EXPONENT}"
     if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(spelled):
         return "a tower of powers"
-    if re.search(r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!", spelled) or re.search(r"\\binom|choose", spelled) and re.search(r"\d{4}", spelled):
+    if (
+        re.search(r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!", spelled)
+        or re.search(r"\\binom|choose", spelled)
+        and re.search(r"\d{4}", spelled)
+    ):
         return "a factorial of a large number"
     return None
 
@@ -157,7 +168,9 @@ def _form(typed, text: str) -> str:
     """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
     if isinstance(typed, Quantity):
         if "/" in typed.written or "frac" in typed.written:
-            return "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", typed.written.replace(",", ""))) > 2 else "fraction"
+            return (
+                "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", typed.written.replace(",", ""))) > 2 else "fraction"
+            )
         return "percent" if typed.percent else "whole number" if typed.value.denominator == 1 else "decimal"
     if isinstance(typed, Expr):
         return key(text)
@@ -248,8 +261,8 @@ class Comparison:
             return False
         if g.percent == a.percent:
             return g.value == a.value
-        hundredth = Fraction(1, 100)
-        if g.value * (hundredth if g.percent else 1) == a.value * (hundredth if a.percent else 1):
+        percent, share = (g, a) if g.percent else (a, g)
+        if share.value.denominator > 1 and percent.value == share.value * 100:
             return True
         if g.percent or self.question is None:
             # Without the question: a gold up to 1 may be a share, of which so many percent are another number.
@@ -277,10 +290,8 @@ class Comparison:
         ):
             hour, minute = map(int, other.items)
             minutes = hour * 60 + minute
-            return (
-                (clock.minutes == minutes
-                and (hour > 12 or other is g))
-                or (other is g and clock.minutes == minutes + 720)
+            return (clock.minutes == minutes and (hour > 12 or other is g)) or (
+                other is g and clock.minutes == minutes + 720
             )
         return clock.half is None and isinstance(other, Quantity) and other.value * 60 == clock.minutes
 
@@ -400,7 +411,12 @@ def _same_words(g, a) -> bool:
 
 def _named_tuple(items, other):
     """`x = 3, y = 5` with the names in alphabetical order is the tuple of the values, where the other is a tuple."""
-    if getattr(other, "kind", "") == "()" and isinstance(items, Items) and items.kind == "," and all(isinstance(i, Relation) for i in items.items):
+    if (
+        getattr(other, "kind", "") == "()"
+        and isinstance(items, Items)
+        and items.kind == ","
+        and all(isinstance(i, Relation) for i in items.items)
+    ):
         names = [i.sides[0] for i in items.items]
         if all(i.signs == ("=",) for i in items.items) and names == sorted(set(names)) and all(map(is_name, names)):
             return Items("()", tuple(value(i.sides[1]) for i in items.items))

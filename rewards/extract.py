@@ -7,7 +7,7 @@ response of one line. What stands in a thought, closed or not, never counts.
 import re
 from typing import NamedTuple
 
-from data.gold import boxed
+from data.gold import boxed, boxes
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
@@ -21,13 +21,26 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
-_DENIAL = r"\bnot|n't|\bnever|\bno longer|\bneither|\bnor|\bcannot|\bcan't|\brather than|\binstead of|\bunlikely|\bwrong|\bincorrect|\bfalse"
-_DOUBT = r"\bmaybe|\bperhaps|\bpossibly|\bprobably|\beither|\bmight|\bcould be|\bmay be|\bguess|\bunsure|\bor\b"
-_BEFORE = re.compile(rf"(?:\\neq?\b|\\not\b|≠|{_DENIAL}|{_DOUBT})[^.\n]{{0,25}}$", re.IGNORECASE)
+# Words that deny or doubt, and the words that may stand between them and what they deny: "I don't think the answer is".
+_DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
+_DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
+_LINK = (
+    r"(?:[\s$(,:=~]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
+    r"think|believe|say|sure|of|in|one|some)\b)*$"
+)
+_BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT}|\bor\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE)
 _AFTER = re.compile(
-    r"^[\s$).\]\\,]{0,6}(?:or\b|maybe|perhaps|possibly|\(?(?:not|is (?:wrong|not|incorrect))|n't|\?|isn't|is unlikely)",
+    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))|\(?maybe|perhaps|"
+    r"possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't|cannot be|can't be)",
     re.IGNORECASE,
 )
+_HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
+# A box within a larger expression is not the answer: -\boxed{3}, 2 \cdot \boxed{3}, \boxed{3}x, \boxed{3} + 4.
+_PART_BEFORE = re.compile(r"(?:[\d√-]|[+^]\s*|\\(?:cdot|times)\s*|\\sqrt\s*\{|\\frac\s*\{|\}\s*\{)$")
+_PART_AFTER = re.compile(
+    r"\d|\s*[+/]\s*[\d\\(]|-\d|\s*\^(?!\s*\{?\s*\\circ)|\s*\\(?:cdot|times)(?![a-z])|[a-zA-Z](?![a-zA-Z])"
+)
+_PERCENT_AFTER = re.compile(r"\s*\$?\s*\\?%")
 
 
 class Found(NamedTuple):
@@ -108,22 +121,15 @@ def _of_block(block: str) -> list[str]:
 
 
 def _boxes(text: str) -> Found | None:
-    contents = boxed(text)
-    if not contents:
-        return None
-    at = 0
-    for content in contents:
-        at = text.find(content, at)
-        if _BEFORE.search(_without_box(text[max(0, at - 60) : at])) or _AFTER.search(
-            text[at + len(content) :].lstrip("}")
-        ):
+    answers = []
+    for start, end, content in boxes(text):
+        before, after = text[max(0, start - 80) : start], text[end : end + 40]
+        if _BEFORE.search(before) or _AFTER.match(after):
             return Found([], "the box is doubted or denied")
-        at += len(content)
-    return Found([_inner(c) for c in contents], "")
-
-
-def _without_box(text: str) -> str:
-    return re.sub(r"\\(?:fbox|f?boxed)\s*\{?\s*$", "", text)
+        if _PART_BEFORE.search(before) or _PART_AFTER.match(after):
+            return Found([], "the box is part of an expression")
+        answers.append(_inner(content) + ("%" if _PERCENT_AFTER.match(after) else ""))
+    return Found(answers, "") if answers else None
 
 
 def _inner(content: str) -> str:
@@ -133,14 +139,14 @@ def _inner(content: str) -> str:
 
 
 def _stated(text: str) -> list[str]:
-    answers = []
-    for match in _STATED.finditer(text):
-        if _BEFORE.search(text[max(0, match.start() - 40) : match.start()]):
+    answers, at = [], 0
+    while match := _STATED.search(text, at):
+        if _BEFORE.search(text[max(0, match.start() - 80) : match.start()]):
             return [""]
-        sentence = match["answer"]
-        end = _SENTENCE_END.search(sentence)
-        answer = _bare(sentence[: end.start()] if end else sentence)
-        answers.append(_after_verb(answer))
+        end = _SENTENCE_END.search(match["answer"])
+        answer = match["answer"][: end.start()] if end else match["answer"]
+        answers.append(_after_verb(_bare(answer)))
+        at = match.start("answer") + len(answer)
     return answers
 
 
@@ -151,22 +157,16 @@ def _bare(text: str) -> str:
 
 def is_hedged(text: str) -> bool:
     """Whether `text` denies or doubts what it says."""
-    return (
-        re.search(
-            rf"(?:{_DENIAL}|\bmaybe|\bperhaps|\bpossibly|\bprobably|\beither|\bmight|\bcould be|\bguess)",
-            text,
-            re.IGNORECASE,
-        )
-        is not None
-        or "?" in text
-    )
+    return _HEDGE.search(text) is not None
 
 
 _VERB = (
     r"(?:is|are|was|were|be|equals|has|have|had|costs?|makes?|made|earns?|gets?|got|needs?|takes?|spends?|spent|pays?|paid|"
     r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
 )
-_SENTENCE = re.compile(rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)")
+_SENTENCE = re.compile(
+    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)"
+)
 
 
 def _after_verb(text: str) -> str:

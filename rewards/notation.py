@@ -47,7 +47,8 @@ _LATEX = [
     for p, r in [
         (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
         (r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ","),
-        (r"\{,\}|(?<=\d)'(?=\d{3}(?!\d))", ","),
+        (r"\{([,:;=])\}", r"\1"),
+        (r"(?<=\d)'(?=\d{3}(?!\d))", ","),
         (r"^~(?=\s*[\d.\\])", r"\\approx "),
         (r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}|^([^{}\\]*)\\over(?![a-zA-Z])([^{}\\]*)$", r"\\frac{\1\3}{\2\4}"),
         (r"\\langle(?![a-zA-Z])", "("),
@@ -162,6 +163,7 @@ def _without_dollars(text: str) -> str:
     return text.replace("\1", "$").replace("\0", r"\\")
 
 
+@lru_cache(maxsize=65536)
 def key(text: str) -> str:
     """`plain` without spaces and closing punctuation: equal keys are equal answers."""
     text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text)).rstrip(".,;")

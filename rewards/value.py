@@ -253,11 +253,8 @@ _RANGES = ("()", "[]", "(]", "[)")
 def _list(text: str) -> Items | None:
     parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
-    if (
-        len(parts) < 2
-        or (re.search(r"[a-z]{3,} [a-z]{3,}", " ".join(parts))
-        and r"\text" not in text
-        and _is_prose(text))
+    if len(parts) < 2 or (
+        re.search(r"[a-z]{3,} [a-z]{3,}", " ".join(parts)) and r"\text" not in text and _is_prose(text)
     ):
         return None
     items = []
@@ -362,7 +359,9 @@ def _expression(text: str) -> Expr:
     match = match or re.search(
         r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
     )
+    if r"^\circ" in text and re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", text):
+        return Expr(text)
     if match and match.start() and (name := unit(match[1])) is not None:
-        if match[1].startswith(("\\text", "^")) or known(name):
+        if match[1].startswith(("\\text", "^")) or known(name) or not name:
             return Expr(text[: match.start()].strip(), name)
     return Expr(text)

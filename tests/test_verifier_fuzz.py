@@ -20,7 +20,11 @@ PIECES = [
     " ",
 ]
 responses = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=60)
-wrapped = st.builds(lambda frame, text: frame.replace("?", text), st.sampled_from(["?", r"\boxed{?}", "<think>?</think><answer>?</answer>"]), responses)
+wrapped = st.builds(
+    lambda frame, text: frame.replace("?", text),
+    st.sampled_from(["?", r"\boxed{?}", "<think>?</think><answer>?</answer>"]),
+    responses,
+)
 numbers = st.fractions(min_value=-1000, max_value=1000, max_denominator=50)
 
 
@@ -63,7 +67,9 @@ TERMS = [r"\sqrt{2}", "x", "y^2", r"\pi", "3", r"\frac{1}{2}", "2x", "-x", r"\sq
 
 
 @hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
-@hypothesis.given(a=st.lists(st.sampled_from(TERMS), min_size=1, max_size=3, unique=True), order=st.randoms(use_true_random=False))
+@hypothesis.given(
+    a=st.lists(st.sampled_from(TERMS), min_size=1, max_size=3, unique=True), order=st.randoms(use_true_random=False)
+)
 def test_reordered_terms_are_equal_both_ways(a, order):
     b = list(a)
     order.shuffle(b)

@@ -75,7 +75,9 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
     assert time.monotonic() - started < 2.5
 
 
-@pytest.mark.parametrize("answer", [*HOSTILE.values(), "<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "the answer is " * 9000])
+@pytest.mark.parametrize(
+    "answer", [*HOSTILE.values(), "<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "the answer is " * 9000]
+)
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
     assert is_correct(answer, "17").right is False
@@ -161,11 +163,15 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("how", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=["end", "TERM", "INT", "KILL"])
+@pytest.mark.parametrize(
+    "how", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=["end", "TERM", "INT", "KILL"]
+)
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "hanging"])
 def test_no_worker_outlives_the_trainer(how, busy):
     arguments = ["hang"] * busy + ["end"] * (how is None)
-    trainer = subprocess.Popen([sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     workers = [int(pid) for pid in trainer.stdout.readline().split()]
     assert len(workers) == (4 if busy else 2)
     if how is not None:
@@ -191,7 +197,9 @@ def test_many_threads_share_the_workers():
     responses = [rf"\boxed{{\frac{{{n}}}{{\sqrt{{2}}}}}}" for n in range(3, 60, 2)]
     verdicts = []
     threads = [
-        threading.Thread(target=lambda n=n: verdicts.extend(judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4]))))
+        threading.Thread(
+            target=lambda n=n: verdicts.extend(judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4])))
+        )
         for n in range(4)
     ]
     for thread in threads:
