@@ -6,53 +6,58 @@ train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other 
 
 import re
 
+<<<<<<< HEAD
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
+=======
+_BOX = re.compile(r"\\(?:f?boxed|fbox)(?![a-zA-Z])\s*")
+_BARE = re.compile(r"[^\s$.,;{}\\]+")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+>>>>>>> rewards-work
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
 def boxed(text: str) -> list[str]:
-    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; one that is never closed is left out.
+    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones are left out.
 
     >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
     ['\\frac{1}{2}', '9']
     """
-    found, at = [], 0
+    return [content for _, _, content in boxes(text)]
+
+
+def boxes(text: str) -> list[tuple[int, int, str]]:
+    """(start, end, content) of what `boxed` finds: `text[start:end]` is the whole box."""
+    found, at, ends = [], 0, None
     while match := _BOX.search(text, at):
+        if ends is None:
+            ends = _closing_braces(text, match.end())
         at = match.end()
         if text[at : at + 1] == "{":
-            end = _closing_brace(text, at)
-            if end is None:
-                continue
-            found.append(text[at + 1 : end].strip())
-            at = end + 1
-        elif bare := re.compile(r"[^\s$.,;{}\\]+").match(text, at):
-            found.append(bare.group())
+            if (end := ends.get(at)) is not None:
+                found.append((match.start(), end + 1, text[at + 1 : end].strip()))
+                at = end + 1
+        elif bare := _BARE.match(text, at):
+            found.append((match.start(), bare.end(), bare.group()))
             at = bare.end()
     return found
 
 
-def _closing_brace(text: str, start: int) -> int | None:
-    """Index of the `}` that closes the `{` at `start`, or None; `\\{` and `\\}` are characters, not groups."""
-    depth, at = 0, start
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 1
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if depth == 0:
-                return at
-        at += 1
-    return None
+def _closing_braces(text: str, start: int) -> dict[int, int]:
+    """Where each `{` from `start` on is closed, found in one pass; `\\{` and `\\}` are characters, not groups."""
+    ends, opened = {}, []
+    for brace in _BRACE.finditer(text, start):
+        if brace.group() == "{":
+            opened.append(brace.start())
+        elif brace.group() == "}" and opened:
+            ends[opened.pop()] = brace.start()
+    return ends
 
 
 def gold_answer(text: object) -> str | None:
     r"""The gold answer in `text` whichever way its data set writes it, or None where there is none to grade against.
 
-    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$."), gold_answer("7")
-    ('1024', '\\frac{3}{4}', '7')
+    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$.")
+    ('1024', '\\frac{3}{4}')
     """
     if not isinstance(text, str):
         return None

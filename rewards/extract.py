@@ -1,0 +1,176 @@
+r"""Where the answer of a response stands: the rule of docs/rewards.md.
+
+After the thought, the `<answer>` block; without one, the box; without either, "the answer is …", or the whole of a
+response of one line. What stands in a thought, closed or not, never counts.
+"""
+
+import re
+from typing import NamedTuple
+
+from data.gold import boxed, boxes
+
+_THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
+_ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
+_MAX_LINE = 200  # characters of a response that is nothing but its answer
+
+# "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
+_STATED = re.compile(
+    r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
+    r"|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
+    r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*(?P<answer>[^\n]+)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
+# Words that deny or doubt, and the words that may stand between them and what they deny: "I don't think the answer is".
+_DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
+_DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
+_LINK = (
+    r"(?:[\s$(,:=~]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
+    r"think|believe|say|sure|of|in|one|some)\b)*$"
+)
+_BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT}|\bor\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE)
+_AFTER = re.compile(
+    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))|\(?maybe|perhaps|"
+    r"possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't|cannot be|can't be)",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
+# A box within a larger expression is not the answer: -\boxed{3}, 2 \cdot \boxed{3}, \boxed{3}x, \boxed{3} + 4.
+_PART_BEFORE = re.compile(r"(?:[\d√-]|[+^]\s*|\\(?:cdot|times)\s*|\\sqrt\s*\{|\\frac\s*\{|\}\s*\{)$")
+_PART_AFTER = re.compile(
+    r"\d|\s*[+/]\s*[\d\\(]|-\d|\s*\^(?!\s*\{?\s*\\circ)|\s*\\(?:cdot|times)(?![a-z])|[a-zA-Z](?![a-zA-Z])"
+)
+_PERCENT_AFTER = re.compile(r"\s*\$?\s*\\?%")
+
+
+class Found(NamedTuple):
+    answers: list[str]  # what the response gives as its answer, several where it gives several
+    reason: str  # why there is none
+
+
+def extract(response: str, strict: bool = False) -> Found:
+    """The answers of `response`; `strict` takes nothing but closed `<answer>` blocks."""
+    visible = _outside_thoughts(response)
+    if visible is None:
+        return Found([], "the thought is not closed")
+    blocks, closed = _blocks(visible)
+    if strict and not (blocks and closed):
+        return Found([], "no closed <answer> block")
+    if blocks:
+        answers = [a for block in blocks for a in _of_block(block)]
+        return Found(answers, "") if all(answers) else Found([], "nothing in <answer>")
+    if found := _boxes(visible):
+        return found
+    if stated := _stated(visible):
+        return Found(stated, "")
+    line = _bare(visible)
+    if line and "\n" not in line and len(line) <= _MAX_LINE:
+        return Found([line], "")
+    return Found([], "no answer block, box or stated answer")
+
+
+def _outside_thoughts(response: str) -> str | None:
+    """`response` without its thoughts, or None if one is never closed. A first `</think>` ends a thought that the prompt
+    opened."""
+    kept, depth, start = [], 0, 0
+    for n, tag in enumerate(_THINK.finditer(response)):
+        if tag[1]:
+            if n == 0:
+                start = tag.end()
+            elif depth:
+                depth -= 1
+                if depth == 0:
+                    start = tag.end()
+        else:
+            if depth == 0:
+                kept.append(response[start : tag.start()])
+            depth += 1
+    if depth:
+        # A thought that opens after the answer is text after the answer.
+        visible = "\n".join(kept)
+        return visible if _ANSWER.search(visible) else None
+    return "\n".join([*kept, response[start:]])
+
+
+def _blocks(visible: str) -> tuple[list[str], bool]:
+    """Contents of the `<answer>` blocks and whether the last is closed."""
+    blocks: list[str] = []
+    start = None
+    for tag in _ANSWER.finditer(visible):
+        if not tag[1]:
+            if start is not None:  # opened twice: neither says what the answer is
+                blocks.append("")
+            start = tag.end()
+        elif start is not None:
+            blocks.append(visible[start : tag.start()])
+            start = None
+    closed = start is None
+    if start is not None:
+        blocks.append(visible[start:])
+    return blocks, closed
+
+
+def _of_block(block: str) -> list[str]:
+    """The answers in one block; "" for none."""
+    if found := _boxes(block):
+        return found.answers or [""]
+    if stated := _stated(block):
+        return stated
+    text = _bare(block)
+    return [_after_verb(text)]
+
+
+def _boxes(text: str) -> Found | None:
+    answers = []
+    for start, end, content in boxes(text):
+        before, after = text[max(0, start - 80) : start], text[end : end + 40]
+        if _BEFORE.search(before) or _AFTER.match(after):
+            return Found([], "the box is doubted or denied")
+        if _PART_BEFORE.search(before) or _PART_AFTER.match(after):
+            return Found([], "the box is part of an expression")
+        answers.append(_inner(content) + ("%" if _PERCENT_AFTER.match(after) else ""))
+    return Found(answers, "") if answers else None
+
+
+def _inner(content: str) -> str:
+    """What a box within a box holds."""
+    inner = boxed(content)
+    return _inner(inner[0]) if len(inner) == 1 and len(inner[0]) < len(content) else content
+
+
+def _stated(text: str) -> list[str]:
+    answers, at = [], 0
+    while match := _STATED.search(text, at):
+        if _BEFORE.search(text[max(0, match.start() - 80) : match.start()]):
+            return [""]
+        end = _SENTENCE_END.search(match["answer"])
+        answer = match["answer"][: end.start()] if end else match["answer"]
+        answers.append(_after_verb(_bare(answer)))
+        at = match.start("answer") + len(answer)
+    return answers
+
+
+def _bare(text: str) -> str:
+    """Without the marks of Markdown around it."""
+    return text.strip().strip("*`").strip()
+
+
+def is_hedged(text: str) -> bool:
+    """Whether `text` denies or doubts what it says."""
+    return _HEDGE.search(text) is not None
+
+
+_VERB = (
+    r"(?:is|are|was|were|be|equals|has|have|had|costs?|makes?|made|earns?|gets?|got|needs?|takes?|spends?|spent|pays?|paid|"
+    r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
+)
+_SENTENCE = re.compile(
+    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)"
+)
+
+
+def _after_verb(text: str) -> str:
+    """What a sentence such as "She has 18 eggs left, as …" or "Total: $18" says, else all of `text`."""
+    text = re.split(r",?\s+(?:as|because|since|which|so)\s", text, maxsplit=1)[0]
+    match = _SENTENCE.fullmatch(text)
+    return (match[1] or match[2] or "") if match else text

@@ -1,0 +1,285 @@
+r"""One spelling for the many ways to write the same mathematics, and the exact value of a written-out number.
+
+`plain` turns Unicode and LaTeX variants into one LaTeX spelling; `number` reads integers, decimals, fractions, mixed
+numbers, repeating decimals, powers of ten and number words as a `Fraction`. No algebra happens here.
+"""
+
+# ruff: noqa: RUF001 - look-alike characters are what this file is about
+
+import re
+import unicodedata
+from fractions import Fraction
+from functools import lru_cache
+
+MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
+_MAX_POWER_OF_TEN = 300
+
+_SYMBOLS = {
+    **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\u2796", "-"),
+    **dict.fromkeys("×✕✖", r" \times "),
+    **dict.fromkeys("·⋅∙•", r" \cdot "),
+    **dict.fromkeys("÷∕⁄", "/"),
+    **{"∞": r" \infty ", "≤": r" \le ", "⩽": r" \le ", "≥": r" \ge ", "⩾": r" \ge ", "≠": r" \ne ", "±": r" \pm "},
+    **{"≈": r" \approx ", "∪": r" \cup ", "∩": r" \cap ", "∈": r" \in ", "∅": r" \emptyset ", "ℝ": r" \mathbb{R} "},
+    **{
+        "°": r"^\circ ",
+        "º": r"^\circ ",
+        "′": "'",
+        "’": "'",
+        "‘": "'",
+        "…": "...",
+        "⟨": "(",
+        "⟩": ")",
+    },
+    **{"∖": r" \setminus ", "−": "-", "、": ",", "，": ",", "；": ";", "：": ":", "。": ".", "％": "%"},
+}
+_GREEK = {chr(c): rf" \{unicodedata.name(chr(c)).split()[-1].lower()} " for c in range(0x3B1, 0x3CA) if c != 0x3C2}
+_TRANSLATE = str.maketrans(_SYMBOLS | _GREEK)
+_SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+_SUB = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_VULGAR = re.compile("[¼-¾⅐-⅞↉]")
+
+_ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without braces: \frac12, \frac\pi2
+
+# (pattern, replacement), applied in this order.
+_LATEX = [
+    (re.compile(p), r)
+    for p, r in [
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
+        (r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ","),
+        (r"\{([,:;=])\}", r"\1"),
+        (r"(?<=\d)'(?=\d{3}(?!\d))", ","),
+        (r"^~(?=\s*[\d.\\])", r"\\approx "),
+        (r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}|^([^{}\\]*)\\over(?![a-zA-Z])([^{}\\]*)$", r"\\frac{\1\3}{\2\4}"),
+        (r"\\langle(?![a-zA-Z])", "("),
+        (r"\\rangle(?![a-zA-Z])", ")"),
+        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
+        (r"(?<![\w)}\]])\+\s*(?=\\infty)", ""),
+        (r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", ""),
+        (r"(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~|\\h?space\{[^{}]*\}", " "),
+        (r"\\(?:displaystyle|textstyle|scriptstyle|limits|rm|bf|it|boldmath|hfill|nobreak)(?![a-zA-Z])", " "),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (
+            r"\\(?:textbf|textit|textrm|textnormal|textsf|texttt|mbox|hbox|mathrm|operatorname\*?|emph)\s*(?=\{)",
+            r"\\text",
+        ),
+        (r"\\(?:mathbf|mathit|mathsf|mathcal|mathnormal|boldsymbol|bm|vec|overrightarrow|ensuremath)\s*(?=\{)", ""),
+        (r"\\text\s+(?=\{)", r"\\text"),
+        (r"\\text\{\s*\}", " "),
+        (r"\\leq(?:slant)?(?![a-zA-Z])", r"\\le"),
+        (r"\\geq(?:slant)?(?![a-zA-Z])", r"\\ge"),
+        (r"\\(?:neq|not\s*=)(?![a-zA-Z])", r"\\ne"),
+        (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\gt(?![a-zA-Z])", ">"),
+        (r"<=|=<", r"\\le "),
+        (r">=|=>", r"\\ge "),
+        (r"!=", r"\\ne "),
+        (r"\\(?:lbrace|\{)", r"\\{"),
+        (r"\\(?:rbrace|\})", r"\\}"),
+        (r"\\(?:lbrack)(?![a-zA-Z])", "["),
+        (r"\\(?:rbrack)(?![a-zA-Z])", "]"),
+        (r"\\colon(?![a-zA-Z])", ":"),
+        (r"\\(?:[lcd]?dots)(?![a-zA-Z])", "..."),
+        (r"\\(?:varnothing)(?![a-zA-Z])", r"\\emptyset"),
+        (r"\\(?:R|reals|Reals)(?![a-zA-Z])", r"\\mathbb{R}"),
+        (r"\^\s*\{\s*(?:\\circ|\\degrees?)\s*\}|\\degrees?(?![a-zA-Z])|\^\s*\\circ(?![a-zA-Z])", r"^\\circ "),
+        (r"\\pounds(?![a-zA-Z])", "£"),
+        (r"\\euro(?![a-zA-Z])", "€"),
+        (r"\\%", "%"),
+        (r"\\(?:bar|overline|dot)\s*(\d)", r"\\overline{\1}"),
+        (r"\\(?:bar|dot)(?![a-zA-Z])", r"\\overline"),
+        (rf"\\frac\s*({_ONE})\s*({_ONE})", r"\\frac{\1}{\2}"),
+        (rf"\\frac\s*({_ONE})\s*(?=\{{)", r"\\frac{\1}"),
+        (rf"\\frac\s*(\{{[^{{}}]*\}})\s*({_ONE})", r"\\frac\1{\2}"),
+        (r"\\frac\s+\{", r"\\frac{"),
+        (r"(\\frac\{[^{}]*\})\s+\{", r"\1{"),
+        (r"\\sqrt\s*([^{}\\\s\[(])", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}"),
+        (r"\\sqrt\s+\{", r"\\sqrt{"),
+        (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
+        (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1"),
+        (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
+        (r"\*\*(?=\s*[\d({-])", "^"),
+        (r"\s+", " "),
+    ]
+]
+_ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
+_ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
+
+
+def _root(match: re.Match) -> str:
+    index = {"√": "", "∛": "[3]", "∜": "[4]"}[match.group(1)]
+    return rf"\sqrt{index}" + (f"{{{match.group(2)}}}" if match.group(2) else "")
+
+
+def _parentheses_to_braces(text: str) -> str:
+    r"""`\sqrt(2+x)` as `\sqrt{2+x}`."""
+    while match := _ROOT_OF_PARENTHESES.search(text):
+        end = closing(text, match.end() - 1)
+        if end is None:
+            return text
+        text = rf"{text[: match.start()]}\sqrt{{{text[match.end() : end]}}}{text[end + 1 :]}"
+    return text
+
+
+def closing(text: str, start: int) -> int | None:
+    r"""Index of the bracket that closes the one at `start` (any of `)]}` closes, as in half-open intervals), or None."""
+    depth = 0
+    for at in range(start, len(text)):
+        if text[at] in "([{":
+            depth += 1
+        elif text[at] in ")]}":
+            depth -= 1
+            if depth == 0:
+                return at
+    return None
+
+
+@lru_cache(maxsize=65536)
+def plain(text: str) -> str:
+    """`text` in one spelling: Unicode signs, digits of any script and LaTeX's synonyms become one LaTeX form each."""
+    text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    text = re.sub("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ]+", lambda m: f"^{{{m.group().translate(_SUPER)}}}", text)
+    text = re.sub("[₀-₉]+", lambda m: f"_{{{m.group().translate(_SUB)}}}", text)
+    text = re.sub("(?:\\d\u0305)+", lambda m: rf"\overline{{{m.group().replace(chr(0x305), '')}}}", text)
+    text = _VULGAR.sub(
+        lambda m: r" \frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m.group()).split("⁄")), text
+    )
+    text = _ROOT_SIGN.sub(_root, text).translate(_TRANSLATE)
+    text = unicodedata.normalize("NFKC", text)
+    text = "".join(str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text)
+    text = _without_dollars(text)
+    for pattern, replacement in _LATEX:
+        text = pattern.sub(replacement, text)
+    return _parentheses_to_braces(text).strip()
+
+
+def _without_dollars(text: str) -> str:
+    r"""Math delimiters removed; a dollar sign that means money stays, as a bare `$`."""
+    text = re.sub(r"\\[()\[\]]", " ", text.replace(r"\\", "\0"))  # not the `\\[4pt]` that ends a matrix row
+    text = text.replace(r"\$", "\1").replace("$$", " ")
+    if text.count("$") % 2 == 0:
+        text = text.replace("$", " ")
+    return text.replace("\1", "$").replace("\0", r"\\")
+
+
+@lru_cache(maxsize=65536)
+def key(text: str) -> str:
+    """`plain` without spaces and closing punctuation: equal keys are equal answers."""
+    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text)).rstrip(".,;")
+    return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
+
+
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.\d*)?|\.\d+)"
+_SIGNED = rf"(?:[+-]?\s*{_DECIMAL})"
+_FRACTION = (
+    rf"(?:\\frac\{{\s*(?P<a>{_SIGNED})\s*\}}\s*\{{\s*(?P<b>{_SIGNED})\s*\}}|(?P<c>{_DECIMAL})\s*/\s*(?P<d>{_SIGNED}))"
+)
+_NUMBER = re.compile(
+    rf"(?P<sign>[+-]?)\s*(?:(?:(?P<whole>\d+)\s*(?:\s|(?=\\frac))\s*)?{_FRACTION}"
+    r"|(?P<before>\d*)\.(?P<once>\d*)(?:\\overline\{(?P<over>\d+)\}|\((?P<parens>\d+)\)|(?P<dots>\d)\.\.\.+)"
+    rf"|(?P<decimal>{_DECIMAL})"
+    r"(?:\s*(?:\\times|\\cdot|\*|[xX])\s*10\s*\^\s*\{?\s*(?P<power>[+-]?\s*\d+)\s*\}?|[eE](?P<exp>[+-]?\d+))?"
+    r"|10\s*\^\s*\{?\s*(?P<ten>[+-]?\s*\d+)\s*\}?)"
+)
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+)
+_WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000}
+_PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
+
+
+def number(text: str) -> Fraction | None:
+    """The exact value of `text` (in `plain` spelling) if it is one written-out number, else None."""
+    text = text.strip()
+    while len(text) > 2 and text[0] in "({" and closing(text, 0) == len(text) - 1:
+        if text[0] == "(" and "," in text:  # (1,234) is a pair
+            return None
+        text = text[1:-1].strip()
+    if len(text) > MAX_DIGITS + 40:
+        return None
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return _spoken(text)
+    try:
+        value = _matched(match.groupdict())
+    except (ZeroDivisionError, ValueError):  # 1/0, or a denominator of spaces and signs only
+        return None
+    return -value if value is not None and match["sign"] == "-" else value
+
+
+def _matched(part: dict[str, str | None]) -> Fraction | None:
+    def exact(digits: str) -> Fraction:
+        return Fraction(re.sub(r"[\s,]", "", digits))
+
+    if bottom := part["b"] or part["d"]:
+        fraction = exact(part["a"] or part["c"]) / exact(bottom)
+        if part["whole"] is None:
+            return fraction
+        # "3 -1/2" and "3 5/2" are not mixed numbers.
+        return exact(part["whole"]) + fraction if 0 < fraction < 1 else None
+    if part["decimal"]:
+        power = int(re.sub(r"\s", "", part["power"] or part["exp"] or "0"))
+        return exact(part["decimal"]) * Fraction(10) ** power if abs(power) <= _MAX_POWER_OF_TEN else None
+    if part["ten"]:
+        power = int(re.sub(r"\s", "", part["ten"]))
+        return Fraction(10) ** power if abs(power) <= _MAX_POWER_OF_TEN else None
+    return _repeating(part)
+
+
+def _repeating(part: dict[str, str | None]) -> Fraction | None:
+    once, block = part["once"], part["over"] or part["parens"]
+    if block is None:
+        # "0.1666..." names 1/6 because a block is seen to repeat; "3.14..." names nothing.
+        digits = once + part["dots"]
+        seen = re.search(r"(\d)\1\1+$|(\d{2,}?)\2+$", digits)
+        if seen is None:
+            return None
+        once, block = digits[: seen.start()], seen.group(1) or seen.group(2)
+    base = Fraction(int((part["before"] or "0") + once), 10 ** len(once))
+    return base + Fraction(int(block), 10 ** len(once) * (10 ** len(block) - 1))
+
+
+def _spoken(text: str) -> Fraction | None:
+    words = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.lower()).split()
+    if not words or len(words) > 12:
+        return None
+    if words[0] in ("negative", "minus"):
+        value = number(" ".join(words[1:]))
+        return None if value is None else -value
+    if words[-1] in _PARTS:
+        return _spoken_fraction(words)
+    total = group = 0
+    for before, word in zip([None, *words], words, strict=False):
+        n = _WORDS.get(word)
+        if n is not None:
+            # "twenty one" and "hundred five", not "one two" and not "twenty twelve"
+            if (group % 100 if n > 9 else group % 10) or (before in _WORDS and (_WORDS[before] < 20 or not 0 < n < 10)):
+                return None
+            group += n
+        elif word in SCALES and before is not None:
+            group = (group or 1) * SCALES[word]
+            if word != "hundred":
+                total, group = total + group, 0
+        elif not (word == "and" and before in SCALES and word is not words[-1]) and not (
+            word == "a" and before is None
+        ):
+            return None
+    return None if words == ["a"] else Fraction(total + group)
+
+
+def _spoken_fraction(words: list[str]) -> Fraction | None:
+    """ "one half", "two and three quarters", "a third"."""
+    whole = Fraction(0)
+    if "and" in words:
+        cut = words.index("and")
+        whole, words = _spoken(" ".join(words[:cut])), words[cut + 1 :]
+    top = Fraction(1) if words[:-1] in ([], ["a"]) else _spoken(" ".join(words[:-1]))
+    return None if whole is None or top is None else whole + top / _PARTS[words[-1]]

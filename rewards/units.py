@@ -1,0 +1,164 @@
+"""Units of measurement: one name for each, and which of them measure the same thing."""
+
+import re
+
+# Every name of one unit on one line, the first is its name here; a plural s is understood.
+_UNITS = """
+length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
+length: ft foot feet|yd yard|mi mile
+mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
+time: s sec second|min minute mins|h hr hour hrs|day|week wk|month|year yr|decade|century centuries
+volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
+money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs
+angle: deg degree \\deg|rad radian
+energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
+"""
+_NAME: dict[str, str] = {}
+_KIND: dict[str, str] = {}
+for _line in _UNITS.strip().splitlines():
+    _kind, _, _row = _line.partition(": ")
+    for _unit in _row.split("|"):
+        _first = _unit.split()[0]
+        _KIND[_first] = _kind
+        for _word in _unit.split():
+            _NAME[_word] = _NAME.setdefault(f"{_word}s", _first) if len(_word) > 2 else _first
+del _line, _kind, _row, _unit, _first, _word
+
+_COMPOUND = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
+# A word that makes what follows a number more than a unit: an alternative, a denial, a doubt, another quantity.
+_NOT_IN_A_UNIT = frozenset(
+    [
+        "or",
+        "and",
+        "not",
+        "no",
+        "nor",
+        "isn't",
+        "aren't",
+        "wasn't",
+        "never",
+        "neither",
+        "maybe",
+        "perhaps",
+        "probably",
+        "possibly",
+        "approximately",
+        "approx",
+        "about",
+        "around",
+        "roughly",
+        "almost",
+        "nearly",
+        "but",
+        "either",
+        "between",
+        "than",
+        "wrong",
+        "incorrect",
+        "false",
+        "unless",
+        "times",
+        "plus",
+        "minus",
+        "divided",
+        "over",
+        "dozen",
+        "hundred",
+        "thousand",
+        "million",
+        "billion",
+        "trillion",
+        "to",
+        "less",
+        "greater",
+        "at",
+        "least",
+        "most",
+        "might",
+        "could",
+        "if",
+        "with",
+        "without",
+        "mod",
+        "half",
+        "third",
+        "quarter",
+        "is",
+        "are",
+        "was",
+        "equals",
+    ]
+)
+_TOKEN = re.compile(
+    r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/,-])|\\cdot)\s*"
+)
+_FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
+
+
+def unit(text: str) -> str | None:
+    r"""The unit `text` names, in one spelling ("square feet" is "ft^2"), "" for none, or None if it is no unit.
+
+    Any few words may be a unit ("red marbles"); letters that may as well be variables ("xy") may not.
+    """
+    marked = r"\text" in text
+    text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
+    tokens, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.end() == at:
+            return None
+        at = match.end()
+        tokens.append((match[1], match[2]) if match[1] else ("/" if match[3] == "/" else "", None))
+    if len(tokens) > 8:
+        return None
+    return _named(tokens, marked)
+
+
+def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
+    names, power = [], None
+    for word, exponent in tokens:
+        low = word.lower()
+        if low in _NOT_IN_A_UNIT or low.endswith("n't"):
+            return None
+        if low in ("square", "sq", "squared", "cubic", "cu", "cubed"):
+            exponent = "2" if low.startswith("sq") else "3"
+            if low in ("squared", "cubed") and names:
+                names[-1] += f"^{exponent}"
+            else:
+                power = exponent
+            continue
+        if word.startswith("^"):
+            name = "deg" + word.removeprefix(r"^\circ").strip()
+        else:
+            name = _NAME.get(word) or _NAME.get(low) or _COMPOUND.get(low)
+        if name is None and not _may_be_a_word(low, marked):
+            return None
+        if low in ("per", "each", "every"):
+            name = "/"
+        if low in _FILLER or not low:
+            continue
+        name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
+        names.append(name + (f"^{exponent or power}" if exponent or power else ""))
+        power = None
+    return " ".join(names)
+
+
+def _may_be_a_word(low: str, marked: bool) -> bool:
+    return (
+        marked or low in _FILLER or low in ("/", "", "per") or (len(low) > 2 and re.search("[aeiouy]", low) is not None)
+    )
+
+
+def known(name: str) -> bool:
+    """Whether the unit `name`, as `unit` spells it, is one of those listed here."""
+    return name.split("^")[0].split(" ")[0] in _KIND
+
+
+def another_was_asked(name: str, question: str) -> bool:
+    """Whether `question` asks for a number of some other unit of the same kind (minutes, and `name` is hours)."""
+    kind = _KIND.get(name)
+    asked = {
+        _NAME.get(w) for w in re.findall(r"(?:how many|number of|total|answer in|\bin)\s+([a-z]+)", question.lower())
+    }
+    asked = {u for u in asked if u is not None and _KIND[u] == kind}
+    return kind is not None and bool(asked) and name not in asked

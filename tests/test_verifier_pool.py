@@ -1,0 +1,209 @@
+"""The verifier cannot hang: hostile answers, dying workers and dying trainers."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rewards import pool
+from rewards.verifier import is_correct, judge_all
+
+ROOT = Path(__file__).resolve().parent.parent
+SURD = r"\sqrt{2}"
+# Answers that the algebra, or a regular expression on the way to it, may take very long over.
+HOSTILE = {
+    "tower of powers": r"9^{9^{9^{9}}}",
+    "tower without braces": "9^9^9^9",
+    "tower in Python": "9**9**9**9",
+    "tower under a root": r"\sqrt{9^{9^{9}}}",
+    "big power": r"2^{3^{20}}",
+    "long exponent": r"3^{99999999}",
+    "powers times powers": r"\sqrt{2}" + r"\cdot 9999^{9999}" * 30,
+    "power of a power": r"((9999^{9999})^{9999})^{9999}\sqrt{2}",
+    "factorial": r"\sqrt{2} \cdot 99999!",
+    "factorial of factorial": r"\sqrt{(9!)!}",
+    "double factorial": r"\sqrt{2}\cdot 9!!!!",
+    "binomial": r"\sqrt{2}\binom{999999999}{499999999}",
+    "sum": r"\sqrt{2}\sum_{n=1}^{99999999} n^{n}",
+    "product": r"\sqrt{2}\prod_{n=1}^{99999999} n",
+    "integral": r"\sqrt{2}\int_0^1 \frac{\sin(x^x)}{\ln(x+\cos x)} dx",
+    "limit": r"\lim_{x \to 0} \frac{\sin(\tan x)-\tan(\sin x)}{x^7}\sqrt{2}",
+    "nested roots": r"\sqrt{2+" * 40 + "2" + "}" * 40,
+    "nested fractions": r"\frac{1}{1+" * 40 + r"\sqrt{2}" + "}" * 40,
+    "nested parentheses": "(" * 400 + r"\sqrt{2}" + ")" * 400,
+    "shallow parentheses": "(" * 19 + r"\sqrt{2}" + ")" * 19,
+    "open parentheses": "(" * 900,
+    "open braces": "{" * 900,
+    "many terms": "+".join(rf"\sqrt{{{n}}}" for n in range(2, 60)),
+    "product of sums": "".join(rf"(\sqrt{{{n}}}+1)" for n in range(2, 60)),
+    "power of a sum": r"(\sqrt{2}+\sqrt{3}+\sqrt{5}+\sqrt{7}+1)^{999}",
+    "trigonometry": r"\sin(" * 15 + "2" + ")" * 15,
+    "100,000 digits": "7" * 100_000,
+    "100,000 letters": "a" * 100_000,
+    "100,000 backslashes": "\\" * 100_000,
+    "100,000 spaces": " " * 100_000 + "5",
+    "900 spaces": "5" + " " * 900 + "x",
+    "900 commas": "," * 900,
+    "900 minus signs": "-" * 900 + r"\sqrt{2}",
+    "900 dollars": "$" * 900,
+    "many numbers": "1," * 450,
+    "many fractions": r"\frac" * 180 + "12",
+    "many texts": r"\text{" * 150,
+    "many ors": "1 or " * 180,
+    "digits and spaces": "1 " * 450,
+    "decimal places": "0." + "3" * 900 + r"\sqrt{2}",
+    "repeating": "0." + "12" * 400 + "...",
+    "matrix of powers": r"\begin{pmatrix}" + r"9^{9^9} & " * 60 + r"1\end{pmatrix}",
+    "unicode": "९" * 300 + "½" * 300 + "√" * 300,
+    "control characters": "\x00\x01\x02" * 200,
+    "lone surrogate": "\ud800" * 100,
+    "words": "one hundred thousand and " * 35,
+}
+
+
+@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
+def test_a_hostile_answer_is_wrong_in_time(answer, gold):
+    started = time.monotonic()
+    verdict = is_correct(rf"<think>t</think><answer>{answer}</answer>", gold)
+    assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
+    assert time.monotonic() - started < 2.5
+
+
+@pytest.mark.parametrize(
+    "answer", [*HOSTILE.values(), "<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "the answer is " * 9000]
+)
+def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
+    started = time.monotonic()
+    assert is_correct(answer, "17").right is False
+    assert time.monotonic() - started < 2.5
+
+
+def _in_thread(call):
+    result = []
+    thread = threading.Thread(target=lambda: result.append(call()))
+    thread.start()
+    thread.join(10)
+    return result[0]
+
+
+ANY = {"gold": "", "answers": [""], "question": None}
+
+
+@pytest.fixture
+def hanging():
+    """A pool whose workers hold the interpreter lock for ever, whatever they are asked."""
+    workers = pool.Pool(module="tests.hanging_worker")
+    workers.ask(ANY, 0.1)
+    time.sleep(1)
+    yield workers
+    workers.close()
+
+
+@pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
+def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
+    for _ in range(3):
+        started = time.monotonic()
+        assert run(lambda: hanging.ask(ANY, 1.0)) is None
+        assert time.monotonic() - started < 1.5
+
+
+def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
+    started = time.monotonic()
+    assert hanging.ask_all([ANY] * 4, 1.0) == [None] * 4
+    assert time.monotonic() - started < 4
+
+
+def test_a_worker_killed_from_outside_is_replaced_while_it_judges():
+    workers = pool.Pool()
+    request = {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"], "question": None}
+    assert workers.ask(request, 2.0)["right"] is True
+    for worker in workers.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    assert workers.ask(request, 2.0)["right"] is True
+    workers.close()
+
+
+def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
+    threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
+    started = time.monotonic()
+    assert hanging.ask(ANY, 1.0) is None
+    assert time.monotonic() - started < 4  # killed, asked again of a new worker, late
+
+
+TRAINER = """
+import sys, time
+from rewards.verifier import is_correct
+from rewards import pool
+assert is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+if "hang" in sys.argv:
+    import threading
+    idle = pool.POOL.workers
+    hanging = pool.POOL = pool.Pool(module="tests.hanging_worker")
+    threading.Thread(target=lambda: hanging.ask({\"gold\": \"\", \"answers\": [\"\"], \"question\": None}, 3.0), daemon=True).start()
+    time.sleep(1)
+else:
+    idle = []
+print(*[w.process.pid for w in [*idle, *pool.POOL.workers]], flush=True)
+if "end" not in sys.argv:
+    time.sleep(60)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(
+    "how", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=["end", "TERM", "INT", "KILL"]
+)
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "hanging"])
+def test_no_worker_outlives_the_trainer(how, busy):
+    arguments = ["hang"] * busy + ["end"] * (how is None)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    workers = [int(pid) for pid in trainer.stdout.readline().split()]
+    assert len(workers) == (4 if busy else 2)
+    if how is not None:
+        trainer.send_signal(how)
+    trainer.wait(10)
+    deadline = time.monotonic() + 10
+    while any(map(_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_alive, workers))
+
+
+def test_a_forked_child_uses_workers_of_its_own():
+    assert is_correct(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
+    before = pool.POOL
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if pool.POOL is not before and not pool.POOL.workers else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_many_threads_share_the_workers():
+    golds = [rf"\frac{{{n}\sqrt{{2}}}}{{2}}" for n in range(3, 60, 2)]
+    responses = [rf"\boxed{{\frac{{{n}}}{{\sqrt{{2}}}}}}" for n in range(3, 60, 2)]
+    verdicts = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: verdicts.extend(judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4])))
+        )
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [v.right for v in verdicts] == [True] * len(golds)
