@@ -6,13 +6,9 @@ train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other 
 
 import re
 
-<<<<<<< HEAD
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
-=======
-_BOX = re.compile(r"\\(?:f?boxed|fbox)(?![a-zA-Z])\s*")
 _BARE = re.compile(r"[^\s$.,;{}\\]+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
->>>>>>> rewards-work
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 

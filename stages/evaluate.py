@@ -1,7 +1,7 @@
 """Evaluation: greedy answers to a recipe's held-out problems or benchmarks, judged by the verifier that rewards them.
 
-Per model one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, an item a line; a run that was killed goes on with
-the batch it stopped at. `summary.json` and `report.md` are made from those files alone.
+Per model one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, an item a line; a run that was killed goes on
+with the batch it stopped at. `summary.json` and `report.md` are made from those files alone.
 """
 
 import argparse
@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import torch
-from rewards.verifier import is_correct
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from data import prompt
+from rewards.verifier import is_correct
 from stages import statistics
 from stages.cli import make_command, quiet_libraries, run, say
 from stages.meaning import named
@@ -96,9 +96,7 @@ class Answers:
             if head != settings:
                 changed = [key for key in settings if head.get(key) != settings[key]]
                 raise RecipeError(
-                    [
-                        f"{self.file} holds answers made with another {', '.join(changed)}: move it away, or override output_dir"
-                    ]
+                    [f"{self.file} has answers made with another {', '.join(changed)}: move it, or override output_dir"]
                 )
             self.done = items
 

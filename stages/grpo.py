@@ -1,8 +1,8 @@
 """GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions a problem, reward each, and push towards
 those above their group's mean. The loss, the advantages, the sampling and the adapters are trl's `GRPOTrainer`.
 
-After a warm start the same adapter is trained on, without merging; with `beta > 0` the reference policy is then the warm
-start, of which the trainer keeps a frozen copy.
+After a warm start the same adapter is trained on, without merging; with `beta > 0` the reference policy is then the
+warm start, of which the trainer keeps a frozen copy.
 """
 
 import contextlib

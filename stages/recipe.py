@@ -1,6 +1,6 @@
 """The recipe: one YAML file, strict. Every fault is found before a weight is loaded, and all are reported together.
 
-`python -m stages.recipe recipes/x.yaml [key=value …]` checks a recipe and prints it as resolved; exit code 2 on a fault.
+`python -m stages.recipe recipes/x.yaml [key=value …]` checks a recipe and prints it resolved; exit code 2 on a fault.
 """
 
 import argparse

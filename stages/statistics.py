@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 Z95 = 1.959964  # the 97.5 % point of the standard normal distribution
@@ -56,7 +57,7 @@ def report(folder: Path, labels: list[str]) -> str:
             f"| {label} | {f['accuracy']:.1%} | {low:.1%} to {high:.1%} | {f['answered']:.1%} | {f['truncated']:.1%} "
             f"| {f['mean_tokens']:.0f} |"
         )
-    for before, after in zip(labels, labels[1:], strict=False):
+    for before, after in pairwise(labels):
         lines.append("" if before == labels[0] else "\n")
         right = [[item["right"] is True for item in answers[label]] for label in (before, after)]
         lines[-1] += _sentence(before, after, *paired_difference(*right))

@@ -47,7 +47,7 @@ def test_a_run_leaves_a_folder_a_person_can_read(run):
 
 
 def test_both_stages_change_the_weights(run):
-    built = torch.load if False else load_file(ROOT / "outputs/models/tiny-qwen3-seed42/model.safetensors")
+    built = load_file(ROOT / "outputs/models/tiny-qwen3-seed42/model.safetensors")
     sft, grpo = (load_file(run / stage / "model.safetensors") for stage in ("sft", "grpo"))
     name = "model.layers.0.mlp.down_proj.weight"
     assert not torch.equal(built[name], sft[name])
@@ -114,7 +114,7 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
 def test_two_processes_share_their_groups(tmp_path):
     """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
     overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
-    overrides += ["rewards={length_share: {}}".replace("length_share", "lengths.length_share")]
+    overrides += ["rewards={lengths.length_share: {}}"]
     (tmp_path / "lengths.py").write_text(
         "def length_share(completion_ids, completions, **columns):\n"
         "    return [len(ids) / 64 for ids in completion_ids]\n"

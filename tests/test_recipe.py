@@ -96,8 +96,11 @@ def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
     path.write_text(GOOD)
     recipe = load_recipe(
         path,
-        ["rewards.trl.rewards.get_soft_overlong_punishment={max_completion_len: 64, soft_punish_cache: 16}"]
-        + ["sft.max_steps=3", "evaluate.limit=5"],
+        [
+            "rewards.trl.rewards.get_soft_overlong_punishment={max_completion_len: 64, soft_punish_cache: 16}",
+            "sft.max_steps=3",
+            "evaluate.limit=5",
+        ],
     )
     assert recipe.rewards["trl.rewards.get_soft_overlong_punishment"]["max_completion_len"] == 64
     assert recipe.sft == {"max_steps": 3}
