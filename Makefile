@@ -8,6 +8,8 @@ PROCESSES ?=
 # For `make eval`: any model or adapter folders or Hub ids, instead of the recipe's own stages.
 MODEL ?=
 PIP_ARGS ?=
+# Optional parts of the environment: dev, vllm, deepspeed.
+EXTRAS ?= dev
 PYTHON ?= python3
 
 BIN := .venv/bin
@@ -28,7 +30,7 @@ help:  ## list the targets
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -e '.[$(EXTRAS)]'
 	@touch $@
 
 setup: .venv/installed  ## make the environment in .venv

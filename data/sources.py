@@ -64,9 +64,14 @@ def _math_row(row: dict) -> dict:
 
 def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple) -> list[dict]:
     from datasets import load_dataset
+    from datasets.exceptions import DatasetNotFoundError
 
     if folder is None:
-        dataset = load_dataset(hub_id, config, split=split)
+        try:
+            dataset = load_dataset(hub_id, config, split=split)
+        except (DatasetNotFoundError, OSError) as error:  # the Hub cannot be reached, or no longer has it
+            reason = str(error).splitlines()[0]
+            raise DataError(f"{hub_id}: {reason} (data.dir or MATH_DATA_DIR can name a folder with {file})") from error
     else:
         path = Path(folder) / file
         if not path.is_file():

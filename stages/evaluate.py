@@ -5,6 +5,7 @@ with the batch it stopped at. `summary.json` and `report.md` are made from those
 """
 
 import argparse
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -29,14 +30,14 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     quiet_libraries()
     root = recipe.stage_dir("eval")
     problems = {HELD_OUT: load_train(recipe)[1]} if held_out else benchmarks(recipe)
-    models = {Path(path).name or path: path for path in model} if model else stages_of(recipe)
-    tokenizer = load_tokenizer(recipe)
+    models = {path.strip("/").replace("/", "--"): path for path in model} if model else stages_of(recipe)
     for label, trained in models.items():
-        policy = None
+        judged_recipe, trained = (recipe, trained) if not model else in_place_of_base(recipe, trained)
+        tokenizer, policy = load_tokenizer(judged_recipe), None
         for benchmark, rows in problems.items():
-            answers = Answers(root / benchmark, label, settings(recipe, trained), rows)
+            answers = Answers(root / benchmark, label, settings(judged_recipe, trained), rows)
             if answers.missing(recipe.evaluate.batch_size):
-                policy = policy or _on_device(load_model(recipe, tokenizer, trained))
+                policy = policy or _on_device(load_model(judged_recipe, tokenizer, trained))
                 answers.complete(policy, tokenizer, recipe)
     for benchmark in problems:
         say("\n" + statistics.report(root / benchmark, list(models)))
@@ -53,6 +54,14 @@ def stages_of(recipe: Recipe) -> dict[str, Path | None]:
     """Label to folder of what there is to evaluate: the base model (None), and every finished stage."""
     done = [stage for stage in ("sft", "grpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
     return {"base": None} | {stage: recipe.stage_dir(stage) for stage in done}
+
+
+def in_place_of_base(recipe: Recipe, path: str) -> tuple[Recipe, Path | None]:
+    """The recipe with a whole model, which brings its own tokenizer, as its base; an adapter stays on the recipe's."""
+    if (Path(path) / "adapter_config.json").is_file():
+        return recipe, Path(path)
+    base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)
+    return dataclasses.replace(recipe, model=base), None
 
 
 def settings(recipe: Recipe, trained: str | Path | None) -> dict:
@@ -117,6 +126,7 @@ class Answers:
         self.done = [item for item in self.done if item["id"] not in torn]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         opened = prompt.think_opened(tokenizer)
+        strict = recipe.rewards.get("correct_answer", {}).get("strict", False)
         began, answered = time.monotonic(), 0
         with self.file.open("w", encoding="utf-8") as file:
             for line in [self.settings, *self.done]:
@@ -126,7 +136,7 @@ class Answers:
                 conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in rows]
                 texts, lengths, cut = generate(model, tokenizer, conversations, max_new_tokens(recipe))
                 for i, row, text, tokens, truncated in zip(batch, rows, texts, lengths, cut, strict=True):
-                    item = judged(row, ("<think>" if opened else "") + text)
+                    item = judged(row, ("<think>" if opened else "") + text, strict)
                     item = {"id": i, **item, "tokens": tokens, "truncated": truncated}
                     self.done.append(item)
                     file.write(json.dumps(item, ensure_ascii=False) + "\n")
@@ -136,8 +146,9 @@ class Answers:
                 say(f"{self.file.parent.name} {self.label}: {len(self.done)}/{len(self.rows)}  {left:.0f} s left")
 
 
-def judged(row: dict, response: str) -> dict:
-    verdict = is_correct(response, row["solution"])
+def judged(row: dict, response: str, strict: bool) -> dict:
+    """An item of the answers' file: judged as the reward judges it in training."""
+    verdict = is_correct(response, row["solution"], question=row["problem"], strict=strict)
     return {
         "problem": row["problem"],
         "gold": row["solution"],

@@ -66,17 +66,13 @@ def main(recipe: Recipe):
 
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
-    """Columns `prompt` (messages), `solution`, and what rewards may want: `problem`, `source`, `think_opened`."""
+    """Columns `prompt` (messages) and `think_opened`, and every column of the rows that a reward may ask for, but not
+    the worked solution, which is the warm start's."""
     opened = prompt.think_opened(tokenizer)
     return Dataset.from_list(
         [
-            {
-                "prompt": prompt.messages(row["problem"], system),
-                "solution": row["solution"],
-                "problem": row["problem"],
-                "source": row["source"],
-                "think_opened": opened,
-            }
+            {key: value for key, value in row.items() if key not in ("reasoning", "answer")}
+            | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened}
             for row in rows
         ]
     )

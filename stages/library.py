@@ -105,7 +105,12 @@ def complaint(recipe, section: str) -> str | None:
 
 
 def training_config(recipe, section: str):
-    """`SFTConfig` or `GRPOConfig` of a recipe: our few defaults, then the recipe's keys."""
+    """`SFTConfig` or `GRPOConfig` of a recipe."""
+    return section_class(section)(**training_arguments(recipe, section))
+
+
+def training_arguments(recipe, section: str) -> dict[str, Any]:
+    """What differs from the library's defaults: a few keys set here, then the recipe's own."""
     import torch
 
     has_gpu = torch.cuda.is_available()
@@ -126,8 +131,9 @@ def training_config(recipe, section: str):
         defaults["completion_only_loss"] = True
     if section == "grpo":
         defaults["log_completions"] = True
+        defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
-    return section_class(section)(**defaults | getattr(recipe, section))
+    return defaults | getattr(recipe, section)
 
 
 def adapter_config(recipe):

