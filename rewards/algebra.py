@@ -11,16 +11,14 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
+from rewards.compare import Unreadable
+
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
 _CONVERSION = ConversionConfig(lowercase_symbols=False)
 _DIGITS = 60
 _TOLERANCE = sympy.Float(10, _DIGITS) ** -45
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
-
-
-class Unreadable(Exception):
-    """The text is no mathematics that the parser knows."""
 
 
 @lru_cache(maxsize=4096)
@@ -47,8 +45,10 @@ def _mixed(match: re.Match) -> str:
 
 
 def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
-    """Whether two expressions are equal; with `worked_out`, an answer with arithmetic left to do that the gold has not is
-    not. Raises `Unreadable` for a gold the parser cannot read."""
+    """Whether two expressions are equal and, with `worked_out`, the answer leaves no arithmetic that the gold does not.
+
+    Raises `Unreadable` for a gold the parser cannot read.
+    """
     expected = parse(gold)
     try:
         given = parse(answer)

@@ -4,6 +4,8 @@ After the thought, the `<answer>` block; without one, the box; without either, "
 response of one line. What stands in a thought, closed or not, never counts.
 """
 
+# ruff: noqa: RUF001 - the colon of Chinese
+
 import re
 from typing import NamedTuple
 
@@ -30,8 +32,9 @@ _LINK = (
 )
 _BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT}|\bor\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE)
 _AFTER = re.compile(
-    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))|\(?maybe|perhaps|"
-    r"possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't|cannot be|can't be)",
+    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
+    r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't"
+    r"|cannot be|can't be)",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
@@ -70,8 +73,8 @@ def extract(response: str, strict: bool = False) -> Found:
 
 
 def _outside_thoughts(response: str) -> str | None:
-    """`response` without its thoughts, or None if one is never closed. A first `</think>` ends a thought that the prompt
-    opened."""
+    """`response` without its thoughts, or None if one is never closed. A `</think>` before any `<think>` ends a thought
+    that the prompt opened."""
     kept, depth, start = [], 0, 0
     for n, tag in enumerate(_THINK.finditer(response)):
         if tag[1]:
@@ -165,7 +168,8 @@ _VERB = (
     r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
 )
 _SENTENCE = re.compile(
-    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)"
+    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)"
+    r"|(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)"
 )
 
 

@@ -27,67 +27,15 @@ del _line, _kind, _row, _unit, _first, _word
 _COMPOUND = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
 # A word that makes what follows a number more than a unit: an alternative, a denial, a doubt, another quantity.
 _NOT_IN_A_UNIT = frozenset(
-    [
-        "or",
-        "and",
-        "not",
-        "no",
-        "nor",
-        "isn't",
-        "aren't",
-        "wasn't",
-        "never",
-        "neither",
-        "maybe",
-        "perhaps",
-        "probably",
-        "possibly",
-        "approximately",
-        "approx",
-        "about",
-        "around",
-        "roughly",
-        "almost",
-        "nearly",
-        "but",
-        "either",
-        "between",
-        "than",
-        "wrong",
-        "incorrect",
-        "false",
-        "unless",
-        "times",
-        "plus",
-        "minus",
-        "divided",
-        "over",
-        "dozen",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "trillion",
-        "to",
-        "less",
-        "greater",
-        "at",
-        "least",
-        "most",
-        "might",
-        "could",
-        "if",
-        "with",
-        "without",
-        "mod",
-        "half",
-        "third",
-        "quarter",
-        "is",
-        "are",
-        "was",
-        "equals",
-    ]
+    re.findall(
+        r"\S+",
+        """
+        or and not no nor isn't aren't wasn't never neither maybe perhaps probably possibly approximately
+        approx about around roughly almost nearly but either between than wrong incorrect false unless times
+        plus minus divided over dozen hundred thousand million billion trillion to less greater at least
+        most might could if with without mod half third quarter is are was equals
+        """,
+    )
 )
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/,-])|\\cdot)\s*"

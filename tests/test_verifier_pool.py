@@ -75,9 +75,12 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
     assert time.monotonic() - started < 2.5
 
 
-@pytest.mark.parametrize(
-    "answer", [*HOSTILE.values(), "<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "the answer is " * 9000]
-)
+LONG = ["<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "</think>" * 20_000, "the answer is " * 9000]
+LONG += ["".join(rf"\boxed{{{n}}}" for n in range(9000)), "".join(f"<answer>{n}</answer>" for n in range(9000))]
+LONG += [r"\boxed{17} " * 20_000 + "or 6", "<answer>17</answer>" * 20_000 + "<answer>6</answer>"]
+
+
+@pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
     assert is_correct(answer, "17").right is False
@@ -145,7 +148,8 @@ if "hang" in sys.argv:
     import threading
     idle = pool.POOL.workers
     hanging = pool.POOL = pool.Pool(module="tests.hanging_worker")
-    threading.Thread(target=lambda: hanging.ask({\"gold\": \"\", \"answers\": [\"\"], \"question\": None}, 3.0), daemon=True).start()
+    request = dict(gold="", answers=[""], question=None)
+    threading.Thread(target=hanging.ask, args=(request, 3.0), daemon=True).start()
     time.sleep(1)
 else:
     idle = []
