@@ -5,6 +5,7 @@ else by evaluating both at fixed points to many digits, relative to their size: 
 """
 
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 import sympy
@@ -93,6 +94,13 @@ def _at(expression, names: list, point: tuple[int, int]):
 
 def _close(x, y) -> bool:
     return bool(abs(x - y) <= _TOLERANCE * (abs(x) + abs(y)))
+
+
+def close(exact: str, rounded: Fraction, places: int) -> bool:
+    """Whether a constant differs from its rounding by no more than one unit of its last place."""
+    number = _at(_evaluated(parse(exact)), [], _POINTS[0])
+    difference = None if number is None else abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
+    return difference is not None and bool(difference * 10**places <= 1)
 
 
 def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:

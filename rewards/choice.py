@@ -4,7 +4,7 @@ import re
 
 from rewards.compare import Algebra, Comparison
 from rewards.notation import key, plain
-from rewards.value import value
+from rewards.value import trimmed, value
 
 _CHOICE = re.compile(
     r"(?i:(?:the )?(?:option|choice|answer)(?: is)?:?\s*)?(?:\\text\{\s*)?"
@@ -15,7 +15,7 @@ _OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)
 
 def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question lists options."""
-    wanted, given = _CHOICE.fullmatch(plain(gold)), _CHOICE.fullmatch(plain(answer))
+    wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()
     options = _options(question) if question else {}
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":

@@ -22,6 +22,8 @@ class Algebra(Protocol):
 
     def equal_relations(self, gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool: ...
 
+    def close(self, exact: str, rounded: Fraction, places: int) -> bool: ...
+
 
 class Comparison:
     """Typed values compared in the light of the question; `algebra` decides what their form does not."""
@@ -57,6 +59,8 @@ class Comparison:
 
     def _quantity(self, g: Quantity, a: Quantity) -> bool:
         if g.unit and a.unit and g.unit != a.unit:
+            return False
+        if g.percent != a.percent and (g.unit or a.unit):
             return False
         if g.percent == a.percent:
             return g.value == a.value
@@ -182,8 +186,10 @@ class Comparison:
             if signs[0] == r"\approx" and not rounded:
                 return None
             signs, sides = signs[1:], sides[1:]
-        if r"\approx" in signs:
-            return None
+        if signs[-1:] == [r"\approx"]:
+            if not self._rounds(sides[-2], sides[-1]):
+                return None
+            signs, sides = ([], sides[-1:]) if rounded else (signs[:-1], sides[:-1])
         if any(s != "=" for s in signs) or not sides:
             return None
         last = sides[-1]
@@ -191,6 +197,20 @@ class Comparison:
             if not self._agree(last, side):
                 return None
         return value(last)
+
+    def _rounds(self, exact: str, decimal: str) -> bool:
+        """Whether `decimal` is `exact` rounded to the digits it shows."""
+        rounded = value(decimal)
+        if not isinstance(rounded, Quantity) or "." not in rounded.written:
+            return False
+        places = len(rounded.written.partition(".")[2])
+        given = value(exact)
+        if isinstance(given, Quantity):
+            return abs(given.value - rounded.value) * 10**places <= 1
+        try:
+            return isinstance(given, Expr) and self.algebra.close(plain(given.text), rounded.value, places)
+        except Unreadable:  # the answer's own text, not the gold
+            return False
 
     def _agree(self, last: str, side: str) -> bool:
         """Whether a side of an answer's own chain has the value that it ends in, worked out or not."""
@@ -210,7 +230,7 @@ def _variables(text: str) -> set[str]:
 
 def _same_words(g, a) -> bool:
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", getattr(x, "text", ""))).casefold().strip() for x in (g, a)]
-    bare = [re.sub(r"^(?:a|an|the) ", "", t) for t in texts]
+    bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
     return bool(bare[0]) and bare[0] == bare[1]
 
 

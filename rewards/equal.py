@@ -6,6 +6,7 @@ r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, ch
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from math import gcd, prod
 
@@ -37,6 +38,9 @@ class _NoAlgebra:
         raise NeedsAlgebra
 
     def equal_relations(self, gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
+        raise NeedsAlgebra
+
+    def close(self, exact: str, rounded: Fraction, places: int) -> bool:
         raise NeedsAlgebra
 
 
@@ -170,7 +174,7 @@ def _form(typed: Value, text: str) -> str:
                 "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", typed.written.replace(",", ""))) > 2 else "fraction"
             )
         return "percent" if typed.percent else "whole number" if typed.value.denominator == 1 else "decimal"
-    if isinstance(typed, Expr):
+    if isinstance(typed, Expr) or (isinstance(typed, Items) and typed.kind == ":"):
         return key(text)
     return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
 

@@ -18,7 +18,7 @@ _MAX_LINE = 200  # characters of a response that is nothing but its answer
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
     r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
-    r"|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
+    r"|#+ *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
     r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*(?P<answer>[^\n]+)",
     re.IGNORECASE,
 )
@@ -148,9 +148,10 @@ def _stated(text: str) -> list[str]:
             return [""]
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
-        answers.append(_after_verb(_bare(answer)))
+        if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
+            answers.append(_after_verb(_bare(answer)))
         at = match.start("answer") + len(answer)
-    return answers
+    return answers or ([""] if at else [])
 
 
 def _bare(text: str) -> str:

@@ -1,6 +1,7 @@
 """Reading one value: a quantity with its unit, a time or ratio, a number in some base, words, else an expression."""
 
 import re
+from fractions import Fraction
 
 from rewards.kinds import Clock, Expr, InBase, Items, Quantity, Words
 from rewards.notation import NUMBER, SCALES, number
@@ -47,6 +48,18 @@ def quantity(text: str) -> Quantity | None:
     if name and follows.startswith("/"):
         name = f"{name} {follows}"
     return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
+
+
+_MEASURE = re.compile(r"(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
+
+
+def compound(text: str) -> Items | None:
+    """`6 ft 2 in`, `2 hours and 30 minutes`."""
+    parts = _MEASURE.findall(re.sub(r"\\text\{\s*(?:and\s*)?\}", " ", text).replace(r"\text{ and }", " "))
+    names = [unit(name) for _, name in parts]
+    if len(parts) < 2 or not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
+        return None
+    return Items("measure", tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)))
 
 
 def _end_of_words(text: str) -> int:

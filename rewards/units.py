@@ -83,7 +83,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             return None
         if low in ("per", "each", "every"):
             name = "/"
-        if low in _FILLER or not low:
+        if (low in _FILLER and len(tokens) > 1) or low in ("", "unit", "units"):
             continue
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))

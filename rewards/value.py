@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from rewards.kinds import INFINITY, MINUS_INFINITY, Clock, Expr, InBase, Items, Quantity, Relation, Words
 from rewards.notation import closing, plain
-from rewards.scalars import clock_or_ratio, expression, in_base, quantity, words
+from rewards.scalars import clock_or_ratio, compound, expression, in_base, quantity, words
 
 Value = Quantity | Expr | Words | Clock | InBase | Items | Relation
 
@@ -28,7 +28,7 @@ _RANGES = ("()", "[]", "(]", "[)")
 
 def value(text: str) -> Value:
     """The typed value of `text`; never raises, and always the same for the same text."""
-    return _value(_trimmed(plain(text)))
+    return _value(trimmed(plain(text)))
 
 
 def is_name(text: str) -> bool:
@@ -43,7 +43,7 @@ def is_left_side(text: str) -> bool:
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
 
-def _trimmed(text: str) -> str:
+def trimmed(text: str) -> str:
     """Without the punctuation that ends a sentence and without braces or one `\\text` around all of it."""
     while True:
         before = text
@@ -61,7 +61,18 @@ def _trimmed(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _value(text: str) -> Value:
-    for read in (clock_or_ratio, quantity, in_base, _matrix, _plus_minus, _union, _list, _relation, _brackets):
+    for read in (
+        clock_or_ratio,
+        quantity,
+        compound,
+        in_base,
+        _matrix,
+        _plus_minus,
+        _union,
+        _list,
+        _relation,
+        _brackets,
+    ):
         if (found := read(text)) is not None:
             return found
     return words(text) or expression(text)

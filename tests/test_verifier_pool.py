@@ -110,10 +110,10 @@ def hanging():
 
 @pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
 def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
-    for _ in range(3):
+    for _ in range(2):
         started = time.monotonic()
-        assert run(lambda: hanging.ask(ANY, 1.0)) is None
-        assert time.monotonic() - started < 1.5
+        assert run(lambda: hanging.ask(ANY, 0.5)) is None
+        assert time.monotonic() - started < 1.0
 
 
 def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
@@ -149,7 +149,7 @@ if "hang" in sys.argv:
     idle = pool.POOL.workers
     hanging = pool.POOL = pool.Pool(module="tests.hanging_worker")
     request = dict(gold="", answers=[""], question=None)
-    threading.Thread(target=hanging.ask, args=(request, 3.0), daemon=True).start()
+    threading.Thread(target=hanging.ask, args=(request, 1.0), daemon=True).start()
     time.sleep(1)
 else:
     idle = []
