@@ -34,4 +34,5 @@ def text(completion: str | Sequence[dict]) -> str:
 def _question(prompt: str | Sequence[dict] | None) -> str | None:
     if prompt is None or isinstance(prompt, str):
         return prompt
-    return next((m["content"] for m in reversed(prompt) if m["role"] == "user"), None)
+    content = next((m["content"] for m in reversed(prompt) if m["role"] == "user"), None)
+    return content if isinstance(content, str) else None

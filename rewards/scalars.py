@@ -18,7 +18,7 @@ _CLOCK = re.compile(
     r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?",
     re.IGNORECASE,
 )
-_CURRENCY = re.compile(r"([+-]?)\s*(?:([$£€¥₹])|(?:Rs\.?|USD|US\s*\$)(?=\s*\d))\s*(?=[\d.\\(])")
+_CURRENCY = re.compile(r"([+-]?)\s*(?:([$£€¥₹])|(?:Rs\.?|USD|US\s*\$)(?=\s*\d))\s*(?=[-\d.\\(])")
 
 
 def quantity(text: str) -> Quantity | None:
