@@ -78,7 +78,8 @@ def _same_value(a, b, digits: int) -> bool:
     if names != _names(b):
         return False
     # Under a root, variables are taken to be positive, as problems that simplify one mean them.
-    points = _POINTS[:3] if any(p.exp.is_Rational and not p.exp.is_Integer for p in a.atoms(sympy.Pow)) else _POINTS
+    roots = any(p.base.free_symbols and not p.exp.is_Integer for p in a.atoms(sympy.Pow))
+    points = _POINTS[:3] if roots else _POINTS
     values = [(_at(a, names, p, digits), _at(b, names, p, digits)) for p in (points if names else points[:1])]
     values = [(x, y) for x, y in values if x is not None or y is not None]
     return bool(values) and all(None not in (x, y) and _close(x, y, digits) for x, y in values)

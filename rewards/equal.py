@@ -20,7 +20,7 @@ from rewards.value import Value, value
 
 _MAX_LENGTH = 1000  # characters of an answer
 _MAX_ANSWERS = 20
-_MAX_DEPTH = 20
+_MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
@@ -141,21 +141,18 @@ def _too_large(text: str) -> str | None:
 
 
 def _tower(text: str) -> bool:
-    """Whether exponents are nested more than two deep."""
-    stack, deepest = [0], 0
-    power = False
-    for at, char in enumerate(text):
-        if char == "^":
-            power = True
-            deepest = max(deepest, stack[-1] + 1)
-        elif char == "{":
-            stack.append(stack[-1] + power)
-            power = False
-        elif char == "}" and len(stack) > 1:
-            stack.pop()
-        elif not char.isspace():
-            power = power and text[at - 1] != "^"
-    return deepest > 2
+    r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more than two deep."""
+    if re.search(r"\d\s*\^\s*\{?\s*\d+\s*\^", text):
+        return True
+    opened: list[bool] = []
+    for brace in re.finditer(r"(\^\s*)?\{|\}", text):
+        if brace.group() != "}":
+            opened.append(brace[1] is not None)
+        elif opened:
+            opened.pop()
+        if sum(opened) > 2:
+            return True
+    return False
 
 
 def _not_reduced(typed: Value) -> bool:

@@ -28,6 +28,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", module],
             cwd=_ROOT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,7 +33,8 @@ def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    if sys.platform == "linux":  # macOS refuses it
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, _interrupt)
@@ -50,9 +51,9 @@ def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]
 
 
 def _answer(request: dict, judge) -> dict:
-    """The verdict, or {"late": true} once half the parent's wall-clock limit is spent computing.
+    """The verdict, or {"late": true} once half the parent's wall-clock limit is used up.
 
-    In processor time, so that a busy machine makes no answer wrong; code that ignores the alarm is killed by the parent.
+    In processor time, so that a busy machine makes no answer wrong. Code that ignores the alarm is killed.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2

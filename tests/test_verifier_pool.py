@@ -36,7 +36,7 @@ HOSTILE = {
     "nested roots": r"\sqrt{2+" * 40 + "2" + "}" * 40,
     "nested fractions": r"\frac{1}{1+" * 40 + r"\sqrt{2}" + "}" * 40,
     "nested parentheses": "(" * 400 + r"\sqrt{2}" + ")" * 400,
-    "shallow parentheses": "(" * 19 + r"\sqrt{2}" + ")" * 19,
+    "shallow parentheses": "(" * 11 + r"\sqrt{2}" + ")" * 11,
     "open parentheses": "(" * 900,
     "open braces": "{" * 900,
     "many terms": "+".join(rf"\sqrt{{{n}}}" for n in range(2, 60)),
