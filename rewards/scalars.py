@@ -42,6 +42,8 @@ def quantity(text: str) -> Quantity | None:
         r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest
     ):
         rest = rest[percent.end() :]
+    if (aside := re.fullmatch(r"\s*\(([A-Za-z -]+)\)", rest)) and number(aside[1]) in (None, n):  # "9 (apples)"
+        rest = "" if number(aside[1]) == n else f" {aside[1]}"
     follows = _unit_after(rest) if rest.strip() else ""
     if follows is None or (follows and name and follows.split(" ")[0] not in (name, "/")):
         return None
