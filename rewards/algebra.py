@@ -5,22 +5,21 @@ else by evaluating both at fixed points to many digits, relative to their size: 
 """
 
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
+from rewards.compare import Unreadable
+
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
 _CONVERSION = ConversionConfig(lowercase_symbols=False)
-_DIGITS = 60
-_TOLERANCE = sympy.Float(10, _DIGITS) ** -45
+_DIGITS = 60  # more where the texts have more: \sqrt{2.000…01} is not \sqrt{2}
+_SLACK = 15  # of the digits computed, how many may differ
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
-
-
-class Unreadable(Exception):
-    """The text is no mathematics that the parser knows."""
 
 
 @lru_cache(maxsize=4096)
@@ -47,8 +46,10 @@ def _mixed(match: re.Match) -> str:
 
 
 def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
-    """Whether two expressions are equal; with `worked_out`, an answer with arithmetic left to do that the gold has not is
-    not. Raises `Unreadable` for a gold the parser cannot read."""
+    """Whether two expressions are equal and, with `worked_out`, the answer leaves no arithmetic that the gold does not.
+
+    Raises `Unreadable` for a gold the parser cannot read.
+    """
     expected = parse(gold)
     try:
         given = parse(answer)
@@ -56,10 +57,18 @@ def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
         return False
     if expected == given:
         return True
-    return _same_value(expected, given) and (not worked_out or not work_left(given) or work_left(expected))
+    if not _same_value(expected, given, _DIGITS + max(_digits_of(gold), _digits_of(answer))):
+        return False
+    return not worked_out or not work_left(given) or work_left(expected)
 
 
-def _same_value(a, b) -> bool:
+def _digits_of(text: str) -> int:
+    """How many digits a number of `text` may differ from another by: its own, or those of its power of ten."""
+    powers = [int(n) for n in re.findall(r"\^\s*\{?\s*-?\s*(\d{1,3})", text)]
+    return max([len(n) for n in re.findall(r"[\d.]+", text)] + powers, default=0)
+
+
+def _same_value(a, b, digits: int) -> bool:
     a, b = _evaluated(a), _evaluated(b)
     if a.is_Rational and b.is_Rational:
         return a == b
@@ -69,10 +78,11 @@ def _same_value(a, b) -> bool:
     if names != _names(b):
         return False
     # Under a root, variables are taken to be positive, as problems that simplify one mean them.
-    points = _POINTS[:3] if any(p.exp.is_Rational and not p.exp.is_Integer for p in a.atoms(sympy.Pow)) else _POINTS
-    values = [(_at(a, names, p), _at(b, names, p)) for p in (points if names else points[:1])]
+    roots = any(p.base.free_symbols and not p.exp.is_Integer for p in a.atoms(sympy.Pow))
+    points = _POINTS[:3] if roots else _POINTS
+    values = [(_at(a, names, p, digits), _at(b, names, p, digits)) for p in (points if names else points[:1])]
     values = [(x, y) for x, y in values if x is not None or y is not None]
-    return bool(values) and all(x is not None and y is not None and _close(x, y) for x, y in values)
+    return bool(values) and all(None not in (x, y) and _close(x, y, digits) for x, y in values)
 
 
 def _evaluated(expression):
@@ -83,16 +93,23 @@ def _names(expression) -> list:
     return sorted(expression.free_symbols | expression.atoms(AppliedUndef), key=str)
 
 
-def _at(expression, names: list, point: tuple[int, int]):
-    """The value at a fixed rational point, to `_DIGITS` digits, or None where there is none."""
+def _at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
+    """The value at a fixed rational point, to so many digits, or None where there is none."""
     start, step = point
     places = {name: sympy.Rational(start + step * n, 97 + 2 * n) for n, name in enumerate(names)}
-    result = expression.subs(places, simultaneous=True).evalf(_DIGITS)
+    result = expression.subs(places, simultaneous=True).evalf(digits, maxn=4 * digits)
     return result if result.is_number and result.is_finite else None
 
 
-def _close(x, y) -> bool:
-    return bool(abs(x - y) <= _TOLERANCE * (abs(x) + abs(y)))
+def _close(x, y, digits: int = _DIGITS) -> bool:
+    return bool(abs(x - y) <= sympy.Float(10, digits) ** (_SLACK - digits) * (abs(x) + abs(y)))
+
+
+def close(exact: str, rounded: Fraction, places: int) -> bool:
+    """Whether a constant differs from its rounding by no more than one unit of its last place."""
+    number = _at(_evaluated(parse(exact)), [], _POINTS[0])
+    difference = None if number is None else abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
+    return difference is not None and bool(difference * 10**places <= 1)
 
 
 def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
@@ -128,7 +145,7 @@ def work_left(expression) -> bool:
 def _unworked(node) -> bool:
     if node.is_Add:
         terms = [_evaluated(t).as_coeff_Mul()[1] for t in node.args]
-        return len(set(terms)) < len(terms)
+        return len(set(terms)) < len(terms) or sympy.S.Zero in node.args
     if node.is_Mul:
         return _unworked_product(node)
     if node.is_Pow:

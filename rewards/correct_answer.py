@@ -16,8 +16,8 @@ def correct_answer(
 ) -> list[float | None]:
     """1.0 for a right answer, 0.0 for a wrong one, None (TRL skips it) where the gold cannot be judged.
 
-    `solution` holds the golds as the data set has them. The question is the `problem` column, else the last user message
-    of the prompt. Logs `verifier/timeouts`, the number of answers whose algebra was cut off.
+    `solution` holds the golds as the data set has them. The question is the `problem` column, else the last user
+    message of the prompt. Logs `verifier/timeouts`, the number of answers whose algebra was cut off.
     """
     questions = columns.get("problem") or [_question(p) for p in prompts or [None] * len(completions)]
     verdicts = judge_all([text(c) for c in completions], solution, questions, strict=strict)
@@ -34,4 +34,5 @@ def text(completion: str | Sequence[dict]) -> str:
 def _question(prompt: str | Sequence[dict] | None) -> str | None:
     if prompt is None or isinstance(prompt, str):
         return prompt
-    return next((m["content"] for m in reversed(prompt) if m["role"] == "user"), None)
+    content = next((m["content"] for m in reversed(prompt) if m["role"] == "user"), None)
+    return content if isinstance(content, str) else None

@@ -4,6 +4,8 @@ After the thought, the `<answer>` block; without one, the box; without either, "
 response of one line. What stands in a thought, closed or not, never counts.
 """
 
+# ruff: noqa: RUF001 - the colon of Chinese
+
 import re
 from typing import NamedTuple
 
@@ -16,7 +18,8 @@ _MAX_LINE = 200  # characters of a response that is nothing but its answer
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
     r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
-    r"|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
+    r"|#+ *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)"
+    r"|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
     r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*(?P<answer>[^\n]+)",
     re.IGNORECASE,
 )
@@ -30,8 +33,9 @@ _LINK = (
 )
 _BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT}|\bor\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE)
 _AFTER = re.compile(
-    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))|\(?maybe|perhaps|"
-    r"possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't|cannot be|can't be)",
+    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
+    r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't"
+    r"|cannot be|can't be)",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
@@ -70,8 +74,8 @@ def extract(response: str, strict: bool = False) -> Found:
 
 
 def _outside_thoughts(response: str) -> str | None:
-    """`response` without its thoughts, or None if one is never closed. A first `</think>` ends a thought that the prompt
-    opened."""
+    """`response` without its thoughts, or None if one is never closed. A `</think>` before any `<think>` ends a thought
+    that the prompt opened."""
     kept, depth, start = [], 0, 0
     for n, tag in enumerate(_THINK.finditer(response)):
         if tag[1]:
@@ -145,9 +149,10 @@ def _stated(text: str) -> list[str]:
             return [""]
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
-        answers.append(_after_verb(_bare(answer)))
+        if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
+            answers.append(_after_verb(_bare(answer)))
         at = match.start("answer") + len(answer)
-    return answers
+    return answers or ([""] if at else [])
 
 
 def _bare(text: str) -> str:
@@ -165,7 +170,8 @@ _VERB = (
     r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
 )
 _SENTENCE = re.compile(
-    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)|(?!Option|Choice)[A-Z][A-Za-z ]{{2,40}}:\s*(.*)"
+    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)"
+    r"|(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)"
 )
 
 

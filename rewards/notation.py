@@ -123,7 +123,7 @@ def _parentheses_to_braces(text: str) -> str:
 
 
 def closing(text: str, start: int) -> int | None:
-    r"""Index of the bracket that closes the one at `start` (any of `)]}` closes, as in half-open intervals), or None."""
+    """Index of the bracket that closes the one at `start`, or None; any of `)]}` closes, as in half-open intervals."""
     depth = 0
     for at in range(start, len(text)):
         if text[at] in "([{":
@@ -176,7 +176,7 @@ _SIGNED = rf"(?:[+-]?\s*{_DECIMAL})"
 _FRACTION = (
     rf"(?:\\frac\{{\s*(?P<a>{_SIGNED})\s*\}}\s*\{{\s*(?P<b>{_SIGNED})\s*\}}|(?P<c>{_DECIMAL})\s*/\s*(?P<d>{_SIGNED}))"
 )
-_NUMBER = re.compile(
+NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?:(?:(?P<whole>\d+)\s*(?:\s|(?=\\frac))\s*)?{_FRACTION}"
     r"|(?P<before>\d*)\.(?P<once>\d*)(?:\\overline\{(?P<over>\d+)\}|\((?P<parens>\d+)\)|(?P<dots>\d)\.\.\.+)"
     rf"|(?P<decimal>{_DECIMAL})"
@@ -205,7 +205,7 @@ def number(text: str) -> Fraction | None:
         text = text[1:-1].strip()
     if len(text) > MAX_DIGITS + 40:
         return None
-    match = _NUMBER.fullmatch(text)
+    match = NUMBER.fullmatch(text)
     if match is None:
         return _spoken(text)
     try:

@@ -5,6 +5,7 @@ process can. The workers start with the first answer that needs algebra; startin
 """
 
 import atexit
+import contextlib
 import json
 import os
 import select
@@ -27,6 +28,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", module],
             cwd=_ROOT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,10 +73,8 @@ class Worker:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            try:
+            with contextlib.suppress(BrokenPipeError):  # a request was still in the buffer
                 pipe.close()
-            except BrokenPipeError:  # a request was still in the buffer
-                pass
 
 
 class Pool:

@@ -27,67 +27,15 @@ del _line, _kind, _row, _unit, _first, _word
 _COMPOUND = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
 # A word that makes what follows a number more than a unit: an alternative, a denial, a doubt, another quantity.
 _NOT_IN_A_UNIT = frozenset(
-    [
-        "or",
-        "and",
-        "not",
-        "no",
-        "nor",
-        "isn't",
-        "aren't",
-        "wasn't",
-        "never",
-        "neither",
-        "maybe",
-        "perhaps",
-        "probably",
-        "possibly",
-        "approximately",
-        "approx",
-        "about",
-        "around",
-        "roughly",
-        "almost",
-        "nearly",
-        "but",
-        "either",
-        "between",
-        "than",
-        "wrong",
-        "incorrect",
-        "false",
-        "unless",
-        "times",
-        "plus",
-        "minus",
-        "divided",
-        "over",
-        "dozen",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "trillion",
-        "to",
-        "less",
-        "greater",
-        "at",
-        "least",
-        "most",
-        "might",
-        "could",
-        "if",
-        "with",
-        "without",
-        "mod",
-        "half",
-        "third",
-        "quarter",
-        "is",
-        "are",
-        "was",
-        "equals",
-    ]
+    re.findall(
+        r"\S+",
+        """
+        or and not no nor isn't aren't wasn't never neither maybe perhaps probably possibly approximately
+        approx about around roughly almost nearly but either between than wrong incorrect false unless times
+        plus minus divided over dozen hundred thousand million billion trillion to less greater at least
+        most might could if with without mod half third quarter is are was equals
+        """,
+    )
 )
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/,-])|\\cdot)\s*"
@@ -116,9 +64,9 @@ def unit(text: str) -> str | None:
 
 def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     names, power = [], None
-    for word, exponent in tokens:
+    for at, (word, exponent) in enumerate(tokens, 1):
         low = word.lower()
-        if low in _NOT_IN_A_UNIT or low.endswith("n't"):
+        if (low in _NOT_IN_A_UNIT and not (low == "times" and at == len(tokens))) or low.endswith("n't"):
             return None
         if low in ("square", "sq", "squared", "cubic", "cu", "cubed"):
             exponent = "2" if low.startswith("sq") else "3"
@@ -135,7 +83,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             return None
         if low in ("per", "each", "every"):
             name = "/"
-        if low in _FILLER or not low:
+        if (low in _FILLER and len(tokens) > 1) or low in ("", "unit", "units", "times"):
             continue
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
@@ -154,11 +102,12 @@ def known(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in _KIND
 
 
+_ASKED = re.compile(r"(?:how many|number of) ([a-z]+)|\bin ([a-z]+)(?= *(?:[,.?)]|$| do| does| did))")
+
+
 def another_was_asked(name: str, question: str) -> bool:
     """Whether `question` asks for a number of some other unit of the same kind (minutes, and `name` is hours)."""
     kind = _KIND.get(name)
-    asked = {
-        _NAME.get(w) for w in re.findall(r"(?:how many|number of|total|answer in|\bin)\s+([a-z]+)", question.lower())
-    }
+    asked = {_NAME.get(word) for pair in _ASKED.findall(question.lower()) for word in pair}
     asked = {u for u in asked if u is not None and _KIND[u] == kind}
     return kind is not None and bool(asked) and name not in asked

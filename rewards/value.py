@@ -1,75 +1,18 @@
-r"""What kind of answer a short text is: a quantity, a list, a set, a tuple or interval, a matrix, words, an expression …
+r"""What kind of answer a short text is: a quantity, a list, a set, a tuple or interval, a matrix, words, an expression.
 
-`value` reads it into one of the types below. Intervals and tuples are both `Items`, told apart by their brackets, and
-an inequality that says which `x` are meant is read as the interval it means.
+Intervals and tuples are both `Items`, told apart by their brackets, and an inequality that says which `x` are meant is
+read as the interval it means.
 """
 
 import re
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
-from rewards.notation import _NUMBER, SCALES, closing, number, plain
-from rewards.units import known, unit
+from rewards.kinds import INFINITY, MINUS_INFINITY, Clock, Expr, InBase, Items, Quantity, Relation, Words
+from rewards.notation import closing, plain
+from rewards.scalars import clock_or_ratio, compound, expression, in_base, quantity, words
 
+Value = Quantity | Expr | Words | Clock | InBase | Items | Relation
 
-@dataclass(frozen=True)
-class Quantity:
-    value: Fraction
-    unit: str = ""
-    percent: bool = False
-    written: str = ""  # the number as it was written, without its unit
-
-
-@dataclass(frozen=True)
-class Expr:
-    text: str
-    unit: str = ""
-
-
-@dataclass(frozen=True)
-class Words:
-    text: str
-
-
-@dataclass(frozen=True)
-class Clock:
-    minutes: int  # after midnight if `half` is known, else as written
-    half: str | None  # "a", "p" or None
-
-
-@dataclass(frozen=True)
-class InBase:
-    digits: str
-    base: int
-
-
-@dataclass(frozen=True)
-class Items:
-    kind: str  # its brackets: "()" "[]" "(]" "[)" "{}", "," without any, "U" a union, ":" a ratio, "matrix", "row"
-    items: tuple
-
-
-@dataclass(frozen=True)
-class Relation:
-    signs: tuple[str, ...]
-    sides: tuple[str, ...]
-
-
-INFINITY = Expr(r"\infty")
-MINUS_INFINITY = Expr(r"-\infty")
-
-_LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
-_IN_BASE = re.compile(
-    r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
-    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?\(?(\w+?)\)?\s*\}?\s*\}?|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
-)
-_CLOCK = re.compile(
-    r"(?P<hour>\d{1,2})\s*(?::\s*(?P<minute>[0-5]\d))?\s*(?:\\text\{)?\s*"
-    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?",
-    re.IGNORECASE,
-)
-_CURRENCY = re.compile(r"([+-]?)\s*(?:([$£€¥₹])|(?:Rs\.?|USD|US\s*\$)(?=\s*\d))\s*(?=[\d.\\(])")
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])[A-Za-z\\{}^', +*/-]{1,60}")
@@ -79,16 +22,18 @@ _OR = re.compile(
 )
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
+_COMMA = re.compile(r"[,;]")
+_RANGES = ("()", "[]", "(]", "[)")
 
 
-def value(text: str):
+def value(text: str) -> Value:
     """The typed value of `text`; never raises, and always the same for the same text."""
-    return _value(_trimmed(plain(text)))
+    return _value(trimmed(plain(text)))
 
 
 def is_name(text: str) -> bool:
     r"""Whether `text` is the name of one thing: `x`, `a_1`, `f(x)`, `AB`, `\theta`."""
-    return _SYMBOL.fullmatch(text.strip()) is not None
+    return _SYMBOL.fullmatch(text.strip()) is not None and text.strip() != ""
 
 
 def is_left_side(text: str) -> bool:
@@ -98,7 +43,7 @@ def is_left_side(text: str) -> bool:
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
 
-def _trimmed(text: str) -> str:
+def trimmed(text: str) -> str:
     """Without the punctuation that ends a sentence and without braces or one `\\text` around all of it."""
     while True:
         before = text
@@ -115,90 +60,29 @@ def _trimmed(text: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def _value(text: str):
-    for read in (_clock_or_ratio, _quantity, _in_base, _matrix, _plus_minus, _union, _list, _relation, _brackets):
+def _value(text: str) -> Value:
+    for read in (
+        clock_or_ratio,
+        quantity,
+        compound,
+        in_base,
+        _matrix,
+        _plus_minus,
+        _union,
+        _list,
+        _relation,
+        _brackets,
+    ):
         if (found := read(text)) is not None:
             return found
-    return _words(text) or _expression(text)
-
-
-def _quantity(text: str) -> Quantity | None:
-    currency = _CURRENCY.match(text)
-    name = ""
-    if currency:
-        name, text = unit(currency[2] or "$"), currency[1] + text[currency.end() :]
-    if (n := number(text)) is not None:
-        return Quantity(n, name, False, text)
-    match = _NUMBER.match(text)
-    end = match.end() if match else _end_of_words(text)
-    while end and (n := number(text[:end])) is None:
-        end = text.rfind(" ", 0, end - 1) if text.rfind(" ", 0, end - 1) > 0 else 0
-    if not end:
-        return None
-    rest = text[end:]
-    if scale := re.match(r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)(?![a-z])\s*\}?", rest):
-        n, rest = n * SCALES[scale[1]], rest[scale.end() :]
-    if percent := re.match(
-        r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest
-    ):
-        rest = rest[percent.end() :]
-    follows = _unit_after(rest) if rest.strip() else ""
-    if follows is None or (follows and name and follows.split(" ")[0] not in (name, "/")):
-        return None
-    if name and follows.startswith("/"):
-        name = f"{name} {follows}"
-    return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
-
-
-def _end_of_words(text: str) -> int:
-    """Where the number words at the start of `text` may end at most."""
-    words = re.match(r"[A-Za-z -]+", text)
-    return words.end() if words and len(text) < 100 else 0
-
-
-def _unit_after(rest: str) -> str | None:
-    r"""The unit in what follows a number. Letters glued to it are variables: `2s`, `3x`; so is a lone letter but m, g …"""
-    name = unit(rest)
-    if name is None or rest.lstrip().startswith(("\\text", "^\\circ")):
-        return name
-    if not rest[0].isspace() and rest[0] not in "$£€¥₹¢-" and not (known(name) and len(rest.strip()) > 1):
-        return None
-    return name
-
-
-def _clock_or_ratio(text: str) -> Clock | Items | None:
-    match = _CLOCK.fullmatch(text)
-    if match and match["half"] and int(match["hour"]) <= 12 and match["half"].lower() != "o'clock":
-        half = {"noon": "p", "midnight": "a"}.get(match["half"].lower(), match["half"][0].lower())
-        return Clock((int(match["hour"]) % 12 + 12 * (half == "p")) * 60 + int(match["minute"] or 0), half)
-    if match and match["half"] and match["half"].lower() == "o'clock":
-        return Clock(int(match["hour"]) * 60 + int(match["minute"] or 0), None)
-    if text.lower() in ("noon", "midnight"):
-        return Clock(720 * (text.lower() == "noon"), "p" if text.lower() == "noon" else "a")
-    if text.count(":") and len(parts := text.split(":")) <= 6:
-        numbers = [p.strip() for p in parts]
-        if all(number(p) is not None for p in numbers):
-            return Items(":", tuple(numbers))
-    return None
-
-
-def _in_base(text: str) -> InBase | None:
-    match = _IN_BASE.fullmatch(text)
-    if match is None:
-        return None
-    name = (match[2] or match[3]).lower()
-    base = int(name) if name.isdecimal() and len(name) < 3 else _LETTERS.get(name, 0)
-    sign, digits = re.fullmatch(r"(-?)0*(.+)", match[1].replace(" ", "")).groups()
-    if not 2 <= base <= 36 or digits.count(".") > 1 or any(int(d, 36) >= base for d in digits.replace(".", "")):
-        return None
-    return InBase(sign + digits, base)
+    return words(text) or expression(text)
 
 
 def _matrix(text: str) -> Items | None:
     r"""Rows of a matrix; `[` `(` around an `array` or a bare `matrix` say nothing more."""
-    match = _MATRIX.fullmatch(
-        re.sub(r"^[(\[]\s*|\s*[)\]]$", "", text).strip() if "array" in text or "{matrix}" in text else text
-    )
+    if "array" in text or "{matrix}" in text:
+        text = re.sub(r"^[(\[]\s*|\s*[)\]]$", "", text)
+    match = _MATRIX.fullmatch(text.strip())
     if match is None or r"\begin" in match[2]:
         return None
     rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2]) if row.strip() and row.strip() != r"\hline"]
@@ -206,20 +90,14 @@ def _matrix(text: str) -> Items | None:
 
 
 def _plus_minus(text: str) -> Items | None:
-    if (
-        r"\pm" not in text
-        or _split(text, _COMMA)[1:]
-        or _RELATION.search(text[: text.find(r"\pm")].replace("=", "", 1))
-    ):
+    if r"\pm" not in text or len(_split(text, _COMMA)) > 1:
         return None
-    if not (sides := re.fullmatch(r"(?:([^=]*)=)?([^=]*)", text)) or (sides[1] and not is_left_side(sides[1])):
+    sides = re.fullmatch(r"(?:([^=]*)=)?([^=<>]*)", text)
+    if sides is None or (sides[1] and not is_left_side(sides[1])):
         return None
-    up, down = sides[2].replace(r"\mp", "\0"), sides[2].replace(r"\mp", "\0")
-    up, down = up.replace(r"\pm", "+").replace("\0", "-"), down.replace(r"\pm", "-").replace("\0", "+")
-    return Items(",", (value(up), value(down)))
-
-
-_COMMA = re.compile(r"[,;]")
+    upper = sides[2].replace(r"\pm", "+").replace(r"\mp", "-")
+    lower = sides[2].replace(r"\pm", "-").replace(r"\mp", "+")
+    return Items(",", (value(upper), value(lower)))
 
 
 def _split(text: str, separator: re.Pattern) -> list[str]:
@@ -247,15 +125,10 @@ def _union(text: str) -> Items | None:
     return Items("U", items) if all(isinstance(i, Items) and i.kind in (*_RANGES, "{}") for i in items) else None
 
 
-_RANGES = ("()", "[]", "(]", "[)")
-
-
 def _list(text: str) -> Items | None:
     parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
-    if len(parts) < 2 or (
-        re.search(r"[a-z]{3,} [a-z]{3,}", " ".join(parts)) and r"\text" not in text and _is_prose(text)
-    ):
+    if len(parts) < 2:
         return None
     items = []
     for part in parts:
@@ -264,15 +137,11 @@ def _list(text: str) -> Items | None:
     return Items(",", tuple(items))
 
 
-def _is_prose(text: str) -> bool:
-    return len(re.findall(r"[A-Za-z]{3,}", text)) > 8
-
-
-def _relation(text: str):
+def _relation(text: str) -> Value | None:
     sides = [s.strip() for s in _split(text, _RELATION)]
     if len(sides) == 1 or not all(sides[1:]):
         return None
-    signs = [s for s in _RELATION.findall(text)]
+    signs = _RELATION.findall(text)
     if len(signs) != len(sides) - 1:
         return None
     if signs == ["\\in"] and is_left_side(sides[0]):
@@ -282,10 +151,7 @@ def _relation(text: str):
 
 def _range(signs: list[str], sides: list[str]) -> Items | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
-    named = [
-        bool(re.fullmatch(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?", s)) and s not in (r"\infty", r"\pi")
-        for s in sides
-    ]
+    named = [is_name(s) and s not in (r"\infty", r"\pi", "e") for s in sides]
     if signs == [r"\ne"] and named[0]:
         hole = value(sides[1])
         return Items("U", (Items("()", (MINUS_INFINITY, hole)), Items("()", (hole, INFINITY))))
@@ -330,38 +196,3 @@ def _brackets(text: str) -> Items | None:
     if brackets == "{}":
         items = [i for item in items for i in (item.items if isinstance(item, Items) and item.kind == "," else [item])]
     return Items(brackets if len(items) == 2 or brackets == "{}" else "()", tuple(items))
-
-
-def _words(text: str) -> Words | None:
-    """Words, not the product of variables: a word of four letters or several of three."""
-    bare = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text)
-    if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
-        return None
-    letters = re.findall(r"[^\W\d_]+", bare)
-    if (
-        not any(len(w) > 3 or not w.isascii() for w in letters)
-        and len(bare) == len(text)
-        and not _SHORT.fullmatch(text)
-    ):
-        return None
-    return Words(" ".join(letters).casefold()) if letters else None
-
-
-_SHORT = re.compile(r"(?i)yes|no|odd|red|none|one|two|six|ten|may|mon|tue|wed|thu|fri|sat|sun|tie|all|[A-Z][a-z]{2}")
-
-
-def _expression(text: str) -> Expr:
-    r"""The expression, with its unit off: a trailing `\text{…}`, `^\circ` or the name of a known unit."""
-    currency = _CURRENCY.match(text)
-    if currency:
-        return Expr((currency[1] + text[currency.end() :]).strip(), unit(currency[2] or "$"))
-    match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
-    match = match or re.search(
-        r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
-    )
-    if r"^\circ" in text and re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", text):
-        return Expr(text)
-    if match and match.start() and (name := unit(match[1])) is not None:
-        if match[1].startswith(("\\text", "^")) or known(name) or not name:
-            return Expr(text[: match.start()].strip(), name)
-    return Expr(text)

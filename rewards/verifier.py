@@ -1,7 +1,8 @@
 r"""The one judge of answers, behind the reward and the evaluation: right, wrong, or cannot judge.
 
-The rule is written in docs/rewards.md. A response is first reduced to its answer (`extract`), which is compared with the
-gold by spelling, exact number and structure (`equal`); only what is left goes to the algebra in a worker process (`pool`).
+The rule is written in docs/rewards.md. A response is first reduced to its answer (`extract`), which is compared with
+the gold by spelling, exact number and structure (`equal`); only what is left goes to the algebra in a worker process
+(`pool`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from rewards import pool
 from rewards.equal import NeedsAlgebra, judge
 from rewards.extract import extract
 
-_CACHE_SIZE = 100_000
+_CACHE_SIZE = 50_000  # pairs of gold and answer
+_MAX_SHOWN = 2000  # characters of the answers of one response; more is no answer and would fill the caches
 
 
 class Verdict(NamedTuple):
@@ -31,8 +33,8 @@ def is_correct(
     r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds of judging; never raises for a text.
 
     `gold` is what a data set has: a bare answer, a worked solution with `\boxed{}` or with `####`. With the `question`,
-    its copy, an option's text, a percent sign and "lowest terms" are judged as it asks. `strict` takes only an answer in
-    a closed `<answer>` block.
+    its copy, an option's text, a percent sign and "lowest terms" are judged as it asks. `strict` takes only an answer
+    in a closed `<answer>` block.
 
     >>> is_correct(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
@@ -54,9 +56,13 @@ def judge_all(
     for response, gold, question in zip(responses, golds, questions, strict=True):
         expected, found = _gold(gold), extract(response, strict)
         if expected is None:
-            verdicts.append(Verdict(None, "; ".join(found.answers) or None, "no gold answer to compare with"))
+            verdicts.append(
+                Verdict(None, "; ".join(found.answers)[:_MAX_SHOWN] or None, "no gold answer to compare with")
+            )
         elif not found.answers:
             verdicts.append(Verdict(False, None, found.reason))
+        elif sum(map(len, found.answers)) > _MAX_SHOWN:
+            verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
         else:
             pair = (expected, tuple(found.answers), question)
             decided = _known.get(pair) or _cheaply(*pair)

@@ -1,5 +1,7 @@
 """Whatever is written, a verdict comes back, and equality does not depend on which side is the gold."""
 
+# ruff: noqa: RUF001 - look-alike characters are part of what is tried
+
 import pytest
 
 from rewards.notation import key, number, plain
@@ -10,15 +12,13 @@ hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 bounded = hypothesis.settings(derandomize=True, deadline=None, max_examples=150)
 
-PIECES = [
-    *r"0 1 2 9 10 1,000 0.5 .5 1/2 x y i e \pi \frac{1}{2} \frac12 \frac \sqrt{2} \sqrt \boxed{ \boxed{5} { } ( ) [ ] \{ \} \left( \right)".split(),
-    *r"^ _ ^2 _2 ^{ + - * / = < > \le \ne \in \cup \pm , ; : . ... ! % \% $ \$ | & \\ \text{ \text{cm} cm dollars and or not \infty °".split(),
-    *r"\begin{pmatrix} \end{pmatrix} \overline{3} \log \sin p.m. A (B) yes no ½ √ π ² ₂ − × ٣ ５ \ <think> </think> <answer> </answer>".split(),
-    "the answer is ",
-    "####",
-    "\n",
-    " ",
-]
+PIECES = r"""
+0 1 2 9 10 1,000 0.5 .5 1/2 x y i e \pi \frac{1}{2} \frac12 \frac \sqrt{2} \sqrt \boxed{ \boxed{5} { } ( ) [ ] \{ \}
+\left( \right) ^ _ ^2 _2 ^{ + - * / = < > \le \ne \in \cup \pm , ; : . ... ! % \% $ \$ | & \\ \text{ \text{cm} cm and or
+not \infty ° \begin{pmatrix} \end{pmatrix} \overline{3} \log \sin p.m. A (B) yes no ½ √ π ² ₂ − × ٣ ５ \ <think>
+</think> <answer> </answer> answer is ####
+"""
+PIECES = [*PIECES.split(), "\n", " "]
 responses = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=60)
 wrapped = st.builds(
     lambda frame, text: frame.replace("?", text),

@@ -36,7 +36,7 @@ HOSTILE = {
     "nested roots": r"\sqrt{2+" * 40 + "2" + "}" * 40,
     "nested fractions": r"\frac{1}{1+" * 40 + r"\sqrt{2}" + "}" * 40,
     "nested parentheses": "(" * 400 + r"\sqrt{2}" + ")" * 400,
-    "shallow parentheses": "(" * 19 + r"\sqrt{2}" + ")" * 19,
+    "shallow parentheses": "(" * 11 + r"\sqrt{2}" + ")" * 11,
     "open parentheses": "(" * 900,
     "open braces": "{" * 900,
     "many terms": "+".join(rf"\sqrt{{{n}}}" for n in range(2, 60)),
@@ -75,9 +75,12 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
     assert time.monotonic() - started < 2.5
 
 
-@pytest.mark.parametrize(
-    "answer", [*HOSTILE.values(), "<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "the answer is " * 9000]
-)
+LONG = ["<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "</think>" * 20_000, "the answer is " * 9000]
+LONG += ["".join(rf"\boxed{{{n}}}" for n in range(9000)), "".join(f"<answer>{n}</answer>" for n in range(9000))]
+LONG += [r"\boxed{17} " * 20_000 + "or 6", "<answer>17</answer>" * 20_000 + "<answer>6</answer>"]
+
+
+@pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
     assert is_correct(answer, "17").right is False
@@ -107,10 +110,10 @@ def hanging():
 
 @pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
 def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
-    for _ in range(3):
+    for _ in range(2):
         started = time.monotonic()
-        assert run(lambda: hanging.ask(ANY, 1.0)) is None
-        assert time.monotonic() - started < 1.5
+        assert run(lambda: hanging.ask(ANY, 0.5)) is None
+        assert time.monotonic() - started < 1.0
 
 
 def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
@@ -145,7 +148,8 @@ if "hang" in sys.argv:
     import threading
     idle = pool.POOL.workers
     hanging = pool.POOL = pool.Pool(module="tests.hanging_worker")
-    threading.Thread(target=lambda: hanging.ask({\"gold\": \"\", \"answers\": [\"\"], \"question\": None}, 3.0), daemon=True).start()
+    request = dict(gold="", answers=[""], question=None)
+    threading.Thread(target=hanging.ask, args=(request, 1.0), daemon=True).start()
     time.sleep(1)
 else:
     idle = []
