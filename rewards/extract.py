@@ -4,8 +4,6 @@ After the thought, the `<answer>` block; without one, the box; without either, "
 response of one line. What stands in a thought, closed or not, never counts.
 """
 
-# ruff: noqa: RUF001 - the colon of Chinese
-
 import re
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ r"""One spelling for the many ways to write the same mathematics, and the exact 
 numbers, repeating decimals, powers of ten and number words as a `Fraction`. No algebra happens here.
 """
 
-# ruff: noqa: RUF001 - look-alike characters are what this file is about
-
 import re
 import unicodedata
 from fractions import Fraction

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - letters that look like Latin ones are what this is about
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Whatever is written, a verdict comes back, and equality does not depend on which side is the gold."""
 
-# ruff: noqa: RUF001 - look-alike characters are part of what is tried
-
 import pytest
 
 from rewards.notation import key, number, plain

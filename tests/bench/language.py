@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - letters that look like Latin ones are what this is about
 """What language_consistency costs: completions of 300 words a second on one core, every sentence different.
 
 python -m tests.bench.language [--n 2000]
