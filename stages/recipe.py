@@ -186,9 +186,12 @@ class _Draft:
     def override(self, text: str):
         name, equals, value = text.partition("=")
         keys = tuple(name.split("."))
-        # A reward's or a data set's name may itself hold dots.
+        # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
         if len(keys) > 3 and keys[0] == "rewards":
-            keys = ("rewards", ".".join(keys[1:-1]), keys[-1])
+            whole = value.lstrip().startswith("{")
+            keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
+        elif len(keys) == 3 and keys[0] == "rewards" and value.lstrip().startswith("{"):
+            keys = ("rewards", ".".join(keys[1:]))
         place = f"override {text}"
         if not equals or not all(keys):
             self.faults.append((place, "an override is section.key=value"))

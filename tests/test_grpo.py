@@ -9,8 +9,10 @@ import torch
 from conftest import ROOT, run_stage
 from safetensors.torch import load_file
 
+pytestmark = pytest.mark.slow
+
 CPU2 = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
-SHORT = ["data.validation=40", "sft.max_steps=3", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
+SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:
