@@ -187,11 +187,9 @@ class _Draft:
         name, equals, value = text.partition("=")
         keys = tuple(name.split("."))
         # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
-        if len(keys) > 3 and keys[0] == "rewards":
+        if keys[0] == "rewards" and len(keys) > 2:
             whole = value.lstrip().startswith("{")
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
-        elif len(keys) == 3 and keys[0] == "rewards" and value.lstrip().startswith("{"):
-            keys = ("rewards", ".".join(keys[1:]))
         place = f"override {text}"
         if not equals or not all(keys):
             self.faults.append((place, "an override is section.key=value"))
