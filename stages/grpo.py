@@ -15,12 +15,12 @@ from trl import GRPOTrainer
 from data import prompt
 from stages import library
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
-from stages.meaning import bind_reward
+from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
 from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
-from stages.run_folder import open_run
+from stages.run_folder import find_run
 
 
 class QuietGRPOTrainer(GRPOTrainer):
@@ -36,11 +36,11 @@ def main(recipe: Recipe):
     quiet_libraries()
     args = library.training_config(recipe, "grpo")
     warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
-    if warm_start and not open_run(recipe, "sft", main_process=False).finished:
+    if warm_start and not find_run(recipe, "sft").finished:
         raise RecipeError(
             [f"the warm start in {warm_start} is not finished: run `{make_command('sft', recipe)}` first"]
         )
-    folder = open_run(recipe, "grpo", is_main_process())
+    folder = find_run(recipe, "grpo")
     if folder.finished:
         say(f"grpo: finished already, in {folder.path}")
         return
@@ -48,6 +48,8 @@ def main(recipe: Recipe):
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
+    if faults := missing_columns(recipe.rewards, dataset.column_names):
+        raise RecipeError(faults)
     trainer = QuietGRPOTrainer(
         model=load_model(recipe, tokenizer, warm_start),
         reward_funcs=[bind_reward(name, options) for name, options in recipe.rewards.items()],
@@ -56,6 +58,8 @@ def main(recipe: Recipe):
         processing_class=tokenizer,
         peft_config=None if warm_start else library.adapter_config(recipe),
     )
+    if is_main_process():
+        folder.begin()
     show_progress(trainer, folder.path)
     say(f"grpo: {len(dataset):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     trainer.train(resume_from_checkpoint=folder.checkpoint)

@@ -4,7 +4,7 @@ and a batch that must hold whole groups. One function per section; each yields `
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import gcd
 from pathlib import Path
@@ -68,7 +68,8 @@ def _data_sets(keys: tuple, entries: object) -> Faults:
         except ImportError as error:
             yield (*keys, name), f"data set {name!r}: {error}"
             continue
-        yield from (((*keys, name), fault) for fault in _argument_faults(name, function, {"split": ..., **options}))
+        faults = _unknown_arguments(name, function, options) + _missing_arguments(name, function, ["split", *options])
+        yield from (((*keys, name), fault) for fault in faults)
 
 
 def rewards(section: dict, recipe: dict) -> Faults:
@@ -91,9 +92,21 @@ def rewards(section: dict, recipe: dict) -> Faults:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key != "weight"}
-        given = {"completions": ..., **arguments} if _is_reward(function) else arguments
-        columns = ("solution", "prompts")
-        yield from (((name,), fault) for fault in _argument_faults(name, function, given, columns))
+        faults = _unknown_arguments(name, function, arguments)
+        # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
+        faults += [] if _is_reward(function) else _missing_arguments(name, function, arguments)
+        yield from (((name,), fault) for fault in faults)
+
+
+def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list[str]:
+    """Faults of rewards that need an argument which neither the recipe nor the data nor trl's trainer gives."""
+    given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
+    return [
+        f"rewards.{fault}, which no column of the data has: there are {', '.join(columns)}"
+        for name, options in recipe_rewards.items()
+        if _is_reward(function := reward_function(name))
+        for fault in _missing_arguments(name, function, [*options, *given])
+    ]
 
 
 def reward_function(name: str) -> Callable:
@@ -128,19 +141,21 @@ def _is_reward(function: Callable) -> bool:
     return "completions" in inspect.signature(function).parameters
 
 
-def _argument_faults(name: str, function: Callable, given: dict, provided: tuple[str, ...] = ()) -> list[str]:
-    """Arguments the function does not take, or needs and does not get; `provided` come at run time."""
+def _unknown_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
     parameters = inspect.signature(function).parameters
-    variadic = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     # A reward swallows every column of the data with **columns; an argument it does not name is a misspelling.
     known = [*parameters, "weight"]
-    faults = [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
-    named_parameters = [p for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    for parameter in named_parameters:
-        needed = parameter.default is parameter.empty and not (variadic and parameter.name in provided)
-        if needed and parameter.name not in (*given, *provided):
-            faults.append(f"{name}: needs the argument {parameter.name!r}")
-    return faults
+    return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
+
+
+def _missing_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.default is parameter.empty
+    ]
+    return [f"{name}: needs the argument {each!r}" for each in needed if each not in given]
 
 
 def grpo(section: dict, recipe: dict) -> Faults:

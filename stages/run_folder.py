@@ -29,6 +29,19 @@ class RunFolder:
     path: Path
     finished: bool
     checkpoint: str | None
+    recipe: dict
+    seed: int
+
+    def begin(self):
+        """Write what the run depends on, once all that can fail for a user's mistake is behind: a folder made before
+        would stand in the way of the mended recipe."""
+        if not (self.path / "recipe.yaml").is_file():
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / "versions.json").write_text(
+                json.dumps(_versions(self.seed), indent=2) + "\n", encoding="utf-8"
+            )
+            with (self.path / "recipe.yaml").open("w", encoding="utf-8") as file:
+                YAML().dump(self.recipe, file)
 
     def finish(self, summary: dict):
         """Mark the run finished. Written to the side and renamed, so that a half-written summary is never one."""
@@ -37,14 +50,15 @@ class RunFolder:
         partial.rename(self.path / "summary.json")
 
 
-def open_run(recipe: Recipe, stage: str, main_process: bool) -> RunFolder:
+def find_run(recipe: Recipe, stage: str) -> RunFolder:
     """The run folder of a recipe's stage, as found.
 
     Raises:
         RecipeError: the folder holds a run of another recipe; the message names the keys that differ and the ways out.
     """
     path = recipe.stage_dir(stage)
-    wanted = _flat({key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]})
+    depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
+    wanted = _flat(depends_on)
     saved = path / "recipe.yaml"
     if saved.is_file():
         found = _flat(YAML(typ="safe", pure=True).load(saved.read_text(encoding="utf-8")))
@@ -61,12 +75,7 @@ def open_run(recipe: Recipe, stage: str, main_process: bool) -> RunFolder:
             )
     finished = (path / "summary.json").is_file()
     checkpoint = get_last_checkpoint(path) if path.is_dir() else None
-    if main_process and not saved.is_file():
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "versions.json").write_text(json.dumps(_versions(recipe.seed), indent=2) + "\n", encoding="utf-8")
-        with saved.open("w", encoding="utf-8") as file:
-            YAML().dump({key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}, file)
-    return RunFolder(path, finished, checkpoint)
+    return RunFolder(path, finished, checkpoint, depends_on, recipe.seed)
 
 
 def _flat(tree: dict | None, prefix: str = "") -> dict:

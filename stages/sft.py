@@ -16,7 +16,7 @@ from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
 from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
-from stages.run_folder import open_run
+from stages.run_folder import find_run
 
 
 def main(recipe: Recipe, if_needed: bool = False):
@@ -27,7 +27,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         raise RecipeError([f"recipes/{recipe.name}.yaml has no `sft` section: there is no warm start to train"])
     quiet_libraries()
     args = library.training_config(recipe, "sft")
-    folder = open_run(recipe, "sft", is_main_process())
+    folder = find_run(recipe, "sft")
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
         return
@@ -42,6 +42,8 @@ def main(recipe: Recipe, if_needed: bool = False):
         processing_class=tokenizer,
         peft_config=library.adapter_config(recipe),
     )
+    if is_main_process():
+        folder.begin()
     show_progress(trainer, folder.path)
     say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")
     result = trainer.train(resume_from_checkpoint=folder.checkpoint)

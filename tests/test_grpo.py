@@ -110,6 +110,15 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
     assert "rewards/short_proofs/mean" in metrics
 
 
+def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path):
+    (tmp_path / "mine.py").write_text("def by_level(completions, level, **columns):\n    return [1.0]\n")
+    arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
+    done = run_stage("grpo", *arguments, check=False, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_two_processes_share_their_groups(tmp_path):
     """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
     overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
