@@ -49,5 +49,5 @@ def quiet_libraries():
 
 
 def make_command(target: str, recipe: Recipe) -> str:
-    """The `make` line for a recipe, as the next step a stage prints."""
-    return f"make {target}" + ("" if recipe.name == "tiny-arithmetic" else f" RECIPE={recipe.name}")
+    """The `make` line for a recipe and the overrides it was asked for with, as the next step a stage prints."""
+    return f"make {target}{recipe.asked_for}"

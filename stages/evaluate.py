@@ -128,9 +128,12 @@ class Answers:
         opened = prompt.think_opened(tokenizer)
         strict = recipe.rewards.get("correct_answer", {}).get("strict", False)
         began, answered = time.monotonic(), 0
-        with self.file.open("w", encoding="utf-8") as file:
-            for line in [self.settings, *self.done]:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        # Written to the side first: a kill in between must not cost the answers there are.
+        kept = self.file.with_suffix(".partial")
+        lines = [json.dumps(line, ensure_ascii=False) + "\n" for line in [self.settings, *self.done]]
+        kept.write_text("".join(lines), encoding="utf-8")
+        kept.replace(self.file)
+        with self.file.open("a", encoding="utf-8") as file:
             for batch in missing:
                 rows = [self.rows[i] for i in batch]
                 conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in rows]

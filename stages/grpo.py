@@ -15,6 +15,7 @@ from trl import GRPOTrainer
 from data import prompt
 from stages import library
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.group_signal import counted
 from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
@@ -50,9 +51,10 @@ def main(recipe: Recipe):
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
+    rewards = [bind_reward(name, options) for name, options in recipe.rewards.items()]
     trainer = QuietGRPOTrainer(
         model=load_model(recipe, tokenizer, warm_start),
-        reward_funcs=[bind_reward(name, options) for name, options in recipe.rewards.items()],
+        reward_funcs=counted(rewards, args.reward_weights, args.num_generations),
         args=args,
         train_dataset=dataset,
         processing_class=tokenizer,

@@ -122,7 +122,7 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
         "report_to": "none",
         "save_steps": 50,
         "save_total_limit": 2,
-        "logging_steps": 5,
+        "logging_steps": 5 if section == "grpo" else 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
     }

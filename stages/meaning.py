@@ -94,7 +94,10 @@ def rewards(section: dict, recipe: dict) -> Faults:
         arguments = {key: value for key, value in options.items() if key != "weight"}
         faults = _unknown_arguments(name, function, arguments)
         # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
-        faults += [] if _is_reward(function) else _missing_arguments(name, function, arguments)
+        if not _is_reward(function):
+            faults += _missing_arguments(name, function, arguments)
+        elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
+            faults.append(f"{name}: a reward needs `**columns` at its end: it is given every column of the data")
         yield from (((name,), fault) for fault in faults)
 
 

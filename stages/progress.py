@@ -8,11 +8,13 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback
 
+from stages import group_signal
+
 # Metric of trl → word on the line. Rewards come after these, under their own names.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
 GRPO_WORDS = {
     "reward": "reward",
-    "frac_reward_zero_std": "no signal",
+    group_signal.METRIC: "no signal",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",

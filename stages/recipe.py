@@ -6,6 +6,7 @@
 import argparse
 import difflib
 import os
+import shlex
 import sys
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -70,10 +71,11 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
+    asked_for: str = ""
 
     def resolved(self) -> dict:
         """Plain dictionaries, ready for YAML; sections that are absent are left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        return {key: value for key, value in asdict(self).items() if value is not None and key != "asked_for"}
 
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
@@ -137,6 +139,7 @@ class _Draft:
         self.values: dict[str, Any] = {}
         self.places: dict[tuple, str] = {}
         self.faults: list[tuple[str, str]] = []
+        self.overrides: list[str] = []
 
     def fault(self, keys: tuple, message: str):
         while keys and keys not in self.places:
@@ -184,6 +187,7 @@ class _Draft:
             self._walk(value, here)
 
     def override(self, text: str):
+        self.overrides.append(text)
         name, equals, value = text.partition("=")
         keys = tuple(name.split("."))
         # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
@@ -270,7 +274,14 @@ class _Draft:
             values[section] = kind(**defaults | values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
-        return Recipe(name=self.path.stem, **values)
+        return Recipe(name=self.path.stem, asked_for=self._asked_for(), **values)
+
+    def _asked_for(self) -> str:
+        """The options of `make` that name this recipe and its overrides."""
+        shipped = self.path.parent == Path("recipes")
+        recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else self.path.stem if shipped else self.path
+        arguments = " ".join(f'"{each}"' if " " in each else each for each in self.overrides)
+        return (f" RECIPE={recipe}" if recipe else "") + (f" ARGS={shlex.quote(arguments)}" if arguments else "")
 
 
 def nearest(name: object, names) -> str:

@@ -5,15 +5,13 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-Z95 = 1.959964  # the 97.5 % point of the standard normal distribution
+from scipy.stats import binomtest
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:
     """95 % interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small n."""
-    p, z2 = right / n, Z95**2
-    centre = (p + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z95 / (1 + z2 / n) * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    interval = binomtest(right, n).proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def paired_difference(before: list[bool], after: list[bool]) -> tuple[float, float]:
@@ -58,9 +56,8 @@ def report(folder: Path, labels: list[str]) -> str:
             f"| {f['mean_tokens']:.0f} |"
         )
     for before, after in pairwise(labels):
-        lines.append("" if before == labels[0] else "\n")
         right = [[item["right"] is True for item in answers[label]] for label in (before, after)]
-        lines[-1] += _sentence(before, after, *paired_difference(*right))
+        lines += ["", _sentence(before, after, *paired_difference(*right))]
     text = "\n".join(lines)
     (folder / "report.md").write_text(text + "\n", encoding="utf-8")
     (folder / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stages.cli import make_command
 from stages.recipe import RecipeError, load_recipe
 
 RECIPES = sorted(Path("recipes").glob("*.yaml"))
@@ -132,3 +133,13 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
         defaults = {field.name: field.default for field in fields(section_class(section))}
         same = [key for key, value in values.items() if value == defaults[key] and key not in completes_the_batch]
         assert not same, f"{section}: {same} equal the library's default"
+
+
+def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"])
+    assert make_command("eval", recipe) == (
+        "make eval RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
+    )
+    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
+    (tmp_path / "mine.yaml").write_text(GOOD)
+    assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == f"make grpo RECIPE={tmp_path}/mine.yaml"

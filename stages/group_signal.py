@@ -1,0 +1,61 @@
+"""How many groups give no signal, counted right.
+
+A group whose completions all earn the same has zero advantages and teaches nothing. trl's `frac_reward_zero_std` takes
+the standard deviation in float32, where eight equal rewards of 1.2 have one of 1e-7, and misses such groups.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+from accelerate import PartialState
+
+METRIC = "groups_without_signal"
+
+
+def without_signal(earned: Sequence[float | None], group_size: int, first: int = 0) -> float | None:
+    """Share of the whole groups among these completions whose rewards are all equal.
+
+    Args:
+        earned: the weighted reward of each completion; None, where no reward judged it, leaves it out of its group.
+        first: the number of the first of them among those of all processes; a group begins at each multiple of
+            `group_size`.
+
+    Returns:
+        a share from 0 to 1, or None where no group lies wholly within.
+    """
+    starts = range(-first % group_size, len(earned) - group_size + 1, group_size)
+    flat = [len({round(r, 6) for r in earned[i : i + group_size] if r is not None}) <= 1 for i in starts]
+    return sum(flat) / len(flat) if flat else None
+
+
+def counted(functions: list[Callable], weights: list[float], group_size: int) -> list[Callable]:
+    """The reward functions of a recipe, which log `groups_without_signal` when the last of them has been called.
+
+    With several processes each counts the groups that lie wholly in its own batch, and trl averages over processes.
+    """
+    values: dict[int, list] = {}
+
+    def observed(i: int, function: Callable) -> Callable:
+        # trl names a reward after its function.
+        @functools.wraps(function.func if isinstance(function, functools.partial) else function)
+        def reward(log_metric: Callable[[str, float], None], **columns):
+            rewards = list(function(log_metric=log_metric, **columns))
+            values[i] = rewards
+            if len(values) == len(functions):
+                per_completion = zip(*(values[n] for n in range(len(functions))), strict=True)
+                values.clear()
+                earned = [_sum(each, weights) for each in per_completion]
+                share = without_signal(earned, group_size, PartialState().process_index * len(earned))
+                if share is not None:
+                    log_metric(METRIC, share)
+            return rewards
+
+        return reward
+
+    return [observed(i, function) for i, function in enumerate(functions)]
+
+
+def _sum(rewards: tuple, weights: list[float]) -> float | None:
+    judged = [w * r for r, w in zip(rewards, weights, strict=True) if r is not None and not math.isnan(r)]
+    return sum(judged) if judged else None
