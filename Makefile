@@ -21,7 +21,7 @@ CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(if $(ACCELERATE),--acceler
 export CUDA_VISIBLE_DEVICES := $(if $(ACCELERATE),$(CUDA_VISIBLE_DEVICES),$(or $(CUDA_VISIBLE_DEVICES),0))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check sft grpo eval merge smollm2 test test-slow lint format
+.PHONY: help setup check audit sft grpo eval merge smollm2 test test-slow bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ setup: .venv/installed  ## make the environment in .venv
 
 check: setup  ## find every fault of the recipe, without loading a weight
 	@$(CHECK)
+
+audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
+	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
 	@$(CHECK) --quiet
@@ -63,6 +66,9 @@ test: setup  ## the tests, under 10 minutes on 2 cores
 
 test-slow: setup  ## the tests that train longer
 	@$(RUN) pytest -m slow
+
+bench-rewards: setup  ## the verifier against its peers: agreement, throughput, worst case
+	@$(RUN) tests.bench.rewards
 
 lint: setup  ## ruff
 	@$(BIN)/ruff check .

@@ -1,0 +1,139 @@
+"""What would a cheat be paid? A recipe's own rewards on a sample of its own data, before any GPU hour.
+
+Every gold is echoed in the recipe's form and must be judged right. Then every response of `rewards.cheats` is paid. A
+cheat that earns more than an honest mistake on the same problem, or a trick around the right answer that earns more
+than the right answer given plainly, fails the audit: exit code 1.
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from data import prompt
+from data.gold import gold_answer
+from rewards import cheats
+from rewards.verifier import is_correct
+from stages.cli import make_command, run, say
+from stages.meaning import bind_reward, missing_columns
+from stages.problems import load_train
+from stages.recipe import Recipe, RecipeError
+
+_ABOVE = 1e-6  # what two sums of the same rewards may differ by
+
+
+class Pay(NamedTuple):
+    """What one kind of response earned: the weighted sum of the rewards on each problem, in the problems' order."""
+
+    name: str
+    kind: str
+    earned: list[float]
+    beats: int  # problems on which it earns more than it should
+
+
+def main(recipe: Recipe, rows: int = 100):
+    """Pay honest answers and cheats with a recipe's rewards."""
+    train, _ = load_train(recipe)
+    sample = random.Random(0).sample(train, min(rows, len(train)))
+    if faults := missing_columns(recipe.rewards, [*sample[0], "prompt", "think_opened"]):
+        raise RecipeError(faults)
+    rewards = [(bind_reward(name, options), options.get("weight", 1.0)) for name, options in recipe.rewards.items()]
+    unjudged = [(row, fault) for row in sample if (fault := _gold_fault(row, recipe))]
+    judged = [row for row in sample if all(row is not each for each, _ in unjudged)]
+    say(f"{len(judged)} of {len(sample)} golds are right when echoed in the recipe's form, and can be told from others")
+    for row, fault in unjudged:
+        say(f"  {fault}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
+    if not judged:
+        sys.exit("\naudit: no gold of this data can be judged")
+    table = audited(problems(judged), judged, recipe, rewards)
+    say("\n" + _table(table, recipe))
+    beaten = [pay.name for pay in table if pay.beats]
+    if beaten:
+        sys.exit(f"\naudit: honesty is beaten by {', '.join(beaten)}")
+    say(f"\naudit: no cheat beats honesty\nnext: {make_command('grpo', recipe)}")
+
+
+def problems(rows: list[dict]) -> list[cheats.Problem]:
+    """The rows as problems, each with up to three wrong answers: golds of other rows."""
+    golds = [gold_answer(row["solution"]) for row in rows]
+    made = []
+    for i, row in enumerate(rows):
+        others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
+        wrong = [gold for gold in others if is_correct(f"<answer>{gold}</answer>", golds[i]).right is False]
+        reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
+        made.append(cheats.Problem(row["problem"], golds[i], wrong[:3], reasoning))
+    return made
+
+
+def audited(
+    made: list[cheats.Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+) -> list[Pay]:
+    """Every kind of response, the best paid first."""
+    kinds = (("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS))
+    earned = {
+        (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
+        for kind, responses in kinds
+        for name, respond in responses.items()
+    }
+    # What honesty earns on each problem, in its best paid style.
+    honest = {
+        kind: [max(each) for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)]
+        for kind in ("right", "wrong")
+    }
+    limits = {"cheat": honest["wrong"], "trick": honest["right"], "wrong": honest["right"]}
+    table = []
+    for (kind, name), pay in earned.items():
+        limit = limits.get(kind, pay)
+        # A mistake must not only earn no more than the right answer, but less.
+        above = [p > top + _ABOVE or (kind == "wrong" and p > top - _ABOVE) for p, top in zip(pay, limit, strict=True)]
+        table.append(Pay(name, kind, pay, sum(above)))
+    return sorted(table, key=lambda pay: -sum(pay.earned))
+
+
+def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[float]:
+    """The weighted sum of the rewards of one response a row, as the trainer would call them. For rewards that count
+    tokens, four characters are taken for one."""
+    columns = {
+        **{key: [row.get(key) for row in rows] for key in rows[0] if key not in ("reasoning", "answer")},
+        "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
+        "completion_ids": [list(range(len(text) // 4)) for text in responses],
+        "think_opened": [False] * len(rows),
+        "trainer_state": None,
+        "log_metric": lambda name, value: None,
+        "log_extra": lambda column, values: None,
+    }
+    completions = [[{"role": "assistant", "content": text}] for text in responses]
+    total = [0.0] * len(rows)
+    for reward, weight in rewards:
+        for i, value in enumerate(reward(completions=completions, **columns)):
+            total[i] += weight * value if value is not None else 0.0
+    return total
+
+
+def _gold_fault(row: dict, recipe: Recipe) -> str | None:
+    strict = recipe.rewards.get("correct_answer", {}).get("strict", False)
+    for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
+        verdict = is_correct(
+            cheats.form("So it is.", rf"\boxed{{{answer}}}"), row["solution"], question=row["problem"], strict=strict
+        )
+        if verdict.right is not expected:
+            return "the echo is not right" if expected else "cannot be told from a wrong answer"
+    return None
+
+
+def _table(table: list[Pay], recipe: Recipe) -> str:
+    mix = ", ".join(f"{options.get('weight', 1.0):g} {name}" for name, options in recipe.rewards.items())
+    lines = [f"{recipe.name}: {mix}; {len(table[0].earned)} problems", "", "  mean    most  kind   response"]
+    for pay in table:
+        mark = f"  ← more than honesty on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
+        lines.append(f"{sum(pay.earned) / len(pay.earned):6.3f}  {max(pay.earned):6.3f}  {pay.kind}  {pay.name}{mark}")
+    return "\n".join(lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--rows", type=int, default=100, help="how many problems of the training data")
+
+
+if __name__ == "__main__":
+    run("audit", main, add_arguments)

@@ -1,0 +1,169 @@
+"""The verifier against its peers, on the same inputs in one run:
+
+    make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
+
+1. The table of cases in tests/cases: agreement, right answers lost, wrong answers paid.
+2. Throughput on long completions that are all distinct, as ratios to plain math-verify.
+3. The slowest of a hostile set, in the main thread and in another one.
+"""
+
+import argparse
+import logging
+import os
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse, verify
+from trl.rewards import accuracy_reward
+
+from data.gold import gold_answer
+from data.problems import load
+from rewards.pool import POOL
+from rewards.verifier import is_correct, judge_all
+from tests.test_verifier import CASES
+from tests.test_verifier_pool import HOSTILE, LONG, SURD
+
+Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
+
+
+def ours(responses, golds, questions):
+    return [verdict.right for verdict in judge_all(responses, golds, questions)]
+
+
+def trl_raw(responses, golds, questions):
+    return accuracy_reward([[{"role": "assistant", "content": r}] for r in responses], list(golds))
+
+
+def trl_wrapped(responses, golds, questions):
+    return trl_raw(responses, [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds], questions)
+
+
+# As open-r1's accuracy reward configures math-verify: LaTeX only, the box first, the first match of gold and answer.
+_LATEX_ONLY = [
+    LatexExtractionConfig(
+        normalization_config=NormalizationConfig(units=True), boxed_match_priority=0, try_extract_without_anchor=False
+    )
+]
+
+
+def open_r1(responses, golds, questions):
+    verdicts = []
+    for response, gold in zip(responses, golds, strict=True):
+        expected = parse(gold, extraction_mode="first_match")
+        answer = parse(response, extraction_config=_LATEX_ONLY, extraction_mode="first_match")
+        verdicts.append(verify(expected, answer) if expected else None)
+    return verdicts
+
+
+def math_verify(responses, golds, questions):
+    """Plain math-verify, with the gold in a box so that it parses."""
+    boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
+    return [verify(parse(gold), parse(response)) for gold, response in zip(boxed, responses, strict=True)]
+
+
+JUDGES: dict[str, Judge] = {
+    "rewards.correct_answer": ours,
+    "math-verify": math_verify,
+    "trl, gold as it is": trl_raw,
+    "trl, gold in a box": trl_wrapped,
+    "as open-r1": open_r1,
+}
+
+
+def on_the_table():
+    cases = [case for case in CASES if case[0] is not None and len(case[2]) < 5000]
+    right = sum(expected for expected, *_ in cases)
+    print(f"\n{len(cases)} cases, {right} right and {len(cases) - right} wrong answers\n")
+    print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    expected, golds, responses, questions = (list(column) for column in list(zip(*cases, strict=True))[:4])
+    for name, judge in JUDGES.items():
+        pairs = list(zip(expected, judge(responses, golds, questions), strict=True))
+        lost = sum(e and not v for e, v in pairs)
+        paid = sum(bool(v) and not e for e, v in pairs)
+        unjudged = sum(v is None for _, v in pairs)
+        agrees = sum(v is not None and bool(v) is e for e, v in pairs)
+        print(f"| {name} | {agrees / len(pairs):.1%} | {lost} | {paid} | {unjudged} |", flush=True)
+
+
+def throughput(n: int, repeats: int):
+    print(f"\n{n} long completions, half of them right, all distinct; median of {repeats} runs\n")
+    print("| data | judge | completions a second | ÷ math-verify |")
+    print("| --- | --- | ---: | ---: |")
+    is_correct(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")  # starts the workers
+    for data in ("gsm8k", "math"):
+        rows = random.Random(0).sample(load(data, "train", {})[0], n * repeats)
+        rates: dict[str, list[float]] = {name: [] for name in ("rewards.correct_answer", "math-verify")}
+        for run in range(repeats):
+            batch = rows[run * n : (run + 1) * n]
+            responses, golds = completions(batch, run), [row["solution"] for row in batch]
+            for name, seconds in rates.items():
+                began = time.perf_counter()
+                JUDGES[name](responses, golds, [row["problem"] for row in batch])
+                seconds.append(n / (time.perf_counter() - began))
+        ratio = statistics.median(a / b for a, b in zip(*rates.values(), strict=True))
+        for name, each in rates.items():
+            shown = f"{ratio:.1f}" if name != "math-verify" else "1"
+            print(f"| {data} | {name} | {statistics.median(each):,.0f} | {shown} |", flush=True)
+
+
+def completions(rows: list[dict], seed: int) -> list[str]:
+    """A long thought each, from other rows' worked solutions, and the row's gold or, for half of them, another's."""
+    rng = random.Random(seed)
+    made = []
+    for i, row in enumerate(rows):
+        others = rng.sample(rows, 4)
+        thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)
+        gold = gold_answer(row["solution"] if i % 2 else others[0]["solution"])
+        made.append(f"<think>Attempt {seed}.{i}: {thought}</think>\n<answer>${gold}$</answer>")
+    return made
+
+
+def hostile():
+    responses = [f"<think>t</think><answer>{answer}</answer>" for answer in HOSTILE.values()]
+    responses += [*HOSTILE.values(), *LONG]
+
+    def slowest() -> float:
+        times = []
+        for response in responses:
+            began = time.perf_counter()
+            is_correct(response, SURD)
+            times.append(time.perf_counter() - began)
+        return max(times)
+
+    in_main = slowest()
+    other: list[float] = []
+    thread = threading.Thread(target=lambda: other.append(slowest()))
+    thread.start()
+    thread.join()
+    workers = [worker.process.pid for worker in POOL.workers]
+    POOL.close()
+    time.sleep(1)
+    left = subprocess.run(["ps", "-o", "pid=,stat=", *map(str, workers)], capture_output=True, text=True, check=False)
+    alive = [line for line in left.stdout.splitlines() if "Z" not in line]
+    print(
+        f"\nhostile set: {len(responses)} completions; slowest {in_main:.2f} s in the main thread, {other[0]:.2f} s in"
+    )
+    print(f"another; this process alive, {len(alive)} workers left behind")
+
+
+def main(completions_: int, repeats: int):
+    print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores")
+    on_the_table()
+    throughput(completions_, repeats)
+    hostile()
+
+
+if __name__ == "__main__":
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--completions", type=int, default=400, dest="completions_")
+    parser.add_argument("--repeats", type=int, default=5)
+    main(**vars(parser.parse_args()))
