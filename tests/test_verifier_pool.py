@@ -187,6 +187,60 @@ def test_no_worker_outlives_the_trainer(how, busy):
     assert not any(map(_alive, workers))
 
 
+RANK = """
+import os, sys, time
+import torch
+from pathlib import Path
+from accelerate import PartialState
+from rewards import pool
+from rewards.verifier import is_correct
+state = PartialState(cpu=True)
+assert state.num_processes == 2 and torch.distributed.get_backend() == "gloo", state
+right = is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+state.wait_for_everyone()
+pids = [os.getpid(), *(w.process.pid for w in pool.POOL.workers)]
+report = Path(sys.argv[1]) / str(state.process_index)
+report.with_suffix(".partial").write_text(" ".join(map(str, [right, *pids])))
+report.with_suffix(".partial").rename(report)
+time.sleep(60 if sys.argv[2] == "wait" else 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("how", ["end", "KILL"])
+def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
+    (tmp_path / "rank.py").write_text(RANK)
+    launcher = subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("accelerate"), "launch"),
+            *("--config_file", "accelerate_configs/cpu2.yaml", "--main_process_port", "0"),
+            *(tmp_path / "rank.py", tmp_path, "wait" if how == "KILL" else "end"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    reports = [tmp_path / "0", tmp_path / "1"]
+    deadline = time.monotonic() + 90
+    while not all(report.exists() for report in reports) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    processes = []
+    for report in reports:
+        right, *pids = report.read_text().split()
+        assert right == "True"
+        assert len(pids) == 3  # itself and two workers
+        processes += map(int, pids)
+    assert len(set(processes)) == 6
+    if how == "KILL":
+        for trainer in processes[::3]:
+            os.kill(trainer, signal.SIGKILL)
+    launcher.wait(60)
+    deadline = time.monotonic() + 10
+    while any(map(_alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_alive, processes))
+
+
 def test_a_forked_child_uses_workers_of_its_own():
     assert is_correct(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
     before = pool.POOL
