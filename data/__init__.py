@@ -2,6 +2,29 @@
 (`math-500` is `math_500`) or, for one of the user's own, by a dotted path."""
 
 from data.arithmetic import arithmetic
-from data.sources import gsm8k, math, math_500
+from data.sources import (
+    aime_2024,
+    aime_2025,
+    amc_2023,
+    asdiv,
+    gsm8k,
+    math,
+    math_500,
+    minerva,
+    olympiadbench,
+    svamp,
+)
 
-__all__ = ["arithmetic", "gsm8k", "math", "math_500"]
+__all__ = [
+    "aime_2024",
+    "aime_2025",
+    "amc_2023",
+    "arithmetic",
+    "asdiv",
+    "gsm8k",
+    "math",
+    "math_500",
+    "minerva",
+    "olympiadbench",
+    "svamp",
+]

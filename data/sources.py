@@ -2,8 +2,8 @@
 
 Every function returns rows `{"problem", "solution", "reasoning"}`: the question, the gold answer, and (where the data
 has one) a worked solution without its final line, which is what the SFT warm start learns to write inside
-`<think> </think>`. A row whose problem or gold is missing comes back with None there, and is dropped and counted by
-`data.problems.load`.
+`<think> </think>`; `level` and `subject` too where the data has them. A row whose problem or gold is missing comes back
+with None there, and is dropped and counted by `data.problems.load`.
 """
 
 import re
@@ -56,10 +56,99 @@ def math_500(split: str = "test", folder: Path | None = None) -> list[dict]:
     return [_math_row(row) for row in rows]
 
 
+def aime_2024(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """The 30 problems of the AIME 2024 I and II; test only, though the Hub calls its one split `train`."""
+    _test_only("aime-2024", split)
+    rows = _read("HuggingFaceH4/aime_2024", None, "train", folder, "aime-2024.parquet", ("problem", "answer"))
+    return [_row(row["problem"], _whole_number(row["answer"])) for row in rows]
+
+
+def aime_2025(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """The 30 problems of the AIME 2025 I and II; test only."""
+    _test_only("aime-2025", split)
+    rows = _read("math-ai/aime25", None, "test", folder, "aime-2025.parquet", ("problem", "answer"))
+    return [_row(row["problem"], _whole_number(row["answer"])) for row in rows]
+
+
+def amc_2023(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """The 40 problems of the AMC 12 of 2023 whose answer is a number; test only."""
+    _test_only("amc-2023", split)
+    rows = _read("math-ai/amc23", None, "test", folder, "amc-2023.parquet", ("question", "answer"))
+    return [_row(row["question"], _whole_number(row["answer"])) for row in rows]
+
+
+def minerva(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """The 272 problems of university courses of Lewkowycz et al. 2022 (arXiv:2206.14858); test only."""
+    _test_only("minerva", split)
+    rows = _read("math-ai/minervamath", None, "test", folder, "minerva-math.parquet", ("question", "answer"))
+    return [_row(row["question"], row["answer"]) for row in rows]
+
+
+def olympiadbench(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """The open, text-only, English competition problems of OlympiadBench (He et al. 2024, arXiv:2402.14008), with the
+    `subfield` as subject; test only. `final_answer` is a list of one text, which may hold several answers."""
+    _test_only("olympiadbench", split)
+    columns = ("question", "final_answer")
+    rows = _read("math-ai/olympiadbench", None, "test", folder, "olympiadbench.parquet", columns)
+    return [
+        _row(row["question"], (row["final_answer"] or [None])[0]) | {"subject": row.get("subfield")} for row in rows
+    ]
+
+
+def svamp(split: str, folder: Path | None = None) -> list[dict]:
+    """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject."""
+    rows = _read("ChilleD/SVAMP", None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
+    return [
+        _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]))
+        | {"subject": row.get("Type")}
+        for row in rows
+    ]
+
+
+def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
+    """ASDiv (Miao et al. 2020, arXiv:2106.15772), 2,305 problems, with the `solution_type` as subject; test only,
+    though the Hub calls its one split `validation`. As in the paper, problems with several answers are left out."""
+    _test_only("asdiv", split)
+    rows = _read("EleutherAI/asdiv", None, "validation", folder, "asdiv.parquet", ("body", "question", "answer"))
+    return [
+        # "9 (apples)": the unit is a help to the reader, and was never asked for.
+        _row(
+            f"{row['body']} {row['question']}",
+            None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"]),
+        )
+        | {"subject": row.get("solution_type")}
+        for row in rows
+    ]
+
+
+def _test_only(name: str, split: str):
+    if split != "test":
+        raise DataError(f"{name} is a benchmark and is never trained on")
+
+
+def _row(problem: str | None, gold: str | None) -> dict:
+    return {"problem": problem, "solution": gold, "reasoning": None}
+
+
+def _whole_number(gold: object) -> str | None:
+    """Without leading zeros (`025`) or an empty fraction (`27.0`)."""
+    if gold is None:
+        return None
+    text = str(gold).strip()
+    return str(int(float(text))) if re.fullmatch(r"-?\d+(\.0+)?", text) else text
+
+
 def _math_row(row: dict) -> dict:
     solution = row["solution"]
     boxed = isinstance(solution, str) and "boxed" in solution
-    return {"problem": row["problem"], "solution": gold_answer(solution) if boxed else None, "reasoning": solution}
+    return {
+        "problem": row["problem"],
+        "solution": gold_answer(solution) if boxed else None,
+        "reasoning": solution,
+        # MATH says "Level 3" and "type", MATH-500 3 and "subject".
+        "level": str(row.get("level", "")).removeprefix("Level ") or None,
+        "subject": row.get("subject") or row.get("type"),
+    }
 
 
 def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple) -> list[dict]:

@@ -150,14 +150,21 @@ class Answers:
 
 
 def judged(row: dict, response: str, strict: bool) -> dict:
-    """An item of the answers' file: judged as the reward judges it in training."""
-    verdict = is_correct(response, row["solution"], question=row["problem"], strict=strict)
+    """An item of the answers' file: `right` as the reward judges it in training; `lenient` a right final answer in any
+    form, `strict` only one in a closed `<answer>` block."""
+    lenient, in_form = (
+        is_correct(response, row["solution"], question=row["problem"], strict=only_in_form)
+        for only_in_form in (False, True)
+    )
+    verdict = in_form if strict else lenient
     return {
         "problem": row["problem"],
         "gold": row["solution"],
         "response": response,
         "answer": verdict.answer,
         "right": verdict.right,
+        "lenient": lenient.right,
+        "strict": in_form.right,
         "reason": verdict.reason,
     }
 

@@ -32,6 +32,8 @@ def summary(items: list[dict]) -> dict:
         "n": n,
         "accuracy": right / n,
         "interval_95": [low, high],
+        "strict": sum(item["strict"] is True for item in items) / n,
+        "lenient": sum(item["lenient"] is True for item in items) / n,
         "answered": sum(item["answer"] is not None for item in items) / n,
         "truncated": sum(item["truncated"] for item in items) / n,
         "mean_tokens": sum(item["tokens"] for item in items) / n,
@@ -46,14 +48,15 @@ def report(folder: Path, labels: list[str]) -> str:
     answers = {label: [items[i] for i in sorted(common)] for label, items in answers.items()}
     figures = {label: summary(items) for label, items in answers.items()}
     lines = [
-        f"| {folder.name} (n = {len(common)}) | accuracy | 95 % interval | answered | truncated | tokens |",
-        "| --- | ---: | :---: | ---: | ---: | ---: |",
+        f"| {folder.name} (n = {len(common)}) | accuracy | 95 % interval | strict | lenient | answered | truncated "
+        "| tokens |",
+        "| --- | ---: | :---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for label, f in figures.items():
         low, high = f["interval_95"]
         lines.append(
-            f"| {label} | {f['accuracy']:.1%} | {low:.1%} to {high:.1%} | {f['answered']:.1%} | {f['truncated']:.1%} "
-            f"| {f['mean_tokens']:.0f} |"
+            f"| {label} | {f['accuracy']:.1%} | {low:.1%} to {high:.1%} | {f['strict']:.1%} | {f['lenient']:.1%} "
+            f"| {f['answered']:.1%} | {f['truncated']:.1%} | {f['mean_tokens']:.0f} |"
         )
     for before, after in pairwise(labels):
         right = [[item["right"] is True for item in answers[label]] for label in (before, after)]

@@ -56,6 +56,49 @@ def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
     assert report == ("gsm8k train: 2 problems, 6 dropped (2 without a problem, 3 without a gold answer, 1 repeated)")
 
 
+BENCHMARKS = {
+    "aime-2024": ({"problem": ["Find it."], "answer": ["025"]}, "25"),
+    "aime-2025": ({"problem": ["Find it."], "answer": ["82"], "id": ["0"]}, "82"),
+    "amc-2023": ({"question": ["Find it."], "answer": ["27.0"]}, "27"),
+    "minerva-math": ({"question": ["Find it."], "answer": ["3.3e-10"], "type": ["Physics"]}, "3.3e-10"),
+    "olympiadbench": ({"question": ["Find it."], "final_answer": [["$1,3$"]], "subfield": ["Algebra"]}, "$1,3$"),
+    "svamp-test": ({"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": ["3.0"], "Type": ["Sum"]}, "3"),
+    "asdiv": ({"body": ["Ann has 9."], "question": ["How many?"], "answer": ["9 (apples)"]}, "9"),
+}
+
+
+@pytest.mark.parametrize("file", BENCHMARKS)
+def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tmp_path):
+    columns, gold = BENCHMARKS[file]
+    name = {"minerva-math": "minerva", "svamp-test": "svamp"}.get(file, file)
+    pd.DataFrame(columns).to_parquet(tmp_path / f"{file}.parquet")
+    rows, _ = load(name, "test", {}, str(tmp_path))
+    assert [row["solution"] for row in rows] == [gold]
+    assert rows[0]["problem"] in ("Find it.", "Ann has 3. How many?", "Ann has 9. How many?")
+    if name != "svamp":
+        with pytest.raises(DataError, match="never trained on"):
+            load(name, "train", {}, str(tmp_path))
+
+
+def test_a_problem_of_asdiv_with_several_answers_is_dropped(tmp_path):
+    columns = {"body": ["a", "b"], "question": ["?", "?"], "answer": ["1 (cat); 2 (dogs)", "Yes"]}
+    pd.DataFrame(columns).to_parquet(tmp_path / "asdiv.parquet")
+    rows, report = load("asdiv", "test", {}, str(tmp_path))
+    assert [row["solution"] for row in rows] == ["Yes"]
+    assert "1 without a gold answer" in report
+
+
+def test_level_and_subject_are_kept_in_one_spelling(tmp_path):
+    columns = {"problem": ["a?", "b?"], "solution": [r"$\boxed{1}$"] * 2, "level": ["Level 3", "Level ?"]}
+    pd.DataFrame(columns | {"type": ["Algebra", "Geometry"]}).to_parquet(tmp_path / "math-test.parquet")
+    pd.DataFrame(columns | {"level": [3, 5], "subject": ["Algebra"] * 2}).to_parquet(tmp_path / "math-500.parquet")
+    kept = [
+        [(row["level"], row["subject"]) for row in load(name, "test", {}, str(tmp_path))[0]]
+        for name in ("math", "math-500")
+    ]
+    assert kept == [[("3", "Algebra"), ("?", "Geometry")], [("3", "Algebra"), ("5", "Algebra")]]
+
+
 def test_a_math_row_without_a_box_has_no_gold(tmp_path):
     rows = [(r"What is $2^3$?", r"We have $\boxed{8}$."), ("And $3^2$?", "It is 9."), ("Empty?", r"$\boxed{}$")]
     pd.DataFrame(rows, columns=["problem", "solution"]).to_parquet(tmp_path / "math-test.parquet")

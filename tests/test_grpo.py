@@ -1,6 +1,7 @@
 """The whole road, really run: tiny models train, save, resume and are evaluated."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -70,8 +71,6 @@ def test_a_folder_of_another_recipe_is_refused(run):
 
 def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path):
     """Resumed at a generation boundary, to the bit."""
-    import shutil
-
     shutil.copytree(run / "sft", tmp_path / "sft")
     shutil.copytree(run / "grpo", tmp_path / "grpo")
     for name in ("summary.json", "model.safetensors"):
@@ -84,6 +83,37 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
     steps = [json.loads(line)["step"] for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
     assert steps[:4] == [1, 2, 3, 4]
+
+
+def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path):
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    evaluate = ("evaluate", *tiny(tmp_path, "evaluate.batch_size=16"), "--held-out", "--model", tmp_path / "sft")
+    run_stage(*evaluate)
+    file = next((tmp_path / "eval/held-out").glob("*.jsonl"))
+    whole = file.read_text()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 41
+    # Killed in the second batch, in the middle of a line.
+    file.write_text("".join(lines[:20]) + lines[20][:30])
+    resumed = run_stage(*evaluate).stdout
+    assert "32/40" in resumed
+    assert "16/40" not in resumed
+    assert file.read_text() == whole
+
+
+def test_any_model_is_evaluated_with_the_recipes_prompt(run):
+    """A whole model named by its folder answers as it does as a stage of the recipe."""
+    run_stage("evaluate", *tiny(run), "--held-out", "--model", run / "grpo")
+    label = str(run / "grpo").strip("/").replace("/", "--")
+    ours, theirs = ((run / f"eval/held-out/{name}.jsonl").read_text().splitlines()[1:] for name in (label, "grpo"))
+    assert ours == theirs
+
+
+def test_a_model_that_is_nowhere_is_a_message(run):
+    done = run_stage("evaluate", *tiny(run), "--held-out", "--model", "no/such-model", check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("model no/such-model: ")
+    assert "Traceback" not in done.stderr
 
 
 def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):

@@ -33,7 +33,15 @@ def test_one_problem_has_no_standard_error():
 
 def answers(folder, label, right):
     items = [
-        {"id": i, "right": r, "answer": "1" if r is not None else None, "truncated": False, "tokens": 10}
+        {
+            "id": i,
+            "right": r,
+            "strict": r and i > 0,
+            "lenient": r,
+            "answer": "1" if r is not None else None,
+            "truncated": False,
+            "tokens": 10,
+        }
         for i, r in enumerate(right)
     ]
     (folder / f"{label}.jsonl").write_text("\n".join(json.dumps(line) for line in [{}, *items]) + "\n")
@@ -46,7 +54,7 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     text = report(tmp_path, ["base", "sft", "grpo"])
     assert "base → sft: +1.0 ± 2.0 points (paired, 2 standard errors): no significant change" in text
     assert "sft → grpo: +49.0 ± 10.0 points (paired, 2 standard errors)\n" in text + "\n"
-    assert "| base | 50.0% | 40.4% to 59.6% | 100.0% | 0.0% | 10 |" in text
+    assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
     assert (tmp_path / "report.md").read_text() == text + "\n"
     assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
 
