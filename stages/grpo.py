@@ -13,7 +13,7 @@ from datasets import Dataset
 from trl import GRPOTrainer
 
 from data import prompt
-from stages import library
+from stages import configs
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
 from stages.group_signal import counted
 from stages.meaning import bind_reward, missing_columns
@@ -35,7 +35,7 @@ class QuietGRPOTrainer(GRPOTrainer):
 def main(recipe: Recipe):
     """Train a recipe's policy with GRPO, from its warm start where it has one."""
     quiet_libraries()
-    args = library.training_config(recipe, "grpo")
+    args = configs.training_config(recipe, "grpo")
     warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
     if warm_start and not find_run(recipe, "sft").finished:
         raise RecipeError(
@@ -58,7 +58,7 @@ def main(recipe: Recipe):
         args=args,
         train_dataset=dataset,
         processing_class=tokenizer,
-        peft_config=None if warm_start else library.adapter_config(recipe),
+        peft_config=None if warm_start else configs.adapter_config(recipe),
     )
     if is_main_process():
         folder.begin()

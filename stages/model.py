@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from data import prompt
-from stages import library
+from stages import configs
 from stages.local_models import built_model
 from stages.recipe import Recipe, RecipeError
 
@@ -55,7 +55,7 @@ def load_model(
             the base model without any adapter.
     """
     is_adapter = trained is not None and (Path(trained) / "adapter_config.json").is_file()
-    quantization = library.quantization_config(recipe)
+    quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
     model = AutoModelForCausalLM.from_pretrained(

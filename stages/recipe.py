@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 from ruamel.yaml import YAML, YAMLError
 
-from stages import library
+from stages import configs
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Recipe:
 
 OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
 REQUIRED = ("model", "data", "rewards", "grpo")
-KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *library.SECTIONS)
+KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 # Where a key of a library section is decided elsewhere, say where.
 RESERVED = {
@@ -124,7 +124,7 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
         raise RecipeError(draft.in_order())
     recipe = draft.recipe()
     for section in check:
-        if getattr(recipe, section) is not None and (complaint := library.complaint(recipe, section)):
+        if getattr(recipe, section) is not None and (complaint := configs.complaint(recipe, section)):
             draft.blame_value(section, complaint)
     if draft.faults:
         raise RecipeError(draft.in_order())
@@ -225,15 +225,15 @@ class _Draft:
             if key not in self.values and nearest(key, [key]) not in misspelt:
                 self.fault((), f"the section `{key}` is missing")
         for key, kind in (("seed", int), ("output_dir", str)):
-            if key in self.values and not library.matches(self.values[key], kind):
-                self.fault((key,), f"{key}: expected {library.describe(kind)}, got {self.values[key]!r}")
+            if key in self.values and not configs.matches(self.values[key], kind):
+                self.fault((key,), f"{key}: expected {configs.describe(kind)}, got {self.values[key]!r}")
         for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
             if not isinstance(self.values[section], dict):
                 self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
             elif section in OWN_SECTIONS:
                 self._check_fields(section, get_type_hints(OWN_SECTIONS[section]))
-            elif section in library.SECTIONS:
-                self._check_fields(section, library.field_types(section), RESERVED)
+            elif section in configs.SECTIONS:
+                self._check_fields(section, configs.field_types(section), RESERVED)
             self._check_meaning(section)
 
     def _check_fields(self, section: str, types: dict[str, Any], reserved: dict[str, str] = {}):  # noqa: B006
@@ -244,10 +244,10 @@ class _Draft:
                 self.fault((section, key), f"{section}.{key} is not set here: {reserved[key]}")
             elif key not in types:
                 self.fault((section, key), f"unknown key {section}.{key}{nearest(key, allowed)}")
-            elif value is not None and not library.matches(value, types[key]):
-                expected = library.describe(types[key])
+            elif value is not None and not configs.matches(value, types[key]):
+                expected = configs.describe(types[key])
                 self.fault((section, key), f"{section}.{key}: expected {expected}, got {value!r}")
-            elif choices := library.choices(section, key, value):
+            elif choices := configs.choices(section, key, value):
                 message = f"{section}.{key}: {value!r} is not one of {', '.join(choices)}{nearest(value, choices)}"
                 self.fault((section, key), message)
 

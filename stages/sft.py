@@ -10,7 +10,7 @@ from datasets import Dataset
 from trl import SFTTrainer
 
 from data import prompt
-from stages import library
+from stages import configs
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
@@ -26,7 +26,7 @@ def main(recipe: Recipe, if_needed: bool = False):
             return
         raise RecipeError([f"recipes/{recipe.name}.yaml has no `sft` section: there is no warm start to train"])
     quiet_libraries()
-    args = library.training_config(recipe, "sft")
+    args = configs.training_config(recipe, "sft")
     folder = find_run(recipe, "sft")
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
@@ -40,7 +40,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         args=args,
         train_dataset=dataset,
         processing_class=tokenizer,
-        peft_config=library.adapter_config(recipe),
+        peft_config=configs.adapter_config(recipe),
     )
     if is_main_process():
         folder.begin()

@@ -125,7 +125,7 @@ def test_every_shipped_recipe_is_thin_and_right(path):
 def test_no_shipped_recipe_restates_a_default_of_the_library(path):
     from dataclasses import fields
 
-    from stages.library import section_class
+    from stages.configs import section_class
 
     completes_the_batch = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
     for section in ("sft", "grpo", "adapter"):

@@ -19,8 +19,8 @@ from datasets import Dataset
 from ruamel.yaml import YAML
 from safetensors.torch import load_file
 
+from stages.configs import training_arguments
 from stages.grpo import with_prompts
-from stages.library import training_arguments
 from stages.model import load_tokenizer
 from stages.problems import load_train
 from stages.recipe import load_recipe

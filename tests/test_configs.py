@@ -6,7 +6,7 @@ import re
 import trl.trainer.grpo_trainer as upstream
 from trl import GRPOTrainer
 
-from stages.library import CHOICES
+from stages.configs import CHOICES
 
 SOURCE = inspect.getsource(upstream)
 

@@ -18,7 +18,7 @@ SECTIONS = {
 }
 
 # Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
-# tests/test_library.py notices when trl learns a new loss.
+# tests/test_configs.py notices when trl learns a new loss.
 CHOICES = {
     ("grpo", "loss_type"): ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
     ("grpo", "importance_sampling_level"): ("token", "sequence"),
