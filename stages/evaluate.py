@@ -159,6 +159,8 @@ def judged(row: dict, response: str, strict: bool) -> dict:
     verdict = in_form if strict else lenient
     return {
         "problem": row["problem"],
+        "level": row.get("level"),
+        "subject": row.get("subject"),
         "gold": row["solution"],
         "response": response,
         "answer": verdict.answer,
