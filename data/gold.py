@@ -7,7 +7,7 @@ train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other 
 import re
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
-_BARE = re.compile(r"[^\s$.,;{}\\]+")
+_BARE = re.compile(r"(?:[^\s$.,;{}\\]|[.,](?=\d))+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASHES = re.compile(r"####[ \t]*(.*)")
 

@@ -7,18 +7,22 @@ response of one line. What stands in a thought, closed or not, never counts.
 import re
 from typing import NamedTuple
 
-from data.gold import boxed, boxes
+from data.gold import boxes
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
+_MAX_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
+# Long runs of white space are made one character first: every `\s*` below would cross them again from each start.
+_SPACES = re.compile(r"\s{9,}")
 
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
     r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
-    r"|#+ *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)"
+    r"|#{1,6} *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)"
     r"|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
-    r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*(?P<answer>[^\n]+)",
+    r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*"
+    rf"(?P<answer>[^\n]{{1,{_MAX_SENTENCE + 1}}})",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
@@ -52,7 +56,7 @@ class Found(NamedTuple):
 
 def extract(response: str, strict: bool = False) -> Found:
     """The answers of `response`; `strict` takes nothing but closed `<answer>` blocks."""
-    visible = _outside_thoughts(response)
+    visible = _outside_thoughts(_SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", response))
     if visible is None:
         return Found([], "the thought is not closed")
     blocks, closed = _blocks(visible)
@@ -72,26 +76,37 @@ def extract(response: str, strict: bool = False) -> Found:
 
 
 def _outside_thoughts(response: str) -> str | None:
-    """`response` without its thoughts, or None if one is never closed. A `</think>` before any `<think>` ends a thought
-    that the prompt opened."""
-    kept, depth, start = [], 0, 0
+    """`response` without its thoughts, or None if one is never closed. A `</think>` without a `<think>` ends a thought
+    that the prompt opened, or one that began in between: what stands before it is hidden, but for an answer given."""
+    kept, depth, start, answered = [], 0, 0, False
     for n, tag in enumerate(_THINK.finditer(response)):
-        if tag[1]:
-            if n == 0:
-                start = tag.end()
-            elif depth:
-                depth -= 1
-                if depth == 0:
-                    start = tag.end()
-        else:
+        if not tag[1]:
             if depth == 0:
                 kept.append(response[start : tag.start()])
             depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                start = tag.end()
+        elif not answered:
+            answered = n > 0 and _answered("\n".join([*kept, response[start : tag.start()]]))
+            if not answered:
+                kept, start = [], tag.end()
     if depth:
         # A thought that opens after the answer is text after the answer.
         visible = "\n".join(kept)
-        return visible if _ANSWER.search(visible) else None
+        return visible if _answered(visible) else None
     return "\n".join([*kept, response[start:]])
+
+
+def _answered(text: str) -> bool:
+    """Whether `text` has a closed `<answer>` block."""
+    opened = False
+    for tag in _ANSWER.finditer(text):
+        if tag[1] and opened:
+            return True
+        opened = opened or not tag[1]
+    return False
 
 
 def _blocks(visible: str) -> tuple[list[str], bool]:
@@ -130,14 +145,20 @@ def _boxes(text: str) -> Found | None:
             return Found([], "the box is doubted or denied")
         if _PART_BEFORE.search(before) or _PART_AFTER.match(after):
             return Found([], "the box is part of an expression")
-        answers.append(_inner(content) + ("%" if _PERCENT_AFTER.match(after) else ""))
+        if (held := _inner(content)) is None:
+            return Found([], "the box is part of a box")
+        answers.append(held + ("%" if _PERCENT_AFTER.match(after) else ""))
     return Found(answers, "") if answers else None
 
 
-def _inner(content: str) -> str:
-    """What a box within a box holds."""
-    inner = boxed(content)
-    return _inner(inner[0]) if len(inner) == 1 and len(inner[0]) < len(content) else content
+def _inner(content: str) -> str | None:
+    """What a box within a box holds; None where it is a part of the outer one."""
+    inner = boxes(content)
+    if not inner:
+        return content
+    start, end, held = inner[0]
+    alone = not (content[:start] + content[end:]).strip(" $\n")
+    return held if alone and not boxes(held) else None
 
 
 def _stated(text: str) -> list[str]:
@@ -147,6 +168,8 @@ def _stated(text: str) -> list[str]:
             return [""]
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
+        if len(answer) > _MAX_SENTENCE:
+            return [""]
         if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
             answers.append(_after_verb(_bare(answer)))
         at = match.start("answer") + len(answer)
@@ -175,6 +198,8 @@ _SENTENCE = re.compile(
 
 def _after_verb(text: str) -> str:
     """What a sentence such as "She has 18 eggs left, as …" or "Total: $18" says, else all of `text`."""
+    if len(text) > _MAX_SENTENCE:
+        return text
     text = re.split(r",?\s+(?:as|because|since|which|so)\s", text, maxsplit=1)[0]
     match = _SENTENCE.fullmatch(text)
     return (match[1] or match[2] or "") if match else text

@@ -78,6 +78,21 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
 LONG = ["<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "</think>" * 20_000, "the answer is " * 9000]
 LONG += ["".join(rf"\boxed{{{n}}}" for n in range(9000)), "".join(f"<answer>{n}</answer>" for n in range(9000))]
 LONG += [r"\boxed{17} " * 20_000 + "or 6", "<answer>17</answer>" * 20_000 + "<answer>6</answer>"]
+LONG += [r"\boxed{" * 20_000 + "17" + "}" * 20_000, "the answer to " * 9000, "Answer: 16. " * 9000, "#" * 100_000]
+LONG += [f"<answer>{'She is 5 ' * 20_000}\nx</answer>", "<answer>5</answer></think>" * 9000]
+# Long white space and long runs of marks, wherever an expression allows some.
+RUNS = {"spaces": " " * 100_000, "lines": "\n" * 100_000, "mixed": " \n\t" * 33_000, "stars": "*" * 100_000}
+PLACES = ["answer{}5", "<{}x", "</{}think>", "<answer>5{}x</answer>", "the answer is{}x", "the answer to{}is 5", "{}or"]
+PLACES += ["#{}answer", "la{}respuesta es 5", "<answer>She is{}5⏎x</answer>", "<answer>5,{}as 6</answer>", "x{}x"]
+PLACES += [r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxed{}x"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_long_run_is_read_in_time(run, place):
+    started = time.monotonic()
+    assert is_correct(place.format(run).replace("⏎", "\n"), "17").right is False
+    assert time.monotonic() - started < 1
 
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
