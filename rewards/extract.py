@@ -31,9 +31,17 @@ _DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|fal
 _DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
 _LINK = (
     r"(?:[\s$(,:=~]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
-    r"think|believe|say|sure|of|in|one|some)\b)*$"
+    r"thinks?|believes?|says?|knows?|true|case|sure|of|in|one|some)\b)*$"
 )
-_BEFORE = re.compile(rf"(?:{_DENIAL}|{_DOUBT}|\bor\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"(?:{_DENIAL}|{_DOUBT}|\b(?:or|nobody|nothing|no one)\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE
+)
+# "One of the answers is", "another answer is": there are more.
+_ONE_OF = re.compile(
+    r"\b(?:(?:one|some|any|all|each|both|two|most|part) of(?:\s+(?:the|my|our|your|its|these|those|two|possible)){0,2}"
+    r"|another|possible|alternative|approximate|rough|estimated)\s+$",
+    re.IGNORECASE,
+)
 _AFTER = re.compile(
     r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
     r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't"
@@ -164,7 +172,8 @@ def _inner(content: str) -> str | None:
 def _stated(text: str) -> list[str]:
     answers, at = [], 0
     while match := _STATED.search(text, at):
-        if _BEFORE.search(text[max(0, match.start() - 80) : match.start()]):
+        before = text[max(0, match.start() - 80) : match.start()]
+        if _BEFORE.search(before) or _ONE_OF.search(before):
             return [""]
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
@@ -194,12 +203,27 @@ _SENTENCE = re.compile(
     rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)"
     r"|(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)"
 )
+_REASON = re.compile(r",?\s+(as|because|since|which|so)\s")
+# Words beside an answer that make it less than an answer.
+_INEXACT = re.compile(
+    rf"{_HEDGE.pattern}|\b(?:nobody|nothing|none|no one|no-one|hardly|than|at (?:least|most)|about|approx\w*|"
+    r"roughly|around|nearly|almost|close to|between|anything|everything|except|instead|up to|bounds?|limit|estimated?)\b",
+    re.IGNORECASE,
+)
+_INEXACT_AFTER = re.compile(rf"{_INEXACT.pattern}|\b(?:minimum|maximum|possible|well)\b", re.IGNORECASE)
 
 
 def _after_verb(text: str) -> str:
     """What a sentence such as "She has 18 eggs left, as …" or "Total: $18" says, else all of `text`."""
     if len(text) > _MAX_SENTENCE:
         return text
-    text = re.split(r",?\s+(?:as|because|since|which|so)\s", text, maxsplit=1)[0]
-    match = _SENTENCE.fullmatch(text)
-    return (match[1] or match[2] or "") if match else text
+    said, word, reason = [*_REASON.split(text, maxsplit=1), "", ""][:3]
+    # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
+    numbers = re.findall(r"\d+(?:[.,]\d+)*", reason) if word in ("as", "so") else []
+    if _INEXACT_AFTER.search(reason) or (numbers and numbers[-1] not in re.findall(r"\d+(?:[.,]\d+)*", said)):
+        return text
+    match = _SENTENCE.fullmatch(said)
+    if not match:
+        return said
+    answer = match[1] or match[2] or ""
+    return text if _INEXACT.search(said[: len(said) - len(answer)]) else answer
