@@ -37,11 +37,11 @@ _BEFORE = re.compile(
     rf"(?:{_DENIAL}|{_DOUBT}|\b(?:or|nobody|nothing|no one)\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE
 )
 # "One of the answers is", "another answer is": there are more.
-_ONE_OF = re.compile(
+_MORE = (
     r"\b(?:(?:one|some|any|all|each|both|two|most|part) of(?:\s+(?:the|my|our|your|its|these|those|two|possible)){0,2}"
-    r"|another|possible|alternative|approximate|rough|estimated)\s+$",
-    re.IGNORECASE,
+    r"|another|possible|alternative|approximate|rough|estimated)\s+"
 )
+_ONE_OF = re.compile(rf"{_MORE}(?:(?:final )?answers?{_LINK})?$", re.IGNORECASE)
 _AFTER = re.compile(
     r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
     r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't"
@@ -49,12 +49,46 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 _HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
-# A box within a larger expression is not the answer: -\boxed{3}, 2 \cdot \boxed{3}, \boxed{3}x, \boxed{3} + 4.
-_PART_BEFORE = re.compile(r"(?:[\d√-]|[+^]\s*|\\(?:cdot|times)\s*|\\sqrt\s*\{|\\frac\s*\{|\}\s*\{)$")
-_PART_AFTER = re.compile(
-    r"\d|\s*[+/]\s*[\d\\(]|-\d|\s*\^(?!\s*\{?\s*\\circ)|\s*\\(?:cdot|times)(?![a-z])|[a-zA-Z](?![a-zA-Z])"
+# What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
+# at the start of a line.
+_TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")
+_MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
+# "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound".
+_INEXACT_BEFORE = re.compile(
+    r"(?:\b(?:than|at (?:least|most)|about|approx(?:imately|\.)?|roughly|around|nearly|almost|(?:close|up) to|near|"
+    r"between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|excluding|without|exceeds?)"
+    r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*|\b(?:over|under|above|below)[ $]*"
+    r"|(?:≈|\\approx|(?<!\S)~)[\s$]*)$",
+    re.IGNORECASE,
 )
-_PERCENT_AFTER = re.compile(r"\s*\$?\s*\\?%")
+_INEXACT_AFTER_BOX = re.compile(
+    r"[\s$.)*,]*(?:(?:as|is) an? (?:lower|upper|minimum|maximum|bound|estimate|guess)|at (?:least|most|minimum)\b"
+    r"|or (?:more|less)\b(?! precisely)|which (?:is|was|seems) (?:\w+ )?(?:wrong|incorrect|false|unlikely|impossible))",
+    re.IGNORECASE,
+)
+# A box within a larger expression is not the answer: -\boxed{3}, 2 \cdot \boxed{3}, \boxed{3}x, \boxed{3} + 4.
+_PROSE = (  # commands that are no operators or functions
+    r"q?quad|implies|iff|[A-Za-z]*arrow|therefore|because|approx|equiv|cong|sim|begin|end|tag|label|boxed|fbox|hline|par|"
+    r"noindent|item|newline|[hv]space|hfill|displaystyle|bf|rm"
+)
+_PART_BEFORE = re.compile(
+    r"(?:[\d√±_−–-]|(?<![a-zA-Z])[a-zA-Z]|[^\\]\)|[\d)}]\}|\d:|[+/^×÷·⋅<>≤≥]=?\s*\$?\s*"
+    r"|(?:[=\d$)}(,<>:]|\b[a-zA-Z])\s*[-−–]\s*\$?\s*"  # not "Answer - \boxed{5}"
+    r"|(?:[\d)}]\s*|\b[a-zA-Z])\*{1,2}|[\w)}]\(|\d\s*\(|\\left\s*\(|[^\s$=]\{|\}\s*\{"
+    rf"|\\(?!(?:{_PROSE}|to|in|colon|centering|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z]))[a-zA-Z]+\s*"
+    r"|\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*|\\(?:[dtc]?frac|sqrt)(?:\{[^{}]*\})+\s*)$"
+)
+_PART_AFTER = re.compile(
+    r"[)}]*(?:\d|[.,:]\d|_\{?[\w\\]|[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞]|[,;][ \t$]+-?\d|[ \t]\$?\d|[a-zA-Z](?![a-zA-Z])"
+    r"|\((?!\s*[a-zA-Z]{2})|-[a-z]\b|\s*[+/×÷·⋅±]\s*(?:[\d\\(]|\$\d|[a-zA-Z](?![a-zA-Z]))|[ \t]*[-−–][ \t]*\$?[\d\\(]"
+    r"|[ \t]*\*[ \t]*(?:[\d\\]|[a-z]\b)|\*\(|\*\*\d|\s*\^(?!\s*\{?\s*\\circ)"
+    r"|[ \t]*\$?[ \t]*(?:<[ \t]*[\d\\$a-z=]?(?:\s|$)|<\d|>[ \t]*[\d\\$]|[≤≥])"
+    r"|[\s$]*(?:(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d|a half\b)|to\s+\$?\s*\\boxed)"
+    r"|(?:squared|cubed|factorial)\b)|\s*\\(?:cdot|times)(?![a-z])"
+    rf"|[ \t]*\\(?!(?:{_PROSE}|blacksquare|square|Box|checkmark|qed|right|pmod|bmod|mod|degrees?|circ)(?![a-zA-Z]))[a-zA-Z]+)"
+)
+# What follows a box and belongs to its number.
+_SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 
 
 class Found(NamedTuple):
@@ -146,16 +180,23 @@ def _of_block(block: str) -> list[str]:
 
 
 def _boxes(text: str) -> Found | None:
-    answers = []
+    answers, last = [], 0
     for start, end, content in boxes(text):
-        before, after = text[max(0, start - 80) : start], text[end : end + 40]
-        if _BEFORE.search(before) or _AFTER.match(after):
+        # From the box before on, where that is near; a line break stands for the start of the text.
+        near = max(last, start - 80)
+        before, after = "\n" * (near == 0) + text[near:start], text[end : end + 40]
+        last = end
+        unit = _SUFFIX.match(_TEXT.sub(" ", after))
+        before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
+        if _BEFORE.search(before) or _ONE_OF.search(before) or _AFTER.match(after):
             return Found([], "the box is doubted or denied")
-        if _PART_BEFORE.search(before) or _PART_AFTER.match(after):
+        if _INEXACT_BEFORE.search(before) and "." not in content or _INEXACT_AFTER_BOX.match(after):
+            return Found([], "the box is inexact")
+        if _PART_BEFORE.search(before) or _PART_AFTER.match(after, unit.end() if unit else 0):
             return Found([], "the box is part of an expression")
         if (held := _inner(content)) is None:
             return Found([], "the box is part of a box")
-        answers.append(held + ("%" if _PERCENT_AFTER.match(after) else ""))
+        answers.append(f"{held}{unit[1]}" if unit else held)
     return Found(answers, "") if answers else None
 
 
@@ -207,7 +248,8 @@ _REASON = re.compile(r",?\s+(as|because|since|which|so)\s")
 # Words beside an answer that make it less than an answer.
 _INEXACT = re.compile(
     rf"{_HEDGE.pattern}|\b(?:nobody|nothing|none|no one|no-one|hardly|than|at (?:least|most)|about|approx\w*|"
-    r"roughly|around|nearly|almost|close to|between|anything|everything|except|instead|up to|bounds?|limit|estimated?)\b",
+    r"roughly|around|nearly|almost|close to|between|anything|everything|except|instead|up to|bounds?|limit|"
+    r"estimated?)\b",
     re.IGNORECASE,
 )
 _INEXACT_AFTER = re.compile(rf"{_INEXACT.pattern}|\b(?:minimum|maximum|possible|well)\b", re.IGNORECASE)
