@@ -18,14 +18,16 @@ _SPACES = re.compile(r"\s{9,}")
 
 # "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
 _STATED = re.compile(
-    r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*(?:is|are|=|:)\s*:?"
+    r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*"
+    r"(?:(?:is|are|would be)(?:\s+(?:therefore|thus|hence|then|clearly|indeed|simply|just|exactly|equal to)\b)*"
+    r"|=|:)\s*:?"
     r"|#{1,6} *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)"
     r"|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
     r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*"
     rf"(?P<answer>[^\n]{{1,{_MAX_SENTENCE + 1}}})",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?!\s*[ap]\.m\.)|[。]")
+_SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
 # Words that deny or doubt, and the words that may stand between them and what they deny: "I don't think the answer is".
 _DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
 _DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
@@ -55,8 +57,8 @@ _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\
 _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
 # "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound".
 _INEXACT_BEFORE = re.compile(
-    r"(?:\b(?:than|at (?:least|most)|about|approx(?:imately|\.)?|roughly|around|nearly|almost|(?:close|up) to|near|"
-    r"between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|excluding|without|exceeds?)"
+    r"(?:\b(?:than|at (?:least|most)|about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|"
+    r"(?<!round )(?<!\$ )up to|near|between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|excluding|without|exceeds?)"
     r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*|\b(?:over|under|above|below)[ $]*"
     r"|(?:≈|\\approx|(?<!\S)~)[\s$]*)$",
     re.IGNORECASE,
@@ -85,8 +87,10 @@ _PART_AFTER = re.compile(
     r"|[ \t]*\$?[ \t]*(?:<[ \t]*[\d\\$a-z=]?(?:\s|$)|<\d|>[ \t]*[\d\\$]|[≤≥])"
     r"|[\s$]*(?:(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d|a half\b)|to\s+\$?\s*\\boxed)"
     r"|(?:squared|cubed|factorial)\b)|\s*\\(?:cdot|times)(?![a-z])"
-    rf"|[ \t]*\\(?!(?:{_PROSE}|blacksquare|square|Box|checkmark|qed|right|pmod|bmod|mod|degrees?|circ)(?![a-zA-Z]))[a-zA-Z]+)"
+    rf"|[ \t]*\\(?!(?:{_PROSE}|blacksquare|square|Box|checkmark|qed|right|[pb]?mod|degrees?|circ)(?![a-zA-Z]))"
+    r"[a-zA-Z]+)"
 )
+_LABEL = re.compile(r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:final )?answer\s*[:=])\s*", re.IGNORECASE)
 # What follows a box and belongs to its number.
 _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 
@@ -196,7 +200,8 @@ def _boxes(text: str) -> Found | None:
             return Found([], "the box is part of an expression")
         if (held := _inner(content)) is None:
             return Found([], "the box is part of a box")
-        answers.append(f"{held}{unit[1]}" if unit else held)
+        label = _LABEL.match(held)
+        answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else ""))
     return Found(answers, "") if answers else None
 
 
@@ -241,8 +246,12 @@ _VERB = (
     r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
 )
 _SENTENCE = re.compile(
-    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*)"
+    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*?)(?:\s+(?:in total|in all|altogether)\.?)?"
     r"|(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)"
+    # A letter or a name.
+    r"|(?:The )?(?:correct |right )?(?:option|choice|answer) is (\(?[A-J]\)?)\.?"
+    r"|(\(?[A-J]\)?) is (?:the )?(?:correct|right)(?: (?:option|choice|answer))?\.?"
+    r"|(?:It's|It is|The [a-z ]{1,60} (?:is|was)) ([A-Z][a-z]+)\.?"
 )
 _REASON = re.compile(r",?\s+(as|because|since|which|so)\s")
 # Words beside an answer that make it less than an answer.
@@ -267,5 +276,5 @@ def _after_verb(text: str) -> str:
     match = _SENTENCE.fullmatch(said)
     if not match:
         return said
-    answer = match[1] or match[2] or ""
-    return text if _INEXACT.search(said[: len(said) - len(answer)]) else answer
+    answer = next(filter(None, match.groups()), "")
+    return text if _INEXACT.search(said.replace(answer, "", 1)) else answer
