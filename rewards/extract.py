@@ -58,7 +58,8 @@ _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+"
 # "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound".
 _INEXACT_BEFORE = re.compile(
     r"(?:\b(?:than|at (?:least|most)|about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|"
-    r"(?<!round )(?<!\$ )up to|near|between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|excluding|without|exceeds?)"
+    r"(?<!round )(?<!\$ )up to|near|between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|"
+    r"excluding|without|exceeds?)"
     r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*|\b(?:over|under|above|below)[ $]*"
     r"|(?:≈|\\approx|(?<!\S)~)[\s$]*)$",
     re.IGNORECASE,
