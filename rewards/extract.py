@@ -40,14 +40,15 @@ _BEFORE = re.compile(
 )
 # "One of the answers is", "another answer is": there are more.
 _MORE = (
-    r"\b(?:(?:one|some|any|all|each|both|two|most|part) of(?:\s+(?:the|my|our|your|its|these|those|two|possible)){0,2}"
-    r"|another|possible|alternative|approximate|rough|estimated)\s+"
+    r"\b(?:(?:one|some|any|all|each|both|two|most|part|none) of(?:\s+(?:the|my|our|its|these|those|two|possible)){0,2}"
+    r"|another|possible|alternative|approximate|rough|estimated|no"
+    r"|(?:twice|half|minus|negative|(?:square|root|opposite|reciprocal|double|half) of)(?:\s+(?:the|our|its))?)\s+"
 )
 _ONE_OF = re.compile(rf"{_MORE}(?:(?:final )?answers?{_LINK})?$", re.IGNORECASE)
 _AFTER = re.compile(
     r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
-    r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:not|wrong|incorrect|false|unlikely)|isn't"
-    r"|cannot be|can't be)",
+    r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:the |an? )?(?:not|wrong|incorrect|false|unlikely)|isn't"
+    r"|cannot be|can't be|no,? wait|wait\b)",
     re.IGNORECASE,
 )
 _HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
@@ -76,10 +77,13 @@ _PROSE = (  # commands that are no operators or functions
 )
 _PART_BEFORE = re.compile(
     r"(?:[\d√±_−–-]|(?<![a-zA-Z])[a-zA-Z]|[^\\]\)|[\d)}]\}|\d:|[+/^×÷·⋅<>≤≥]=?\s*\$?\s*"
-    r"|(?:[=\d$)}(,<>:]|\b[a-zA-Z])\s*[-−–]\s*\$?\s*"  # not "Answer - \boxed{5}"
+    r"|(?:[=\d$)}(,<>:]|\b[a-zA-Z])\s*[-−–]\s*(?:\\?\$)?\s*"  # not "Answer - \boxed{5}"
     r"|(?:[\d)}]\s*|\b[a-zA-Z])\*{1,2}|[\w)}]\(|\d\s*\(|\\left\s*\(|[^\s$=]\{|\}\s*\{"
     rf"|\\(?!(?:{_PROSE}|to|in|colon|centering|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z]))[a-zA-Z]+\s*"
-    r"|\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*|\\(?:[dtc]?frac|sqrt)(?:\{[^{}]*\})+\s*)$"
+    r"|[-−–][ \t]*\(|[-−–]\\?\$|\d[.,]|\s\.|[$=]\|"
+    r"|\b(?i:twice|thrice|half(?: of)?|minus|plus|times|negative|divided by|(?:root|square|cube|opposite|reciprocal) of)"
+    r"(?:\s+the)?[\s$]*"
+    r"|\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*|\\(?:[dtc]?frac|sqrt)(?:\{[^{}]*\})+\s*)\Z"
 )
 _PART_AFTER = re.compile(
     r"[)}]*(?:\d|[.,:]\d|_\{?[\w\\]|[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞]|[,;][ \t$]+-?\d|[ \t]\$?\d|[a-zA-Z](?![a-zA-Z])"
@@ -87,7 +91,7 @@ _PART_AFTER = re.compile(
     r"|[ \t]*\*[ \t]*(?:[\d\\]|[a-z]\b)|\*\(|\*\*\d|\s*\^(?!\s*\{?\s*\\circ)"
     r"|[ \t]*\$?[ \t]*(?:<[ \t]*[\d\\$a-z=]?(?:\s|$)|<\d|>[ \t]*[\d\\$]|[≤≥])"
     r"|[\s$]*(?:(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d|a half\b)|to\s+\$?\s*\\boxed)"
-    r"|(?:squared|cubed|factorial)\b)|\s*\\(?:cdot|times)(?![a-z])"
+    r"|(?:squared|cubed|factorial|(?:ten|hundred|thousand|million)ths)\b|x\s*\d)|[!']\$|\s*\\(?:cdot|times)(?![a-z])"
     rf"|[ \t]*\\(?!(?:{_PROSE}|blacksquare|square|Box|checkmark|qed|right|[pb]?mod|degrees?|circ)(?![a-zA-Z]))"
     r"[a-zA-Z]+)"
 )
@@ -195,7 +199,7 @@ def _boxes(text: str) -> Found | None:
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
         if _BEFORE.search(before) or _ONE_OF.search(before) or _AFTER.match(after):
             return Found([], "the box is doubted or denied")
-        if _INEXACT_BEFORE.search(before) and "." not in content or _INEXACT_AFTER_BOX.match(after):
+        if ("." not in content and _INEXACT_BEFORE.search(before)) or _INEXACT_AFTER_BOX.match(after):
             return Found([], "the box is inexact")
         if _PART_BEFORE.search(before) or _PART_AFTER.match(after, unit.end() if unit else 0):
             return Found([], "the box is part of an expression")
@@ -259,7 +263,7 @@ _REASON = re.compile(r",?\s+(as|because|since|which|so)\s")
 _INEXACT = re.compile(
     rf"{_HEDGE.pattern}|\b(?:nobody|nothing|none|no one|no-one|hardly|than|at (?:least|most)|about|approx\w*|"
     r"roughly|around|nearly|almost|close to|between|anything|everything|except|instead|up to|bounds?|limit|"
-    r"estimated?)\b",
+    r"estimated?|over|under|exceeds?|no way|negative|minus|twice|half|unclear|seems?|used to|supposedly|refuse)\b",
     re.IGNORECASE,
 )
 _INEXACT_AFTER = re.compile(rf"{_INEXACT.pattern}|\b(?:minimum|maximum|possible|well)\b", re.IGNORECASE)
