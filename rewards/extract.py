@@ -81,8 +81,8 @@ _PART_BEFORE = re.compile(
     r"|(?:[\d)}]\s*|\b[a-zA-Z])\*{1,2}|[\w)}]\(|\d\s*\(|\\left\s*\(|[^\s$=]\{|\}\s*\{"
     rf"|\\(?!(?:{_PROSE}|to|in|colon|centering|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z]))[a-zA-Z]+\s*"
     r"|[-−–][ \t]*\(|[-−–]\\?\$|\d[.,]|\s\.|[$=]\|"
-    r"|\b(?i:twice|thrice|half(?: of)?|minus|plus|times|negative|divided by|(?:root|square|cube|opposite|reciprocal) of)"
-    r"(?:\s+the)?[\s$]*"
+    r"|\b(?i:twice|thrice|half(?: of)?|minus|plus|times|negative|divided by"
+    r"|(?:root|square|cube|opposite|reciprocal) of)(?:\s+the)?[\s$]*"
     r"|\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*|\\(?:[dtc]?frac|sqrt)(?:\{[^{}]*\})+\s*)\Z"
 )
 _PART_AFTER = re.compile(
