@@ -56,12 +56,16 @@ _HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
 # at the start of a line.
 _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")
 _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
-# "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound".
-_INEXACT_BEFORE = re.compile(
-    r"(?:\b(?:than|at (?:least|most)|about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|"
-    r"(?<!round )(?<!\$ )up to|near|between|(?:anything|everything|all|nothing) but|instead of|except(?: for)?|"
-    r"excluding|without|exceeds?)"
-    r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*|\b(?:over|under|above|below)[ $]*"
+# "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound"; "about \boxed{5}" may be a gold
+# that is rounded itself if it is a decimal.
+_NEAR = r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
+_BOUND_BEFORE = re.compile(
+    r"(?:\b(?:than|at (?:least|most)|(?<!round )(?<!\$ )up to|between|(?:anything|everything|all|nothing) but|instead of|"
+    rf"except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
+    re.IGNORECASE,
+)
+_ROUNDED_BEFORE = re.compile(
+    rf"(?:\b(?:about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|near){_NEAR}"
     r"|(?:≈|\\approx|(?<!\S)~)[\s$]*)$",
     re.IGNORECASE,
 )
@@ -199,7 +203,8 @@ def _boxes(text: str) -> Found | None:
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
         if _BEFORE.search(before) or _ONE_OF.search(before) or _AFTER.match(after):
             return Found([], "the box is doubted or denied")
-        if ("." not in content and _INEXACT_BEFORE.search(before)) or _INEXACT_AFTER_BOX.match(after):
+        rounded = "." not in content and _ROUNDED_BEFORE.search(before)
+        if rounded or _BOUND_BEFORE.search(before) or _INEXACT_AFTER_BOX.match(after):
             return Found([], "the box is inexact")
         if _PART_BEFORE.search(before) or _PART_AFTER.match(after, unit.end() if unit else 0):
             return Found([], "the box is part of an expression")
