@@ -60,8 +60,8 @@ _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+"
 # that is rounded itself if it is a decimal.
 _NEAR = r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
 _BOUND_BEFORE = re.compile(
-    r"(?:\b(?:than|at (?:least|most)|(?<!round )(?<!\$ )up to|between|(?:anything|everything|all|nothing) but|instead of|"
-    rf"except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
+    r"(?:\b(?:than|at (?:least|most)|(?<!round )(?<!\$ )up to|between|(?:anything|everything|all|nothing) but|"
+    rf"instead of|except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
     re.IGNORECASE,
 )
 _ROUNDED_BEFORE = re.compile(
