@@ -64,10 +64,9 @@ _BOUND_BEFORE = re.compile(
     rf"instead of|except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
     re.IGNORECASE,
 )
+# The sign ≈ before a box is how a derivation ends whose question asks to round; only the words are a hedge.
 _ROUNDED_BEFORE = re.compile(
-    rf"(?:\b(?:about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|near){_NEAR}"
-    r"|(?:≈|\\approx|(?<!\S)~)[\s$]*)$",
-    re.IGNORECASE,
+    rf"(?<!\\)\b(?:about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|near){_NEAR}$", re.IGNORECASE
 )
 _INEXACT_AFTER_BOX = re.compile(
     r"[\s$.)*,]*(?:(?:as|is) an? (?:lower|upper|minimum|maximum|bound|estimate|guess)|at (?:least|most|minimum)\b"
