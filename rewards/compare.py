@@ -60,6 +60,8 @@ class Comparison:
     def _quantity(self, g: Quantity, a: Quantity) -> bool:
         if g.unit and a.unit and g.unit != a.unit:
             return False
+        if a.unit == "quarter" != g.unit and "how many quarters" not in (self.question or ""):  # no coins
+            return g.value == a.value / 4 and not g.unit and not g.percent
         if g.percent != a.percent and (g.unit or a.unit):
             return False
         if g.percent == a.percent:

@@ -190,8 +190,14 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
-_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100}
+_PARTS |= {f"{word}th": n for word, n in _WORDS.items() if 13 <= n < 20} | {"thousandth": 1000, "millionth": 10**6}
 _PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
+
+
+def is_number_word(word: str) -> bool:
+    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds"."""
+    return bool({word, word.removesuffix("s")} & (_WORDS.keys() | SCALES.keys() | _PARTS.keys()))
 
 
 def number(text: str) -> Fraction | None:

@@ -2,6 +2,8 @@
 
 import re
 
+from rewards.notation import is_number_word
+
 # Every name of one unit on one line, the first is its name here; a plural s is understood.
 _UNITS = """
 length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
@@ -30,23 +32,30 @@ _NOT_IN_A_UNIT = frozenset(
     re.findall(
         r"\S+",
         """
-        or and not no nor isn't aren't wasn't never neither maybe perhaps probably possibly approximately
-        approx about around roughly almost nearly but either between than wrong incorrect false unless times
-        plus minus divided over dozen hundred thousand million billion trillion to less greater at least
-        most might could if with without mod half third quarter is are was equals
+        or and not no nor isn't aren't wasn't never neither maybe perhaps approx about around almost but either
+        between than wrong incorrect false unless times plus minus divided over to less greater at least most might
+        could if with without is are was equals
+        versus vs instead then whereas rather also else though although however while until till through from so
+        above below under beyond upward upwards downward downwards minimum maximum max ish something anything
+        unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
+        mod modulo modulus choose power root roots factorial reciprocal inverse negative positive opposite remainder
+        double doubled triple tripled halved twice thrice score scores gross lakh lakhs crore crores quarter
         """,
     )
 )
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/,-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
+# "likely", "presumably": every other word in -ly is a doubt.
+_NO_DOUBT = frozenset("daily weekly monthly hourly yearly only exactly precisely family jelly butterfly".split())
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
 
 
 def unit(text: str) -> str | None:
     r"""The unit `text` names, in one spelling ("square feet" is "ft^2"), "" for none, or None if it is no unit.
 
-    Any few words may be a unit ("red marbles"); letters that may as well be variables ("xy") may not.
+    Any few words may be a unit ("red marbles"), but for those that change the number ("squared", "thirds") or doubt it;
+    letters that may as well be variables ("xy") may not.
     """
     marked = r"\text" in text
     text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
@@ -66,14 +75,19 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     names, power = [], None
     for at, (word, exponent) in enumerate(tokens, 1):
         low = word.lower()
-        if (low in _NOT_IN_A_UNIT and not (low == "times" and at == len(tokens))) or low.endswith("n't"):
+        if _changes_the_number(low) and not (low == "times" and at == len(tokens)):
             return None
-        if low in ("square", "sq", "squared", "cubic", "cu", "cubed"):
-            exponent = "2" if low.startswith("sq") else "3"
-            if low in ("squared", "cubed") and names:
-                names[-1] += f"^{exponent}"
-            else:
-                power = exponent
+        if low in ("squared", "cubed"):
+            before = tokens[at - 2][0].lower() if at > 1 else ""
+            if before not in ("unit", "units") and not (names and known(names[-1])):
+                return None
+            if names:
+                names[-1] += "^2" if low == "squared" else "^3"
+            continue
+        if low in ("square", "sq", "cubic", "cu"):
+            if at == len(tokens):
+                return None
+            power = "2" if low.startswith("sq") else "3"
             continue
         if word.startswith("^"):
             name = "deg" + word.removeprefix(r"^\circ").strip()
@@ -89,6 +103,16 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
         power = None
     return " ".join(names)
+
+
+def _changes_the_number(low: str) -> bool:
+    """Whether a word behind a number makes another number or a doubt of it; "quarters" may be coins."""
+    return (
+        low in _NOT_IN_A_UNIT
+        or (is_number_word(low) and low != "quarters")
+        or low.endswith("n't")
+        or (low.endswith("ly") and low not in _NO_DOUBT)
+    )
 
 
 def _may_be_a_word(low: str, marked: bool) -> bool:
