@@ -6,9 +6,12 @@ from typing import Protocol
 
 from rewards.kinds import Clock, Expr, InBase, Items, Quantity, Relation, Words
 from rewards.notation import key, number, plain
-from rewards.value import is_left_side, is_name, value
+from rewards.value import is_left_side, is_name, is_variable, value
 
 _MAX_ITEMS = 40
+_PERCENT_ASKED = re.compile(
+    r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent|\b(?:as an?|in|a) percent"
+)
 
 
 class Unreadable(Exception):
@@ -67,12 +70,15 @@ class Comparison:
         if g.percent == a.percent:
             return g.value == a.value
         percent, share = (g, a) if g.percent else (a, g)
+        asked = (self.question or "").replace("\\%", "percent").replace("%", "percent")
+        if a.percent and _PERCENT_ASKED.search(asked):
+            return g.value == a.value
         if share.value.denominator > 1 and percent.value == share.value * 100:
             return True
         if g.percent or self.question is None:
             # Without the question: a gold up to 1 may be a share, of which so many percent are another number.
             return g.value == a.value and (g.percent or g.value > 1)
-        return g.value == a.value and "percent" in self.question.replace("%", "percent")
+        return g.value == a.value and "percent" in asked
 
     def _expression(self, g: str, a: str, worked_out: bool = True) -> bool:
         if key(g) == key(a):
@@ -161,9 +167,12 @@ class Comparison:
 
     def _relation(self, g, a) -> bool:
         if isinstance(g, Relation) and isinstance(a, Relation):
+            a = _turned(a)
             g_name, a_name = g.sides[0], a.sides[0]
             if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
                 return self.same(value(g.sides[-1]), self._meant(a) or Words(""))
+            if is_name(g_name) and g.signs == ("=",) and not _variables(g.sides[1]):
+                return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
             if len(g.signs) == len(a.signs) == 1 and g.signs[0] != r"\approx":
                 return self.algebra.equal_relations((g.signs[0], *g.sides), (a.signs[0], *a.sides))
             return False
@@ -180,7 +189,10 @@ class Comparison:
 
     def _meant(self, relation: Relation, rounded: bool = False):
         r"""The one value `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in; None if its sides disagree."""
+        relation = _turned(relation)
         signs, sides = list(relation.signs), list(relation.sides)
+        while len(sides) > 2 and signs[0] == "=" and is_variable(sides[0]) and is_variable(sides[1]):  # y = x = 5
+            signs, sides = signs[1:], sides[1:]
         if signs == [r"\approx"] and not sides[0]:
             return value(sides[1]) if rounded else None
         asked = self.question is not None and key(sides[0]).lower() in key(self.question)  # "x^2 + y^2 = 25"
@@ -224,6 +236,14 @@ class Comparison:
             return False
 
 
+def _turned(relation: Relation) -> Relation:
+    """`5 = x` as `x = 5`."""
+    left, right = relation.sides[0], relation.sides[-1]
+    if relation.signs == ("=",) and is_variable(right) and not is_variable(left):
+        return Relation(("=",), (right, left))
+    return relation
+
+
 def _variables(text: str) -> set[str]:
     letters = set(re.findall(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", " ", plain(text))))
     letters |= set(re.findall(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])", plain(text)))
@@ -231,6 +251,9 @@ def _variables(text: str) -> set[str]:
 
 
 def _same_words(g, a) -> bool:
+    # The letters alone do not tell -\infty from \infty, and a - b not from ab.
+    if any(isinstance(x, Expr) and re.search(r"[-+*/^_=<>|!']", x.text) for x in (g, a)):
+        return False
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", getattr(x, "text", ""))).casefold().strip() for x in (g, a)]
     bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
     return bool(bare[0]) and bare[0] == bare[1]

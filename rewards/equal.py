@@ -13,7 +13,7 @@ from math import gcd, prod
 from rewards.choice import choice
 from rewards.compare import Algebra, Comparison, Unreadable
 from rewards.extract import is_hedged
-from rewards.kinds import Expr, Items, Quantity, Words
+from rewards.kinds import Expr, Items, Quantity, Relation, Words
 from rewards.notation import key, plain
 from rewards.units import another_was_asked
 from rewards.value import Value, value
@@ -171,7 +171,7 @@ def _form(typed: Value, text: str) -> str:
                 "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", typed.written.replace(",", ""))) > 2 else "fraction"
             )
         return "percent" if typed.percent else "whole number" if typed.value.denominator == 1 else "decimal"
-    if isinstance(typed, Expr) or (isinstance(typed, Items) and typed.kind == ":"):
+    if isinstance(typed, Expr | Relation) or (isinstance(typed, Items) and typed.kind == ":"):
         return key(text)
     return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
 

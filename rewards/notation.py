@@ -164,7 +164,9 @@ def _without_dollars(text: str) -> str:
 @lru_cache(maxsize=65536)
 def key(text: str) -> str:
     """`plain` without spaces and closing punctuation: equal keys are equal answers."""
-    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text)).rstrip(".,;")
+    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text))
+    while text[-1:] in (",", ";", ".") and not text.endswith(".."):  # an ellipsis says that more follows
+        text = text[:-1]
     return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
 
 

@@ -47,7 +47,9 @@ _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 # "likely", "presumably": every other word in -ly is a doubt.
-_NO_DOUBT = frozenset("daily weekly monthly hourly yearly only exactly precisely family jelly butterfly".split())
+_NO_DOUBT = frozenset(
+    ["daily", "weekly", "monthly", "hourly", "yearly", "only", "exactly", "precisely", "family", "jelly", "butterfly"]
+)
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
 
 

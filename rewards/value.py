@@ -15,7 +15,8 @@ Value = Quantity | Expr | Words | Clock | InBase | Items | Relation
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
-_LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])[A-Za-z\\{}^', +*/-]{1,60}")
+_LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
+_FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
 _SPLIT_WORD = re.compile(r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
@@ -36,10 +37,17 @@ def is_name(text: str) -> bool:
     return _SYMBOL.fullmatch(text.strip()) is not None and text.strip() != ""
 
 
+def is_variable(text: str) -> bool:
+    r"""Whether `text` is a name and not that of a number, as `\pi` is."""
+    return is_name(text) and text.strip() not in (r"\infty", r"\pi", "e", "i")
+
+
 def is_left_side(text: str) -> bool:
-    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total"."""
+    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total", but no power of one."""
     text = re.sub(r"^\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
+    if _FUNCTION.search(text):
+        return False
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
 
@@ -151,7 +159,7 @@ def _relation(text: str) -> Value | None:
 
 def _range(signs: list[str], sides: list[str]) -> Items | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
-    named = [is_name(s) and s not in (r"\infty", r"\pi", "e") for s in sides]
+    named = [is_variable(s) for s in sides]
     if signs == [r"\ne"] and named[0]:
         hole = value(sides[1])
         return Items("U", (Items("()", (MINUS_INFINITY, hole)), Items("()", (hole, INFINITY))))
