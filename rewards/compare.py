@@ -9,6 +9,10 @@ from rewards.notation import key, number, plain
 from rewards.value import is_left_side, is_name, is_variable, value
 
 _MAX_ITEMS = 40
+_BASE_ASKED = re.compile(
+    r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary"
+)
+_UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _PERCENT_ASKED = re.compile(
     r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent|\b(?:as an?|in|a) percent"
 )
@@ -56,6 +60,8 @@ class Comparison:
             return isinstance(a, Quantity) and self._quantity(g, a)
         if g.unit and a.unit and g.unit != a.unit:
             return False
+        if a.unit.startswith("deg") and not g.unit and r"\pi" in g.text:  # radians
+            return False
         if isinstance(a, Quantity):
             return not a.percent and self._expression(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}")
         return self._expression(g.text, a.text)
@@ -83,6 +89,8 @@ class Comparison:
     def _expression(self, g: str, a: str, worked_out: bool = True) -> bool:
         if key(g) == key(a):
             return True
+        if _UNREAD.search(g) or _UNREAD.search(a):
+            return False
         if (len(g) == 1 and len(a) == 1) or _variables(g) != _variables(a) or {g, a} & {r"\infty", r"-\infty"}:
             return False
         return self.algebra.equal(plain(g), plain(a), worked_out)
@@ -114,8 +122,8 @@ class Comparison:
         if isinstance(other, Quantity) and (other.unit or other.percent):
             return False
         # The base may be dropped where it was asked for: the gold or the question tells.
-        asked = based is g or (self.question is not None and "base" in self.question)
-        return (asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
+        asked = based is g or _BASE_ASKED.search(self.question or "")
+        return bool(asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
 
     def _items(self, g, a) -> bool:
         if (isinstance(g, Items) and isinstance(a, Clock)) or (isinstance(a, Items) and isinstance(g, Clock)):
@@ -123,6 +131,9 @@ class Comparison:
         if ":" in (getattr(g, "kind", ""), getattr(a, "kind", "")):
             return self._ratio(g, a)
         g, a = _named_tuple(g, a), _named_tuple(a, g)
+        if _has_names(g) and isinstance(a, Items) and not any(isinstance(i, Relation) for i in a.items):
+            # `x = 1, y = 2` says which value is whose; without names only their order does.
+            return a.kind == "," and len(g.items) == len(a.items) and self._ordered(g.items, a.items)
         if not isinstance(g, Items) or not isinstance(a, Items):
             one, other = (g, a) if isinstance(g, Items) else (a, g)
             return (
@@ -173,6 +184,8 @@ class Comparison:
                 return self.same(value(g.sides[-1]), self._meant(a) or Words(""))
             if is_name(g_name) and g.signs == ("=",) and not _variables(g.sides[1]):
                 return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
+            if _UNREAD.search("".join(g.sides + a.sides)):
+                return False
             if len(g.signs) == len(a.signs) == 1 and g.signs[0] != r"\approx":
                 return self.algebra.equal_relations((g.signs[0], *g.sides), (a.signs[0], *a.sides))
             return False
@@ -257,6 +270,15 @@ def _same_words(g, a) -> bool:
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", getattr(x, "text", ""))).casefold().strip() for x in (g, a)]
     bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
     return bool(bare[0]) and bare[0] == bare[1]
+
+
+def _has_names(items) -> bool:
+    return (
+        isinstance(items, Items)
+        and items.kind == ","
+        and all(isinstance(i, Relation) and is_name(i.sides[0]) for i in items.items)
+        and len({i.sides[0] for i in items.items}) > 1
+    )
 
 
 def _named_tuple(items, other):

@@ -103,6 +103,8 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -
     if g in (Words("yes"), Words("no")) and (said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())):
         opposite = "no" if said[1].lower() == "yes" else "yes"
         return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
+    if _form(g, gold) == _form(a, answer) == "inequality" and _letters(gold) != _letters(answer):
+        return False, "about another variable"
     if question and (objection := _objection(g, a, gold, answer, question)):
         return False, objection
     return (True, "equal") if Comparison(question, algebra).same(g, a) else (False, "not equal to the gold")
@@ -174,6 +176,11 @@ def _form(typed: Value, text: str) -> str:
     if isinstance(typed, Expr | Relation) or (isinstance(typed, Items) and typed.kind == ":"):
         return key(text)
     return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
+
+
+def _letters(text: str) -> set[str]:
+    """The variables of an inequality: letters that stand alone."""
+    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", "")))
 
 
 def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
