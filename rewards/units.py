@@ -2,7 +2,7 @@
 
 import re
 
-from rewards.notation import is_number_word
+from rewards.notation import is_number_word, plain
 
 # Every name of one unit on one line, the first is its name here; a plural s is understood.
 _UNITS = """
@@ -128,12 +128,32 @@ def known(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in _KIND
 
 
-_ASKED = re.compile(r"(?:how many|number of) ([a-z]+)|\bin ([a-z]+)(?= *(?:[,.?)]|$| do| does| did))")
+_ASKED = re.compile(
+    r"(?:how many|number of|\bin)(?: (?:more|fewer|other|additional|extra|whole|full|total))? (?!in\b)"
+    r"((?:(?:square|cubic|sq\.?|cu\.?) )?[a-z]+(?: ?\^ ?\{?[23]\}?| squared| cubed)?(?:(?: per | an? | ?/ ?)[a-z]+)?)"
+)
 
 
 def another_was_asked(name: str, question: str) -> bool:
-    """Whether `question` asks for a number of some other unit of the same kind (minutes, and `name` is hours)."""
-    kind = _KIND.get(name)
-    asked = {_NAME.get(word) for pair in _ASKED.findall(question.lower()) for word in pair}
-    asked = {u for u in asked if u is not None and _KIND[u] == kind}
-    return kind is not None and bool(asked) and name not in asked
+    """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
+    unit_of, per = _parts(name)
+    kind = _KIND.get(unit_of.split("^")[0])
+    if kind is None:
+        return False
+    question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
+    asked = [_parts(unit(phrase) or "") for phrase in _ASKED.findall(question)]
+    asked = [(u, p) for u, p in asked if _KIND.get(u.split("^")[0]) == kind]
+    return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
+
+
+def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:
+    """ "How many dollars per day" may be answered by dollars, but a speed not by a length."""
+    speed = kind == "length" and asked in ("h", "min", "s")
+    return asked in (None, given) or (given is None and not speed)
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    """The first unit of `name` and that by which it is divided, without its power: ("m", "s") of "m / s^2"."""
+    first, *others = name.split(" ")
+    other = next((o for o in others if o != "/"), "")
+    return first, other.split("^")[0] if known(other) else None
