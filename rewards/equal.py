@@ -116,12 +116,11 @@ def _objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str
         return "copied from the question"
     if _another_form_was_asked(g, a, gold, answer, question):
         return "not in the form that the question asks for"
-    if isinstance(a, Quantity | Expr) and isinstance(g, Quantity | Expr):
-        if not g.unit and another_was_asked(a.unit, question):
-            return "another unit than the question asks for"
-    if isinstance(a, Quantity) and isinstance(g, Quantity):
-        if _not_reduced(a) and _LOWEST_TERMS.search(question):
-            return "not in lowest terms"
+    numbers = (Quantity, Expr)
+    if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
+        return "another unit than the question asks for"
+    if isinstance(a, Quantity) and isinstance(g, Quantity) and _not_reduced(a) and _LOWEST_TERMS.search(question):
+        return "not in lowest terms"
     return None
 
 
@@ -164,8 +163,8 @@ def _not_reduced(typed: Value) -> bool:
     """Whether a fraction is written with a common factor."""
     if _form(typed, "") not in ("fraction", "mixed number"):
         return False
-    top, bottom = re.findall(r"\d+", typed.written.replace(",", ""))[-2:]
-    return "." not in typed.written and gcd(int(top), int(bottom)) > 1
+    numerals = _numerals(typed)  # none in "three quarters"
+    return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
 
 
 def _form(typed: Value, text: str) -> str:
@@ -223,12 +222,12 @@ def _share(quantity: Quantity) -> Fraction:
 
 
 def _numerals(quantity: Quantity) -> list[str]:
-    return re.findall(r"\d+", quantity.written)
+    return re.findall(r"\d+", quantity.written.replace(",", ""))
 
 
 @lru_cache(maxsize=4096)
 def _flat(text: str) -> str:
-    r"""`text` for a search: without brackets and signs of multiplication, `\frac{a}{b}` as `a/b`, a power ½ as a root."""
+    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a power ½ as a root."""
     text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
     while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
         text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
