@@ -6,6 +6,7 @@ from typing import Protocol
 
 from rewards.kinds import Clock, Expr, InBase, Items, Quantity, Relation, Words
 from rewards.notation import key, number, plain
+from rewards.units import AMOUNTS
 from rewards.value import is_left_side, is_name, is_variable, value
 
 _MAX_ITEMS = 40
@@ -60,7 +61,7 @@ class Comparison:
             return isinstance(a, Quantity) and self._quantity(g, a)
         if g.unit and a.unit and g.unit != a.unit:
             return False
-        if a.unit.startswith("deg") and not g.unit and r"\pi" in g.text:  # radians
+        if (a.unit.startswith("deg") and not g.unit and r"\pi" in g.text) or self._is_amount(g, a):  # radians
             return False
         if isinstance(a, Quantity):
             return not a.percent and self._expression(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}")
@@ -69,8 +70,8 @@ class Comparison:
     def _quantity(self, g: Quantity, a: Quantity) -> bool:
         if g.unit and a.unit and g.unit != a.unit:
             return False
-        if a.unit == "quarter" != g.unit and "how many quarters" not in (self.question or ""):  # no coins
-            return g.value == a.value / 4 and not g.unit and not g.percent
+        if self._is_amount(g, a):
+            return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
         if g.percent != a.percent and (g.unit or a.unit):
             return False
         if g.percent == a.percent:
@@ -85,6 +86,10 @@ class Comparison:
             # Without the question: a gold up to 1 may be a share, of which so many percent are another number.
             return g.value == a.value and (g.percent or g.value > 1)
         return g.value == a.value and "percent" in asked
+
+    def _is_amount(self, g: Quantity | Expr, a: Quantity | Expr) -> bool:
+        """Whether the "quarters" of an answer are parts, where neither gold nor question has them as things."""
+        return a.unit in AMOUNTS and a.unit != g.unit and f"how many {a.unit}s" not in (self.question or "")
 
     def _expression(self, g: str, a: str, worked_out: bool = True) -> bool:
         if key(g) == key(a):

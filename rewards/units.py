@@ -1,6 +1,7 @@
 """Units of measurement: one name for each, and which of them measure the same thing."""
 
 import re
+from fractions import Fraction
 
 from rewards.notation import is_number_word, plain
 
@@ -38,8 +39,8 @@ _NOT_IN_A_UNIT = frozenset(
         versus vs instead then whereas rather also else though although however while until till through from so
         above below under beyond upward upwards downward downwards minimum maximum max ish something anything
         unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
-        mod modulo modulus choose power root roots factorial reciprocal inverse negative positive opposite remainder
-        double doubled triple tripled halved twice thrice score scores gross lakh lakhs crore crores quarter
+        mod modulo modulus choose root roots factorial reciprocal inverse negative positive opposite remainder
+        double doubled triple tripled halved twice thrice score gross lakh lakhs crore crores quarter
         """,
     )
 )
@@ -50,6 +51,7 @@ _TOKEN = re.compile(
 _NO_DOUBT = frozenset(
     ["daily", "weekly", "monthly", "hourly", "yearly", "only", "exactly", "precisely", "family", "jelly", "butterfly"]
 )
+AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
 
 
@@ -77,7 +79,8 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     names, power = [], None
     for at, (word, exponent) in enumerate(tokens, 1):
         low = word.lower()
-        if _changes_the_number(low) and not (low == "times" and at == len(tokens)):
+        after = tokens[at][0].lower() if at < len(tokens) else ""
+        if _changes_the_number(low) and not (low == "times" and not after) and not after.startswith("grade"):
             return None
         if low in ("squared", "cubed"):
             before = tokens[at - 2][0].lower() if at > 1 else ""
@@ -108,10 +111,10 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
 
 
 def _changes_the_number(low: str) -> bool:
-    """Whether a word behind a number makes another number or a doubt of it; "quarters" may be coins."""
+    """Whether a word behind a number makes another number or a doubt of it."""
     return (
         low in _NOT_IN_A_UNIT
-        or (is_number_word(low) and low != "quarters")
+        or (is_number_word(low) and low != "quarters")  # these and "scores" are left to AMOUNTS
         or low.endswith("n't")
         or (low.endswith("ly") and low not in _NO_DOUBT)
     )
