@@ -29,6 +29,7 @@ def parse(text: str):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
+    text = re.sub(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z]))", r"\\frac{\1}{\2}", text)  # 2/3 x
     text = re.sub(r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:

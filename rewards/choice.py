@@ -31,7 +31,7 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
             return Comparison(question, algebra).same(
                 value(options[g]), value(answer)
             ), "compared with the option's text"
-    elif letter in options and given and not given[3]:
+    elif letter in options and given and (not given[3] or _agree(options[letter], given[3], algebra)):
         return Comparison(question, algebra).same(
             value(gold), value(options[letter])
         ), "compared with the option's text"

@@ -68,7 +68,7 @@ class Comparison:
         return self._expression(g.text, a.text)
 
     def _quantity(self, g: Quantity, a: Quantity) -> bool:
-        if g.unit and a.unit and g.unit != a.unit:
+        if g.unit and a.unit and g.unit != a.unit and (g.unit, a.unit) != ("£", "lb"):  # "5 pounds"
             return False
         if self._is_amount(g, a):
             return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
@@ -114,7 +114,7 @@ class Comparison:
         ):
             hour, minute = map(int, other.items)
             minutes = hour * 60 + minute
-            return (clock.minutes == minutes and (hour > 12 or other is g)) or (
+            return (clock.minutes == minutes and (hour > 12 or hour == 0 or other is g)) or (
                 other is g and clock.minutes == minutes + 720
             )
         return clock.half is None and isinstance(other, Quantity) and other.value * 60 == clock.minutes
@@ -146,6 +146,8 @@ class Comparison:
                 and len(one.items) == 1
                 and self.same(*((one.items[0], other) if one is g else (other, one.items[0])))
             )
+        if g.kind == "U" and a.kind == "{}" and all(i.kind == "{}" for i in g.items):
+            g = Items("{}", tuple(element for i in g.items for element in i.items))
         if len(g.items) != len(a.items) or len(g.items) > _MAX_ITEMS:
             return False
         if {g.kind, a.kind} == {"matrix", "()"}:

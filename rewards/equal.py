@@ -16,13 +16,18 @@ from rewards.extract import is_hedged
 from rewards.kinds import Expr, Items, Quantity, Relation, Words
 from rewards.notation import NUMBER, SCALES, closing, key, plain
 from rewards.units import another_was_asked
-from rewards.value import Value, value
+from rewards.value import Value, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer
 _MAX_ANSWERS = 20
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_YES_OR_NO = re.compile(
+    r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
+    r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can) ?not)"
+    r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
+)
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _LOWEST_TERMS = re.compile(r"lowest terms|simplest (?:form|terms)|reduced|simplif", re.IGNORECASE)
 
@@ -89,6 +94,8 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -
         return False, "empty answer"
     if key(gold) == key(answer):
         return True, "spelled like the gold"
+    if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
+        return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
     if is_hedged(answer) and not is_hedged(gold):
         return False, "doubted or denied"
     if (refusal := _too_large(answer)) is not None:

@@ -29,7 +29,18 @@ _SYMBOLS = {
         "⟨": "(",
         "⟩": ")",
     },
-    **{"∖": r" \setminus ", "−": "-", "、": ",", "，": ",", "；": ";", "：": ":", "。": ".", "％": "%"},
+    **{
+        "∖": r" \setminus ",
+        "−": "-",
+        "、": ",",
+        "，": ",",
+        "；": ";",
+        "：": ":",
+        "。": ".",
+        "％": "%",
+        "٫": ".",
+        "٬": ",",
+    },
 }
 _GREEK = {chr(c): rf" \{unicodedata.name(chr(c)).split()[-1].lower()} " for c in range(0x3B1, 0x3CA) if c != 0x3C2}
 _TRANSLATE = str.maketrans(_SYMBOLS | _GREEK)
@@ -97,6 +108,9 @@ _LATEX = [
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1"),
         (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
+        (r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2"),
+        (r"(?<![\\a-zA-Z])(?:[Nn]egative|[Mm]inus) infinity(?![a-zA-Z])", r"-\\infty "),
+        (r"(?<![\\a-zA-Z])(?:positive )?[Ii]nfinity(?![a-zA-Z])", r"\\infty "),
         (r"\*\*(?=\s*[\d({-])", "^"),
         (r"\s+", " "),
     ]

@@ -10,7 +10,7 @@ from rewards.units import known, unit
 _LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _IN_BASE = re.compile(
     r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
-    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?\(?(\w+?)\)?\s*\}?\s*\}?"
+    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?\(?(\w+?)\)?\s*\}?\s*\}?"
     r"|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
 _CLOCK = re.compile(
@@ -36,7 +36,9 @@ def quantity(text: str) -> Quantity | None:
     if not end:
         return None
     rest = text[end:]
-    if scale := re.match(r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)(?![a-z])\s*\}?", rest):
+    if scale := re.match(
+        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])\s*\}?", rest
+    ):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(
         r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest

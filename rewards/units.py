@@ -107,7 +107,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
         power = None
-    return " ".join(names)
+    return " ".join(names).replace("deg celsiu", "degC").replace("deg fahrenheit", "degF")
 
 
 def _changes_the_number(low: str) -> bool:

@@ -21,6 +21,7 @@ _SPLIT_WORD = re.compile(r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
+_AND = re.compile(r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])")
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
@@ -77,6 +78,7 @@ def _value(text: str) -> Value:
         _matrix,
         _plus_minus,
         _union,
+        _both,
         _list,
         _relation,
         _brackets,
@@ -131,6 +133,19 @@ def _union(text: str) -> Items | None:
         return None
     items = tuple(value(p) for p in parts)
     return Items("U", items) if all(isinstance(i, Items) and i.kind in (*_RANGES, "{}") for i in items) else None
+
+
+def _both(text: str) -> Items | None:
+    """`x > 1 and x < 3`: one interval."""
+    parts = _split(text, _AND)
+    names = {side.strip() for part in parts for side in _split(part, _RELATION) if is_variable(side)}
+    ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
+    if not ranges or not all(isinstance(r, Items) and r.kind in _RANGES and len(r.items) == 2 for r in ranges):
+        return None
+    lower, upper = ranges if ranges[1].items[0] == MINUS_INFINITY else ranges[::-1]
+    if lower.items[1] != INFINITY or upper.items[0] != MINUS_INFINITY:
+        return None
+    return Items(lower.kind[0] + upper.kind[1], (lower.items[0], upper.items[1]))
 
 
 def _list(text: str) -> Items | None:
