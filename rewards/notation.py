@@ -212,8 +212,9 @@ _PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
 
 
 def is_number_word(word: str) -> bool:
-    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds"."""
-    return bool({word, word.removesuffix("s")} & (_WORDS.keys() | SCALES.keys() | _PARTS.keys()))
+    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds", "sixtieths"."""
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}
+    return bool((stems | {re.sub("ieths?$", "y", word)}) & (_WORDS.keys() | SCALES.keys() | _PARTS.keys()))
 
 
 def number(text: str) -> Fraction | None:

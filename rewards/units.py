@@ -40,7 +40,10 @@ _NOT_IN_A_UNIT = frozenset(
         above below under beyond upward upwards downward downwards minimum maximum max ish something anything
         unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
         mod modulo modulus choose root roots factorial reciprocal inverse negative positive opposite remainder
-        double doubled triple tripled halved twice thrice score gross lakh lakhs crore crores quarter
+        double doubled triple tripled halved twice thrice score gross mega giga mille permille
+        mil grand exponent raised squareroot sine cosine theta alpha recurring repeating repeated complement conjugate
+        mistaken nope typo oops supposed alleged estimate estimated expected rounded approximated give circa near close
+        denied excluded except basis lakh lakhs crore crores quarter
         """,
     )
 )
@@ -61,6 +64,8 @@ def unit(text: str) -> str | None:
     Any few words may be a unit ("red marbles"), but for those that change the number ("squared", "thirds") or doubt it;
     letters that may as well be variables ("xy") may not.
     """
+    if ".." in text:  # an ellipsis: more follows
+        return None
     marked = r"\text" in text
     text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
     tokens, at = [], 0
