@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from rewards.kinds import Clock, Expr, InBase, Items, Quantity, Relation, Words
-from rewards.notation import key, number, plain
+from rewards.notation import SCALES, key, number, plain
 from rewards.units import AMOUNTS
 from rewards.value import is_left_side, is_name, is_variable, value
 
@@ -72,6 +72,9 @@ class Comparison:
             return False
         if self._is_amount(g, a):
             return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
+        scale = next((s for s in SCALES if a.written.endswith(s)), None)
+        if scale and f"how many {scale}" in (self.question or "") and g.value == a.value / SCALES[scale]:
+            return g.percent == a.percent
         if g.percent != a.percent and (g.unit or a.unit):
             return False
         if g.percent == a.percent:

@@ -37,7 +37,7 @@ def quantity(text: str) -> Quantity | None:
         return None
     rest = text[end:]
     if scale := re.match(
-        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])\s*\}?", rest
+        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])(?:\s*\})?", rest
     ):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(

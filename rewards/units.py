@@ -41,7 +41,7 @@ _NOT_IN_A_UNIT = frozenset(
         unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
         mod modulo modulus choose root roots factorial reciprocal inverse negative positive opposite remainder
         double doubled triple tripled halved twice thrice score gross mega giga mille permille
-        mil grand exponent raised squareroot sine cosine theta alpha recurring repeating repeated complement conjugate
+        mil exponent raised squareroot sine cosine theta alpha recurring repeating repeated complement conjugate
         mistaken nope typo oops supposed alleged estimate estimated expected rounded approximated give circa near close
         denied excluded except basis lakh lakhs crore crores quarter
         """,
@@ -52,7 +52,13 @@ _TOKEN = re.compile(
 )
 # "likely", "presumably": every other word in -ly is a doubt.
 _NO_DOUBT = frozenset(
-    ["daily", "weekly", "monthly", "hourly", "yearly", "only", "exactly", "precisely", "family", "jelly", "butterfly"]
+    re.findall(
+        r"[a-z]+",
+        """
+        daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly
+        elderly
+        """,
+    )
 )
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
@@ -74,7 +80,8 @@ def unit(text: str) -> str | None:
         if match is None or match.end() == at:
             return None
         at = match.end()
-        tokens.append((match[1], match[2]) if match[1] else ("/" if match[3] == "/" else "", None))
+        sign = match[3] if match[3] == "/" or match.group() == "-" else ""  # "four-minute", but not "a - b"
+        tokens.append((match[1], match[2]) if match[1] else (sign, None))
     if len(tokens) > 8:
         return None
     return _named(tokens, marked)
@@ -85,7 +92,8 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     for at, (word, exponent) in enumerate(tokens, 1):
         low = word.lower()
         after = tokens[at][0].lower() if at < len(tokens) else ""
-        if _changes_the_number(low) and not (low == "times" and not after) and not after.startswith("grade"):
+        harmless = after.startswith("grade") or (is_number_word(low) and after == "-") or (low == "ones" and names)
+        if _changes_the_number(low) and not harmless and (low != "times" or after):
             return None
         if low in ("squared", "cubed"):
             before = tokens[at - 2][0].lower() if at > 1 else ""
@@ -107,7 +115,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             return None
         if low in ("per", "each", "every"):
             name = "/"
-        if (low in _FILLER and len(tokens) > 1) or low in ("", "unit", "units", "times"):
+        if (low in _FILLER and len(tokens) > 1) or low in ("", "-", "unit", "units", "times"):
             continue
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
@@ -126,9 +134,9 @@ def _changes_the_number(low: str) -> bool:
 
 
 def _may_be_a_word(low: str, marked: bool) -> bool:
-    return (
-        marked or low in _FILLER or low in ("/", "", "per") or (len(low) > 2 and re.search("[aeiouy]", low) is not None)
-    )
+    if marked or low in _FILLER or low in ("/", "-", ""):
+        return True
+    return len(low) > 2 and re.search("[aeiouy]", low) is not None
 
 
 def known(name: str) -> bool:
