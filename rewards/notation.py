@@ -179,8 +179,9 @@ def _without_dollars(text: str) -> str:
 def key(text: str) -> str:
     """`plain` without spaces and closing punctuation: equal keys are equal answers."""
     text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text))
-    while text[-1:] in (",", ";", ".") and not text.endswith(".."):  # an ellipsis says that more follows
-        text = text[:-1]
+    bare = text.rstrip(".,;")
+    dots = text.rfind("..", len(bare))  # an ellipsis says that more follows
+    text = bare if dots < 0 else text[: dots + 2]
     return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
 
 
