@@ -29,6 +29,7 @@ def parse(text: str):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
+    text = re.sub(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z]))", r"\\frac{\1}{\2}", text)  # 2/3 x
     text = re.sub(r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:
@@ -80,7 +81,10 @@ def _same_value(a, b, digits: int) -> bool:
     # Under a root, variables are taken to be positive, as problems that simplify one mean them.
     roots = any(p.base.free_symbols and not p.exp.is_Integer for p in a.atoms(sympy.Pow))
     points = _POINTS[:3] if roots else _POINTS
-    values = [(_at(a, names, p, digits), _at(b, names, p, digits)) for p in (points if names else points[:1])]
+    points = points if names else points[:1]
+    if any(_lost(b, names, p, digits) and not _lost(a, names, p, digits) for p in points):
+        return False
+    values = [(_at(a, names, p, digits), _at(b, names, p, digits)) for p in points]
     values = [(x, y) for x, y in values if x is not None or y is not None]
     return bool(values) and all(None not in (x, y) and _close(x, y, digits) for x, y in values)
 
@@ -99,6 +103,15 @@ def _at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
     places = {name: sympy.Rational(start + step * n, 97 + 2 * n) for n, name in enumerate(names)}
     result = expression.subs(places, simultaneous=True).evalf(digits, maxn=4 * digits)
     return result if result.is_number and result.is_finite else None
+
+
+def _lost(expression, names: list, point: tuple[int, int], digits: int) -> bool:
+    """Whether a sum has a term too small to show in its digits, as that of x + e^{-x^6} at x = 7."""
+    for node in expression.atoms(sympy.Add):
+        sizes = [abs(x) for x in (_at(term, names, point, _SLACK) for term in node.args) if x]
+        if sizes and min(sizes) < max(sizes) * sympy.Float(10) ** (_SLACK - digits):
+            return True
+    return False
 
 
 def _close(x, y, digits: int = _DIGITS) -> bool:

@@ -10,6 +10,8 @@ _CHOICE = re.compile(
     r"(?i:(?:the )?(?:option|choice|answer)(?: is)?:?\s*)?(?:\\text\{\s*)?"
     r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|$))\s*\}?\s*[.:,]?\s*(.*)"
 )
+_LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
+_ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
 _OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)\s*([A-J])\s*[.):]\s")
 
 
@@ -21,14 +23,15 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]
-            listed = re.search(r"(?<![A-Za-z])[A-J]\s*[).:]", rest) or re.match(r"(?:or|and|/|&)\b|[A-J]\b", rest)
+            # Behind the letter stands the option's text, and no other letter where that text is not known.
+            listed = re.search(r"(?<![A-Za-z])[A-J]\s*[).:]" if g in options else _LETTER, rest) or _ALSO.match(rest)
             right = letter == g and not listed and (not rest or g not in options or _agree(options[g], rest, algebra))
             return right, "the option" if right else "another option"
         if g in options:
             return Comparison(question, algebra).same(
                 value(options[g]), value(answer)
             ), "compared with the option's text"
-    elif letter in options and given and not given[3]:
+    elif letter in options and given and (not given[3] or _agree(options[letter], given[3], algebra)):
         return Comparison(question, algebra).same(
             value(gold), value(options[letter])
         ), "compared with the option's text"

@@ -5,10 +5,18 @@ from fractions import Fraction
 from typing import Protocol
 
 from rewards.kinds import Clock, Expr, InBase, Items, Quantity, Relation, Words
-from rewards.notation import key, number, plain
-from rewards.value import is_left_side, is_name, value
+from rewards.notation import SCALES, key, number, plain
+from rewards.units import AMOUNTS
+from rewards.value import is_left_side, is_name, is_variable, value
 
 _MAX_ITEMS = 40
+_BASE_ASKED = re.compile(
+    r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary"
+)
+_UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
+_PERCENT_ASKED = re.compile(
+    r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent|\b(?:as an?|in|a) percent"
+)
 
 
 class Unreadable(Exception):
@@ -53,28 +61,44 @@ class Comparison:
             return isinstance(a, Quantity) and self._quantity(g, a)
         if g.unit and a.unit and g.unit != a.unit:
             return False
+        if (a.unit.startswith("deg") and not g.unit and r"\pi" in g.text) or self._is_amount(g, a):  # radians
+            return False
         if isinstance(a, Quantity):
             return not a.percent and self._expression(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}")
         return self._expression(g.text, a.text)
 
     def _quantity(self, g: Quantity, a: Quantity) -> bool:
-        if g.unit and a.unit and g.unit != a.unit:
+        if g.unit and a.unit and g.unit != a.unit and (g.unit, a.unit) != ("£", "lb"):  # "5 pounds"
             return False
+        if self._is_amount(g, a):
+            return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
+        scale = next((s for s in SCALES if a.written.endswith(s)), None)
+        if scale and f"how many {scale}" in (self.question or "") and g.value == a.value / SCALES[scale]:
+            return g.percent == a.percent
         if g.percent != a.percent and (g.unit or a.unit):
             return False
         if g.percent == a.percent:
             return g.value == a.value
         percent, share = (g, a) if g.percent else (a, g)
+        asked = (self.question or "").replace("\\%", "percent").replace("%", "percent")
+        if a.percent and _PERCENT_ASKED.search(asked):
+            return g.value == a.value
         if share.value.denominator > 1 and percent.value == share.value * 100:
             return True
         if g.percent or self.question is None:
             # Without the question: a gold up to 1 may be a share, of which so many percent are another number.
             return g.value == a.value and (g.percent or g.value > 1)
-        return g.value == a.value and "percent" in self.question.replace("%", "percent")
+        return g.value == a.value and "percent" in asked
+
+    def _is_amount(self, g: Quantity | Expr, a: Quantity | Expr) -> bool:
+        """Whether the "quarters" of an answer are parts, where neither gold nor question has them as things."""
+        return a.unit in AMOUNTS and a.unit != g.unit and f"how many {a.unit}s" not in (self.question or "")
 
     def _expression(self, g: str, a: str, worked_out: bool = True) -> bool:
         if key(g) == key(a):
             return True
+        if _UNREAD.search(g) or _UNREAD.search(a):
+            return False
         if (len(g) == 1 and len(a) == 1) or _variables(g) != _variables(a) or {g, a} & {r"\infty", r"-\infty"}:
             return False
         return self.algebra.equal(plain(g), plain(a), worked_out)
@@ -93,7 +117,7 @@ class Comparison:
         ):
             hour, minute = map(int, other.items)
             minutes = hour * 60 + minute
-            return (clock.minutes == minutes and (hour > 12 or other is g)) or (
+            return (clock.minutes == minutes and (hour > 12 or hour == 0 or other is g)) or (
                 other is g and clock.minutes == minutes + 720
             )
         return clock.half is None and isinstance(other, Quantity) and other.value * 60 == clock.minutes
@@ -106,8 +130,8 @@ class Comparison:
         if isinstance(other, Quantity) and (other.unit or other.percent):
             return False
         # The base may be dropped where it was asked for: the gold or the question tells.
-        asked = based is g or (self.question is not None and "base" in self.question)
-        return (asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
+        asked = based is g or _BASE_ASKED.search(self.question or "")
+        return bool(asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
 
     def _items(self, g, a) -> bool:
         if (isinstance(g, Items) and isinstance(a, Clock)) or (isinstance(a, Items) and isinstance(g, Clock)):
@@ -115,6 +139,9 @@ class Comparison:
         if ":" in (getattr(g, "kind", ""), getattr(a, "kind", "")):
             return self._ratio(g, a)
         g, a = _named_tuple(g, a), _named_tuple(a, g)
+        if _has_names(g) and isinstance(a, Items) and not any(isinstance(i, Relation) for i in a.items):
+            # `x = 1, y = 2` says which value is whose; without names only their order does.
+            return a.kind == "," and len(g.items) == len(a.items) and self._ordered(g.items, a.items)
         if not isinstance(g, Items) or not isinstance(a, Items):
             one, other = (g, a) if isinstance(g, Items) else (a, g)
             return (
@@ -122,6 +149,8 @@ class Comparison:
                 and len(one.items) == 1
                 and self.same(*((one.items[0], other) if one is g else (other, one.items[0])))
             )
+        if g.kind == "U" and a.kind == "{}" and all(i.kind == "{}" for i in g.items):
+            g = Items("{}", tuple(element for i in g.items for element in i.items))
         if len(g.items) != len(a.items) or len(g.items) > _MAX_ITEMS:
             return False
         if {g.kind, a.kind} == {"matrix", "()"}:
@@ -159,9 +188,14 @@ class Comparison:
 
     def _relation(self, g, a) -> bool:
         if isinstance(g, Relation) and isinstance(a, Relation):
+            a = _turned(a)
             g_name, a_name = g.sides[0], a.sides[0]
             if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
                 return self.same(value(g.sides[-1]), self._meant(a) or Words(""))
+            if is_name(g_name) and g.signs == ("=",) and not _variables(g.sides[1]):
+                return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
+            if _UNREAD.search("".join(g.sides + a.sides)):
+                return False
             if len(g.signs) == len(a.signs) == 1 and g.signs[0] != r"\approx":
                 return self.algebra.equal_relations((g.signs[0], *g.sides), (a.signs[0], *a.sides))
             return False
@@ -178,7 +212,10 @@ class Comparison:
 
     def _meant(self, relation: Relation, rounded: bool = False):
         r"""The one value `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in; None if its sides disagree."""
+        relation = _turned(relation)
         signs, sides = list(relation.signs), list(relation.sides)
+        while len(sides) > 2 and signs[0] == "=" and is_variable(sides[0]) and is_variable(sides[1]):  # y = x = 5
+            signs, sides = signs[1:], sides[1:]
         if signs == [r"\approx"] and not sides[0]:
             return value(sides[1]) if rounded else None
         asked = self.question is not None and key(sides[0]).lower() in key(self.question)  # "x^2 + y^2 = 25"
@@ -222,6 +259,14 @@ class Comparison:
             return False
 
 
+def _turned(relation: Relation) -> Relation:
+    """`5 = x` as `x = 5`."""
+    left, right = relation.sides[0], relation.sides[-1]
+    if relation.signs == ("=",) and is_variable(right) and not is_variable(left):
+        return Relation(("=",), (right, left))
+    return relation
+
+
 def _variables(text: str) -> set[str]:
     letters = set(re.findall(r"[A-Za-z]", re.sub(r"\\[a-zA-Z]+", " ", plain(text))))
     letters |= set(re.findall(r"\\(?:alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma)(?![a-zA-Z])", plain(text)))
@@ -229,9 +274,21 @@ def _variables(text: str) -> set[str]:
 
 
 def _same_words(g, a) -> bool:
+    # The letters alone do not tell -\infty from \infty, and a - b not from ab.
+    if any(isinstance(x, Expr) and re.search(r"[-+*/^_=<>|!']", x.text) for x in (g, a)):
+        return False
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", getattr(x, "text", ""))).casefold().strip() for x in (g, a)]
     bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
     return bool(bare[0]) and bare[0] == bare[1]
+
+
+def _has_names(items) -> bool:
+    return (
+        isinstance(items, Items)
+        and items.kind == ","
+        and all(isinstance(i, Relation) and is_name(i.sides[0]) for i in items.items)
+        and len({i.sides[0] for i in items.items}) > 1
+    )
 
 
 def _named_tuple(items, other):

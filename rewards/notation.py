@@ -29,7 +29,18 @@ _SYMBOLS = {
         "⟨": "(",
         "⟩": ")",
     },
-    **{"∖": r" \setminus ", "−": "-", "、": ",", "，": ",", "；": ";", "：": ":", "。": ".", "％": "%"},
+    **{
+        "∖": r" \setminus ",
+        "−": "-",
+        "、": ",",
+        "，": ",",
+        "；": ";",
+        "：": ":",
+        "。": ".",
+        "％": "%",
+        "٫": ".",
+        "٬": ",",
+    },
 }
 _GREEK = {chr(c): rf" \{unicodedata.name(chr(c)).split()[-1].lower()} " for c in range(0x3B1, 0x3CA) if c != 0x3C2}
 _TRANSLATE = str.maketrans(_SYMBOLS | _GREEK)
@@ -97,6 +108,9 @@ _LATEX = [
         (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
         (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1"),
         (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
+        (r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2"),
+        (r"(?<![\\a-zA-Z])(?:[Nn]egative|[Mm]inus) infinity(?![a-zA-Z])", r"-\\infty "),
+        (r"(?<![\\a-zA-Z])(?:positive )?[Ii]nfinity(?![a-zA-Z])", r"\\infty "),
         (r"\*\*(?=\s*[\d({-])", "^"),
         (r"\s+", " "),
     ]
@@ -164,7 +178,10 @@ def _without_dollars(text: str) -> str:
 @lru_cache(maxsize=65536)
 def key(text: str) -> str:
     """`plain` without spaces and closing punctuation: equal keys are equal answers."""
-    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text)).rstrip(".,;")
+    text = re.sub(r"(?<!\d)\s|\s(?!\d)", "", plain(text))
+    bare = text.rstrip(".,;")
+    dots = text.rfind("..", len(bare))  # an ellipsis says that more follows
+    text = bare if dots < 0 else text[: dots + 2]
     return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
 
 
@@ -190,8 +207,15 @@ _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
-_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100, "thousandth": 1000}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100}
+_PARTS |= {f"{word}th": n for word, n in _WORDS.items() if 13 <= n < 20} | {"thousandth": 1000, "millionth": 10**6}
 _PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
+
+
+def is_number_word(word: str) -> bool:
+    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds", "sixtieths"."""
+    stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}
+    return bool((stems | {re.sub("ieths?$", "y", word)}) & (_WORDS.keys() | SCALES.keys() | _PARTS.keys()))
 
 
 def number(text: str) -> Fraction | None:

@@ -10,7 +10,7 @@ from rewards.units import known, unit
 _LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _IN_BASE = re.compile(
     r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
-    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base )?\(?(\w+?)\)?\s*\}?\s*\}?"
+    r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?\(?(\w+?)\)?\s*\}?\s*\}?"
     r"|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
 _CLOCK = re.compile(
@@ -36,7 +36,9 @@ def quantity(text: str) -> Quantity | None:
     if not end:
         return None
     rest = text[end:]
-    if scale := re.match(r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)(?![a-z])\s*\}?", rest):
+    if scale := re.match(
+        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])(?:\s*\})?", rest
+    ):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(
         r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest
@@ -44,7 +46,7 @@ def quantity(text: str) -> Quantity | None:
         rest = rest[percent.end() :]
     if (aside := re.fullmatch(r"\s*\(([A-Za-z -]+)\)", rest)) and number(aside[1]) in (None, n):  # "9 (apples)"
         rest = "" if number(aside[1]) == n else f" {aside[1]}"
-    follows = _unit_after(rest) if rest.strip() else ""
+    follows = _unit_after(rest, currency is not None) if rest.strip() else ""
     if follows is None or (follows and name and follows.split(" ")[0] not in (name, "/")):
         return None
     if name and follows.startswith("/"):
@@ -70,11 +72,14 @@ def _end_of_words(text: str) -> int:
     return words.end() if words and len(text) < 100 else 0
 
 
-def _unit_after(rest: str) -> str | None:
+def _unit_after(rest: str, currency: bool) -> str | None:
     """The unit that follows a number, or None: letters glued to it are variables, as in `2s` and `3x`, except `5km`."""
     name = unit(rest)
     if name is None or rest.lstrip().startswith(("\\text", "^\\circ")):
         return name
+    # A difference or a quotient, but "5-foot".
+    if rest.lstrip()[0] in "-/" and not currency and not (known(name) and re.fullmatch(r"-[a-z]{2,}", rest)):
+        return None
     if not rest[0].isspace() and rest[0] not in "$£€¥₹¢-" and not (known(name) and len(rest.strip()) > 1):
         return None
     return name

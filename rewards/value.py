@@ -15,11 +15,13 @@ Value = Quantity | Expr | Words | Clock | InBase | Items | Relation
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
-_LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])[A-Za-z\\{}^', +*/-]{1,60}")
+_LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
+_FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
 _SPLIT_WORD = re.compile(r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
+_AND = re.compile(r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])")
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
@@ -36,10 +38,17 @@ def is_name(text: str) -> bool:
     return _SYMBOL.fullmatch(text.strip()) is not None and text.strip() != ""
 
 
+def is_variable(text: str) -> bool:
+    r"""Whether `text` is a name and not that of a number, as `\pi` is."""
+    return is_name(text) and text.strip() not in (r"\infty", r"\pi", "e", "i")
+
+
 def is_left_side(text: str) -> bool:
-    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total"."""
+    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total", but no power of one."""
     text = re.sub(r"^\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
+    if _FUNCTION.search(text):
+        return False
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
 
 
@@ -69,6 +78,7 @@ def _value(text: str) -> Value:
         _matrix,
         _plus_minus,
         _union,
+        _both,
         _list,
         _relation,
         _brackets,
@@ -125,6 +135,19 @@ def _union(text: str) -> Items | None:
     return Items("U", items) if all(isinstance(i, Items) and i.kind in (*_RANGES, "{}") for i in items) else None
 
 
+def _both(text: str) -> Items | None:
+    """`x > 1 and x < 3`: one interval."""
+    parts = _split(text, _AND)
+    names = {side.strip() for part in parts for side in _split(part, _RELATION) if is_variable(side)}
+    ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
+    if not ranges or not all(isinstance(r, Items) and r.kind in _RANGES and len(r.items) == 2 for r in ranges):
+        return None
+    lower, upper = ranges if ranges[1].items[0] == MINUS_INFINITY else ranges[::-1]
+    if lower.items[1] != INFINITY or upper.items[0] != MINUS_INFINITY:
+        return None
+    return Items(lower.kind[0] + upper.kind[1], (lower.items[0], upper.items[1]))
+
+
 def _list(text: str) -> Items | None:
     parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
@@ -151,7 +174,7 @@ def _relation(text: str) -> Value | None:
 
 def _range(signs: list[str], sides: list[str]) -> Items | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
-    named = [is_name(s) and s not in (r"\infty", r"\pi", "e") for s in sides]
+    named = [is_variable(s) for s in sides]
     if signs == [r"\ne"] and named[0]:
         hole = value(sides[1])
         return Items("U", (Items("()", (MINUS_INFINITY, hole)), Items("()", (hole, INFINITY))))
