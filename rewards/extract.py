@@ -262,7 +262,7 @@ _SENTENCE = re.compile(
     r"|(\(?[A-J]\)?) is (?:the )?(?:correct|right)(?: (?:option|choice|answer))?\.?"
     r"|(?:It's|It is|The [a-z ]{1,60} (?:is|was)) ([A-Z][a-z]+)\.?"
 )
-_REASON = re.compile(r",?\s+(as|because|since|which|so)\s")
+_REASON = re.compile(r",?\s+(as|because|since|which|so(?!\s+on\b))\s")
 # Words beside an answer that make it less than an answer.
 _INEXACT = re.compile(
     rf"{_HEDGE.pattern}|\b(?:nobody|nothing|none|no one|no-one|hardly|than|at (?:least|most)|about|approx\w*|"
