@@ -155,7 +155,8 @@ def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
 
 
 TRAINER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that down
 from rewards.verifier import is_correct
 from rewards import pool
 assert is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
