@@ -23,6 +23,7 @@ _MAX_ANSWERS = 20
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_WHOLE_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
 _YES_OR_NO = re.compile(
     r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
     r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can) ?not)"
@@ -88,8 +89,8 @@ def _has_several_values(gold: str) -> bool:
 
 
 def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
-    if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):  # the most frequent case by far, and all of GSM8K
-        return (True, "equal") if int(gold) == int(answer) else (False, "not equal to the gold")
+    if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
+        return (True, "equal") if int(gold) == int(whole[1] or whole[2]) else (False, "not equal to the gold")
     if not answer.strip():
         return False, "empty answer"
     if key(gold) == key(answer):
