@@ -18,6 +18,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
 _WORKERS = 2  # one judges while the other is replaced
+_START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
 
 
@@ -36,12 +37,13 @@ class Worker:
         )
         self.ready = False
 
-    def wait_until_ready(self) -> None:
-        """Until it has imported the algebra; raises RuntimeError if it cannot."""
+    def wait_until_ready(self) -> bool:
+        """Whether it has imported the algebra; if not, it is dead."""
         if not self.ready and self._read(_START_LIMIT) is None:
             self.kill()
-            raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
+            return False
         self.ready = True
+        return True
 
     def ask(self, request: dict, timeout: float) -> dict | None:
         """The worker's reply, or None if it is late (`timeout` in seconds) or gone; then it is dead."""
@@ -90,11 +92,15 @@ class Pool:
 
     def ask(self, request: dict, timeout: float) -> dict | None:
         """A worker's reply to `request`, or None if none came within `timeout` seconds of judging."""
-        left = timeout
+        left, unstarted = timeout, 0
         while left > 0:
             worker = self._take()
             try:
-                worker.wait_until_ready()
+                if not worker.wait_until_ready():  # killed from outside while it started, or it cannot start at all
+                    unstarted += 1
+                    if unstarted == _START_ATTEMPTS:
+                        raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
+                    continue
                 started = time.monotonic()
                 reply = worker.ask(request, left)
             finally:

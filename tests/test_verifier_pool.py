@@ -147,6 +147,25 @@ def test_a_worker_killed_from_outside_is_replaced_while_it_judges():
     workers.close()
 
 
+def test_a_worker_killed_from_outside_while_it_starts_is_replaced():
+    workers = pool.Pool()
+    with workers._changed:
+        workers._start()
+        workers._start()
+    for worker in workers.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    request = {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"], "question": None}
+    assert workers.ask(request, 2.0)["right"] is True
+    workers.close()
+
+
+def test_workers_that_cannot_start_are_an_error():
+    workers = pool.Pool(module="no.such.module")
+    with pytest.raises(RuntimeError, match="no verifier worker could be started"):
+        workers.ask(ANY, 2.0)
+    workers.close()
+
+
 def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
     threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
     started = time.monotonic()
