@@ -5,6 +5,8 @@
 
 from typing import NamedTuple
 
+from data.prompt import completion
+
 
 class Problem(NamedTuple):
     """What the responses are made of: `gold` is the right answer, `wrong` others of the same data, none equal to it."""
@@ -17,7 +19,7 @@ class Problem(NamedTuple):
 
 def form(thought: str, answer: str) -> str:
     """The form the recipes ask for."""
-    return f"<think>{thought}</think>\n<answer>{answer}</answer>"
+    return completion(thought, answer, opened=False)
 
 
 _DRIFT = "Zuerst rechnen wir alles zusammen, 然后我们得到答案, und deshalb ist das Ergebnis так, как мы хотели. "

@@ -9,6 +9,7 @@ import argparse
 import random
 import sys
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from data import prompt
@@ -60,9 +61,9 @@ def problems(rows: list[dict]) -> list[cheats.Problem]:
     made = []
     for i, row in enumerate(rows):
         others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
-        wrong = [gold for gold in others if is_correct(f"<answer>{gold}</answer>", golds[i]).right is False]
+        wrong = (gold for gold in others if is_correct(f"<answer>{gold}</answer>", golds[i]).right is False)
         reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
-        made.append(cheats.Problem(row["problem"], golds[i], wrong[:3], reasoning))
+        made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning))
     return made
 
 
@@ -112,10 +113,12 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
 
 
 def _gold_fault(row: dict, recipe: Recipe) -> str | None:
-    strict = recipe.rewards.get("correct_answer", {}).get("strict", False)
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
         verdict = is_correct(
-            cheats.form("So it is.", rf"\boxed{{{answer}}}"), row["solution"], question=row["problem"], strict=strict
+            cheats.form("So it is.", rf"\boxed{{{answer}}}"),
+            row["solution"],
+            question=row["problem"],
+            strict=recipe.strict,
         )
         if verdict.right is not expected:
             return "the echo is not right" if expected else "cannot be told from a wrong answer"

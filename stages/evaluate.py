@@ -126,7 +126,6 @@ class Answers:
         self.done = [item for item in self.done if item["id"] not in torn]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         opened = prompt.think_opened(tokenizer)
-        strict = recipe.rewards.get("correct_answer", {}).get("strict", False)
         began, answered = time.monotonic(), 0
         # Written to the side first: a kill in between must not cost the answers there are.
         kept = self.file.with_suffix(".partial")
@@ -139,7 +138,7 @@ class Answers:
                 conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in rows]
                 texts, lengths, cut = generate(model, tokenizer, conversations, max_new_tokens(recipe))
                 for i, row, text, tokens, truncated in zip(batch, rows, texts, lengths, cut, strict=True):
-                    item = judged(row, ("<think>" if opened else "") + text, strict)
+                    item = judged(row, ("<think>" if opened else "") + text, recipe.strict)
                     item = {"id": i, **item, "tokens": tokens, "truncated": truncated}
                     self.done.append(item)
                     file.write(json.dumps(item, ensure_ascii=False) + "\n")

@@ -77,6 +77,11 @@ class Recipe:
         """Plain dictionaries, ready for YAML; sections that are absent are left out."""
         return {key: value for key, value in asdict(self).items() if value is not None and key != "asked_for"}
 
+    @property
+    def strict(self) -> bool:
+        """Whether only an answer in a closed `<answer>` block is right."""
+        return self.rewards.get("correct_answer", {}).get("strict", False)
+
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
 
