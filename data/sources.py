@@ -6,10 +6,13 @@ has one) a worked solution without its final line, which is what the SFT warm st
 with None there, and is dropped and counted by `data.problems.load`.
 """
 
+import json
 import re
 from pathlib import Path
 
 from data.gold import gold_answer
+
+FILE_TYPES = (".jsonl", ".parquet")
 
 
 class DataError(ValueError):
@@ -119,6 +122,40 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
         | {"subject": row.get("solution_type")}
         for row in rows
     ]
+
+
+def problems_of_file(split: str, file: str) -> list[dict]:
+    """A JSONL or parquet file of the user's own, the same for every split: `problem` and `answer` (or `solution`), and
+    `reasoning`, `level` and `subject` where there are any; any other column is there for rewards to ask for."""
+    rows = _jsonl(Path(file)) if file.endswith(".jsonl") else _parquet(Path(file))
+    columns = list(rows[0]) if rows else []
+    gold = "solution" if "solution" in columns and "answer" not in columns else "answer"
+    for number, row in enumerate(rows, 1):
+        if missing := [column for column in ("problem", gold) if column not in row]:
+            raise DataError(f"{file} row {number} has {', '.join(row)}, but {' and '.join(missing)} is needed")
+    return [{key: value for key, value in row.items() if key != gold} | {"solution": row[gold]} for row in rows]
+
+
+def _jsonl(file: Path) -> list[dict]:
+    rows = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{file} line {number} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise DataError(f"{file} line {number} is {line[:40]!r}, not an object with a problem and an answer")
+        rows.append(row)
+    return rows
+
+
+def _parquet(file: Path) -> list[dict]:
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.read_table(file).to_pylist()
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 
 
 def _test_only(name: str, split: str):

@@ -18,7 +18,7 @@ from rewards import cheats
 from rewards.verifier import is_correct
 from stages.cli import make_command, run, say
 from stages.meaning import bind_reward, missing_columns
-from stages.problems import load_train
+from stages.problems import split
 from stages.recipe import Recipe, RecipeError
 
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by
@@ -35,7 +35,7 @@ class Pay(NamedTuple):
 
 def main(recipe: Recipe, rows: int = 100):
     """Pay honest answers and cheats with a recipe's rewards."""
-    train, _ = load_train(recipe)
+    train, _ = split(recipe)
     sample = random.Random(0).sample(train, min(rows, len(train)))
     if faults := missing_columns(recipe.rewards, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)

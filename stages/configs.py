@@ -17,6 +17,9 @@ SECTIONS = {
     "grpo": ("trl", "GRPOConfig"),
 }
 
+# trl's name for the share of held-out problems that are right.
+ACCURACY = "eval_rewards/correct_answer/mean"
+
 # Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
 # tests/test_configs.py notices when trl learns a new loss.
 CHOICES = {
@@ -130,10 +133,27 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
         # The mask of the completion is part of our tokenised rows.
         defaults["completion_only_loss"] = True
     if section == "grpo":
+        defaults |= _judged_while_training(recipe.grpo)
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
     return defaults | getattr(recipe, section)
+
+
+def _judged_while_training(grpo: dict) -> dict[str, Any]:
+    """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
+    best of them kept and loaded at the end."""
+    if not grpo.get("eval_steps"):
+        return {}
+    return {
+        "eval_strategy": "steps",
+        "num_generations_eval": 1,
+        "per_device_eval_batch_size": grpo.get("per_device_train_batch_size", 8),
+        "save_steps": grpo["eval_steps"],
+        "load_best_model_at_end": True,
+        "metric_for_best_model": ACCURACY,
+        "greater_is_better": True,
+    }
 
 
 def adapter_config(recipe):

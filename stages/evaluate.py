@@ -1,7 +1,7 @@
-"""Evaluation: greedy answers to a recipe's held-out problems or benchmarks, judged by the verifier that rewards them.
+"""Evaluation: answers to a recipe's held-out problems or benchmarks, judged by the verifier that rewards them.
 
-Per model one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, an item a line; a run that was killed goes on
-with the batch it stopped at. `summary.json` and `report.md` are made from those files alone.
+Per model one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, an answer a line; a run that was killed goes on
+with the batch it stopped at. `summary.json`, `report.md` and `accuracy.png` are made from those files alone.
 """
 
 import argparse
@@ -9,143 +9,175 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from data import prompt
 from rewards.verifier import is_correct
-from stages import statistics
+from stages import report
 from stages.cli import make_command, quiet_libraries, run, say
-from stages.meaning import named
-from stages.model import base_model, load_model, load_tokenizer
-from stages.problems import load_benchmark, load_train
+from stages.engines import Engine, engine, max_new_tokens
+from stages.model import base_model, is_adapter, load_tokenizer
+from stages.problems import load_benchmarks, split, split_held_out
 from stages.recipe import Recipe, RecipeError
 
 HELD_OUT = "held-out"
+
+
+class Contestant(NamedTuple):
+    """A model to be judged. `trained`: what a stage left, None for the recipe's base model. `example`: a worked problem
+    that stands before the question."""
+
+    label: str
+    recipe: Recipe
+    trained: Path | None = None
+    example: dict | None = None
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's prompt."""
     quiet_libraries()
     root = recipe.stage_dir("eval")
-    problems = {HELD_OUT: load_train(recipe)[1]} if held_out else benchmarks(recipe)
-    models = {path.strip("/").replace("/", "--"): path for path in model} if model else stages_of(recipe)
-    for label, trained in models.items():
-        judged_recipe, trained = (recipe, trained) if not model else in_place_of_base(recipe, trained)
-        tokenizer, policy = load_tokenizer(judged_recipe), None
+    train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
+    problems = {HELD_OUT: split_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
+    contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
+    if not held_out and not model and recipe.evaluate.control:
+        contestants[1:1] = control(recipe, train)
+    for contestant in contestants:
+        tokenizer, policy = load_tokenizer(contestant.recipe), None
         for benchmark, rows in problems.items():
-            answers = Answers(root / benchmark, label, settings(judged_recipe, trained), rows)
-            if answers.missing(recipe.evaluate.batch_size):
-                policy = policy or _on_device(load_model(judged_recipe, tokenizer, trained))
-                answers.complete(policy, tokenizer, recipe)
+            answers = Answers(root / benchmark, contestant, tokenizer, rows[: recipe.evaluate.limit])
+            if answers.missing():
+                policy = policy or engine(contestant.recipe, tokenizer, contestant.trained, answers.longest_prompt)
+                answers.complete(policy)
     for benchmark in problems:
-        say("\n" + statistics.report(root / benchmark, list(models)))
+        say("\n" + report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)} for the benchmarks" if held_out else ""))
 
 
 def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     if not recipe.evaluate.benchmarks:
         raise RecipeError([f"{recipe.name} names no evaluate.benchmarks"])
-    return {named(entry)[0]: load_benchmark(recipe, entry) for entry in recipe.evaluate.benchmarks}
+    return load_benchmarks(recipe)
 
 
-def stages_of(recipe: Recipe) -> dict[str, Path | None]:
-    """Label to folder of what there is to evaluate: the base model (None), and every finished stage."""
+def stages_of(recipe: Recipe) -> list[Contestant]:
+    """What there is to evaluate: the base model, and every finished stage."""
     done = [stage for stage in ("sft", "grpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
-    return {"base": None} | {stage: recipe.stage_dir(stage) for stage in done}
+    return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
 
 
-def in_place_of_base(recipe: Recipe, path: str) -> tuple[Recipe, Path | None]:
-    """The recipe with a whole model, which brings its own tokenizer, as its base; an adapter stays on the recipe's."""
-    if (Path(path) / "adapter_config.json").is_file():
-        return recipe, Path(path)
+def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
+    """The base model shown the form of an answer once, by the first worked problem of the training set: what of a gain
+    is form, it can do without training. None where no problem is worked out."""
+    worked = next((row for row in train if row["reasoning"]), None)
+    return [Contestant(report.CONTROL, recipe, example=worked)] if worked else []
+
+
+def named_model(recipe: Recipe, path: str) -> Contestant:
+    """A whole model, which brings its own tokenizer, in place of the recipe's base; an adapter stays on that."""
+    label = path.strip("/").replace("/", "--")
+    if is_adapter(path):
+        return Contestant(label, recipe, Path(path))
     base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)
-    return dataclasses.replace(recipe, model=base), None
+    return Contestant(label, dataclasses.replace(recipe, model=base))
 
 
-def settings(recipe: Recipe, trained: str | Path | None) -> dict:
+def settings(contestant: Contestant) -> dict:
     """What an answer depends on, kept at the head of its file."""
-    folder = recipe.resolved()
+    recipe = contestant.recipe
     return {
         "base": base_model(recipe),
-        "trained": trained and str(trained),
+        "trained": contestant.trained and str(contestant.trained),
         "dtype": recipe.model.dtype,
+        "quantization": recipe.quantization,
         "system": recipe.prompt.system,
+        "example": contestant.example and contestant.example["problem"],
         "max_new_tokens": max_new_tokens(recipe),
-        "data": folder["data"],
+        "engine": recipe.evaluate.engine,
+        "samples": recipe.evaluate.samples,
+        "temperature": recipe.evaluate.temperature,
+        "data": recipe.resolved()["data"],
     }
 
 
-def max_new_tokens(recipe: Recipe) -> int:
-    """As many tokens as training allows a completion, unless the recipe says otherwise."""
-    return recipe.evaluate.max_new_tokens or recipe.grpo.get("max_completion_length", 512)
-
-
-def _on_device(model: PreTrainedModel) -> PreTrainedModel:
-    """On a GPU where there is one; a quantised model has been placed already."""
-    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
-        model = model.to("cuda")
-    return model.eval()
-
-
 class Answers:
-    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then an item a line.
+    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then an answer a line.
 
-    Problems are answered in batches of similar length, in an order that depends on the problems alone. Whole batches
-    are what is kept and resumed, since the padding of a batch can move a greedy answer.
+    They are made in batches of prompts of similar length, in an order that depends on the problems alone. Whole batches
+    are what is kept and resumed, since the padding of a batch can move a greedy answer, and each batch samples with a
+    seed of its own. `<label>.seconds.jsonl` has what each batch took.
     """
 
-    def __init__(self, folder: Path, label: str, settings: dict, rows: list[dict]):
-        self.file, self.label, self.settings, self.rows = folder / f"{label}.jsonl", label, settings, rows
+    def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
+        self.file = folder / f"{contestant.label}.jsonl"
+        self.recipe, self.settings, self.rows = contestant.recipe, settings(contestant), rows
+        self.opened = prompt.think_opened(tokenizer)
+        system, example = self.recipe.prompt.system, contestant.example
+        conversations = [prompt.messages(row["problem"], system, example) for row in rows]
+        self.prompts = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
         self.done: list[dict] = []
         if self.file.is_file():
             lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
-            head, *items = [json.loads(line) for line in lines] or [settings]
-            if head != settings:
-                changed = [key for key in settings if head.get(key) != settings[key]]
+            head, *items = [json.loads(line) for line in lines] or [self.settings]
+            if head != self.settings:
+                changed = [key for key in self.settings if head.get(key) != self.settings[key]]
                 raise RecipeError(
                     [f"{self.file} has answers made with another {', '.join(changed)}: move it, or override output_dir"]
                 )
             self.done = items
 
-    def order(self) -> list[int]:
-        return sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
+    @property
+    def longest_prompt(self) -> int:
+        return max(map(len, self.prompts))
 
-    def missing(self, batch_size: int) -> list[list[int]]:
-        """Batches of row numbers that are not answered yet."""
-        order = self.order()
-        batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-        answered = {item["id"] for item in self.done}
-        return [batch for batch in batches if not answered.issuperset(batch)]
+    def batches(self) -> list[list[tuple[int, int]]]:
+        """(row, sample) of every answer, batch by batch."""
+        order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
+        every = [(i, sample) for i in order for sample in range(self.recipe.evaluate.samples)]
+        size = self.recipe.evaluate.batch_size
+        return [every[i : i + size] for i in range(0, len(every), size)]
 
-    def complete(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe):
+    def missing(self) -> dict[int, list[tuple[int, int]]]:
+        """Number to content of the batches that are not answered yet."""
+        answered = {(item["id"], item["sample"]) for item in self.done}
+        return {n: batch for n, batch in enumerate(self.batches()) if not answered.issuperset(batch)}
+
+    def complete(self, policy: Engine):
         """Answer what is missing, batch by batch, each written before the next is begun."""
-        missing = self.missing(recipe.evaluate.batch_size)
-        torn = {i for batch in missing for i in batch}
-        self.done = [item for item in self.done if item["id"] not in torn]
+        missing = self.missing()
+        torn = {each for batch in missing.values() for each in batch}
+        self.done = [item for item in self.done if (item["id"], item["sample"]) not in torn]
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        opened = prompt.think_opened(tokenizer)
-        began, answered = time.monotonic(), 0
+        began, answered, total = time.monotonic(), 0, len(self.done) + len(torn)
         # Written to the side first: a kill in between must not cost the answers there are.
         kept = self.file.with_suffix(".partial")
-        lines = [json.dumps(line, ensure_ascii=False) + "\n" for line in [self.settings, *self.done]]
-        kept.write_text("".join(lines), encoding="utf-8")
+        kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
         kept.replace(self.file)
-        with self.file.open("a", encoding="utf-8") as file:
-            for batch in missing:
-                rows = [self.rows[i] for i in batch]
-                conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in rows]
-                texts, lengths, cut = generate(model, tokenizer, conversations, max_new_tokens(recipe))
-                for i, row, text, tokens, truncated in zip(batch, rows, texts, lengths, cut, strict=True):
-                    item = judged(row, ("<think>" if opened else "") + text, recipe.strict)
-                    item = {"id": i, **item, "tokens": tokens, "truncated": truncated}
+        seconds_file = self.file.with_suffix(".seconds.jsonl")
+        with self.file.open("a", encoding="utf-8") as file, seconds_file.open("a", encoding="utf-8") as seconds:
+            for number, batch in missing.items():
+                batch_began = time.monotonic()
+                seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
+                made = policy([self.prompts[i] for i, _ in batch], seed)
+                seconds.write(
+                    _line({"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)})
+                )
+                for (i, sample), completion in zip(batch, made, strict=True):
+                    response = ("<think>" if self.opened else "") + completion.text
+                    item = {"id": i, "sample": sample, **judged(self.rows[i], response, self.recipe.strict)}
+                    item |= {"tokens": completion.tokens, "truncated": completion.truncated}
                     self.done.append(item)
-                    file.write(json.dumps(item, ensure_ascii=False) + "\n")
+                    file.write(_line(item))
                 file.flush()
                 answered += len(batch)
                 left = (time.monotonic() - began) / answered * (len(torn) - answered)
-                say(f"{self.file.parent.name} {self.label}: {len(self.done)}/{len(self.rows)}  {left:.0f} s left")
+                say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
+
+
+def _line(value: dict) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"
 
 
 def judged(row: dict, response: str, strict: bool) -> dict:
@@ -168,36 +200,6 @@ def judged(row: dict, response: str, strict: bool) -> dict:
         "strict": in_form.right,
         "reason": verdict.reason,
     }
-
-
-@torch.inference_mode()
-def generate(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, conversations: list[list[dict]], max_new_tokens: int
-) -> tuple[list[str], list[int], list[bool]]:
-    """Greedy completions of a batch: texts, lengths in tokens without the end token, and whether each was cut off."""
-    prompts = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
-    batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(
-        model.device
-    )
-    # The model's own config may hold a temperature or a repetition penalty, which greedy decoding must not inherit.
-    tokens = model.generate(
-        **batch,
-        do_sample=False,
-        temperature=None,
-        top_p=None,
-        top_k=None,
-        repetition_penalty=1.0,
-        max_new_tokens=max_new_tokens,
-        pad_token_id=tokenizer.pad_token_id,
-    )[:, batch["input_ids"].shape[1] :]
-    ends = set(model.generation_config.eos_token_id)
-    texts, lengths, truncated = [], [], []
-    for row in tokens.tolist():
-        length = next((i for i, token in enumerate(row) if token in ends), len(row))
-        texts.append(tokenizer.decode(row[:length], skip_special_tokens=True))
-        lengths.append(length)
-        truncated.append(length == len(row))
-    return texts, lengths, truncated
 
 
 def add_arguments(parser: argparse.ArgumentParser):

@@ -46,14 +46,20 @@ def counted(functions: list[Callable], weights: list[float], group_size: int) ->
                 per_completion = zip(*(values[n] for n in range(len(functions))), strict=True)
                 values.clear()
                 earned = [_sum(each, weights) for each in per_completion]
-                share = without_signal(earned, group_size, PartialState().process_index * len(earned))
-                if share is not None:
+                first = PartialState().process_index * len(earned)
+                share = without_signal(earned, group_size, first)
+                if share is not None and _in_groups(columns["prompts"][-first % group_size :], group_size):
                     log_metric(METRIC, share)
             return rewards
 
         return reward
 
     return [observed(i, function) for i, function in enumerate(functions)]
+
+
+def _in_groups(prompts: list, group_size: int) -> bool:
+    """Held-out problems are answered once each, and are no groups."""
+    return all(prompt == prompts[0] for prompt in prompts[:group_size])
 
 
 def _sum(rewards: tuple, weights: list[float]) -> float | None:

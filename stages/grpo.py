@@ -14,18 +14,37 @@ from trl import GRPOTrainer
 
 from data import prompt
 from stages import configs
+from stages.best_checkpoint import KeepBest
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
 from stages.group_signal import counted
 from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model, load_tokenizer
-from stages.problems import load_train
+from stages.problems import load_train, split, split_held_out
 from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
 
 
 class QuietGRPOTrainer(GRPOTrainer):
-    """GRPOTrainer that logs completions to parquet without also printing each as a table."""
+    """GRPOTrainer that logs completions to parquet without also printing each as a table, and that answers the held-out
+    problems greedily, as the evaluation does."""
+
+    def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        if self.use_vllm:
+            generator, greedy = self.vllm_generation, {"temperature": 0.0}
+        else:
+            generator, greedy = self.generation_config, {"do_sample": False}
+        sampled = {key: getattr(generator, key) for key in greedy}
+        # transformers lets a model's own config, which trl fills from these, override a `False`.
+        config = getattr(self, "generation_kwargs", {})
+        before = dict(config)
+        try:
+            vars(generator).update(greedy)
+            config.update(greedy)
+            return super().evaluate(*args, **kwargs)
+        finally:
+            vars(generator).update(sampled)
+            config.update(before)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
@@ -47,8 +66,8 @@ def main(recipe: Recipe):
         return
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    rows, _ = load_train(recipe)
-    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
+    dataset = with_prompts(load_train(recipe), tokenizer, recipe.prompt.system)
+    judged, _ = split_held_out(recipe, split(recipe)[1])
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
     rewards = [bind_reward(name, options) for name, options in recipe.rewards.items()]
@@ -57,17 +76,24 @@ def main(recipe: Recipe):
         reward_funcs=counted(rewards, args.reward_weights, args.num_generations),
         args=args,
         train_dataset=dataset,
+        eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
         processing_class=tokenizer,
         peft_config=None if warm_start else configs.adapter_config(recipe),
     )
     if is_main_process():
         folder.begin()
     show_progress(trainer, folder.path)
+    if judged:
+        trainer.add_callback(KeepBest(recipe.evaluate.patience))
     say(f"grpo: {len(dataset):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     trainer.train(resume_from_checkpoint=folder.checkpoint)
     trainer.save_model()
+    best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
     if is_main_process():
-        folder.finish({"steps": trainer.state.global_step, "seconds": time.monotonic() - began})
+        summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
+        folder.finish(summary | (best if judged else {}))
+    if judged:
+        say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
     say(f"grpo: done, in {folder.path}\nnext: {make_command('eval', recipe)}")
 
 

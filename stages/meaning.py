@@ -4,6 +4,7 @@ and a batch that must hold whole groups. One function per section; each yields `
 import importlib
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import gcd
@@ -12,8 +13,11 @@ from pathlib import Path
 import data as data_room
 import rewards as rewards_room
 from data.problems import data_set
+from data.sources import FILE_TYPES
 from stages import local_models
 from stages.recipe import nearest
+
+ENGINES = ("transformers", "vllm")
 
 Faults = Iterator[tuple[tuple, str]]
 
@@ -45,12 +49,40 @@ def data(section: dict, recipe: dict) -> Faults:
 
 
 def evaluate(section: dict, recipe: dict) -> Faults:
-    yield from _data_sets(("benchmarks",), section.get("benchmarks", []))
+    entries = section.get("benchmarks", [])
+    yield from _data_sets(("benchmarks",), entries)
+    if isinstance(entries, list) and all(isinstance(entry, str | dict) and entry for entry in entries):
+        for label, times in Counter(map(benchmark_label, entries)).items():
+            if times > 1:
+                yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
+    samples, temperature = section.get("samples", 1), section.get("temperature", 0.0)
+    if isinstance(samples, int) and samples < 1:
+        yield ("samples",), f"evaluate.samples: {samples} answers a problem cannot be judged"
+    if isinstance(samples, int) and isinstance(temperature, int | float) and samples > 1 and temperature <= 0:
+        yield (
+            ("samples",),
+            f"evaluate.samples: {samples} greedy answers are {samples} times the same; set evaluate.temperature too",
+        )
+    if section.get("engine", "transformers") not in ENGINES:
+        yield ("engine",), f"evaluate.engine: {section['engine']!r} is not one of {', '.join(ENGINES)}"
+    if section.get("engine") == "vllm" and recipe.get("quantization"):
+        yield (
+            ("engine",),
+            "evaluate.engine: vllm would put the adapter on unquantised weights, which it was not trained on; "
+            "use transformers",
+        )
 
 
 def named(entry: str | dict) -> tuple[str, dict]:
     """A data set as a recipe writes it, `gsm8k` or `arithmetic: {digits: 2}`, as name and arguments."""
     return (entry, {}) if isinstance(entry, str) else next((name, options or {}) for name, options in entry.items())
+
+
+def benchmark_label(entry: str | dict) -> str:
+    """A benchmark's name as a folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
+    name, arguments = named(entry)
+    name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
+    return "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
 
 
 def _data_sets(keys: tuple, entries: object) -> Faults:
@@ -169,6 +201,20 @@ def grpo(section: dict, recipe: dict) -> Faults:
     steps = section.get("steps_per_generation") or accumulation
     if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
         return
+    if section.get("eval_steps") and "correct_answer" not in (recipe.get("rewards") or {}):
+        yield (
+            ("eval_steps",),
+            "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
+            "add it, with weight 0 if it is not to be paid",
+        )
+    choosing = (recipe.get("evaluate") or {}).get("held_out", 100)
+    validation = (recipe.get("data") or {}).get("validation", 500)
+    if section.get("eval_steps") and isinstance(validation, int) and validation <= choosing:
+        yield (
+            ("eval_steps",),
+            f"grpo.eval_steps: evaluate.held_out = {choosing} problems choose the checkpoint, and none of the "
+            f"data.validation = {validation} is left to compare the stages on; hold out more",
+        )
     batch = section.get("generation_batch_size") or processes * per_device * steps
     if batch % group:
         fitting = [n for n in range(2, batch + 1) if batch % n == 0]
@@ -179,7 +225,7 @@ def grpo(section: dict, recipe: dict) -> Faults:
             f"num_generations = {group}; with this batch a group can have {', '.join(map(str, fitting))}",
         )
     cycle = steps * section.get("num_iterations", 1)
-    save_steps = section.get("save_steps", 50)
+    save_steps = section.get("save_steps", section.get("eval_steps", 50))
     if isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
         yield (
             ("save_steps",) if "save_steps" in section else (),

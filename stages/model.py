@@ -13,6 +13,8 @@ from stages import configs
 from stages.local_models import built_model
 from stages.recipe import Recipe, RecipeError
 
+ADAPTER_CONFIG = "adapter_config.json"
+
 
 def base_model(recipe: Recipe) -> str:
     """Hub id or folder of the recipe's base model; a model that is built here is built now."""
@@ -45,6 +47,11 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def is_adapter(trained: str | Path | None) -> bool:
+    """Whether what a stage left is an adapter, to be put on the base model, and not a whole one."""
+    return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
+
+
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
@@ -54,13 +61,13 @@ def load_model(
         trained: a folder an earlier stage left: an adapter, loaded trainable on the base, or a whole model. None for
             the base model without any adapter.
     """
-    is_adapter = trained is not None and (Path(trained) / "adapter_config.json").is_file()
+    on_base = is_adapter(trained)
     quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
     model = AutoModelForCausalLM.from_pretrained(
-        base_model(recipe) if trained is None or is_adapter else trained,
-        revision=recipe.model.revision if trained is None or is_adapter else None,
+        base_model(recipe) if trained is None or on_base else trained,
+        revision=recipe.model.revision if trained is None or on_base else None,
         dtype=getattr(torch, recipe.model.dtype),
         attn_implementation=recipe.model.attn_implementation,
         quantization_config=quantization,
@@ -73,7 +80,7 @@ def load_model(
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
     model.generation_config.eos_token_id = list(dict.fromkeys([tokenizer.eos_token_id, *ends]))
     model.generation_config.pad_token_id = tokenizer.pad_token_id
-    if is_adapter:
+    if on_base:
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)
         model = PeftModel.from_pretrained(model, trained, is_trainable=True, autocast_adapter_dtype=cast)

@@ -2,27 +2,54 @@
 
 from accelerate import PartialState
 
+from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
+from data.sources import DataError
 from stages.cli import say
-from stages.meaning import named
+from stages.meaning import benchmark_label, named
 from stages.recipe import Recipe
 
 
-def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """(training rows, held-out rows) of all the recipe's training sets together."""
-    rows = []
+def load_train(recipe: Recipe) -> list[dict]:
+    """The training rows of all the recipe's training sets together, without the held-out ones and without those that
+    overlap with a problem of its benchmarks."""
     with PartialState().main_process_first():
-        for entry in recipe.data.train:
-            name, arguments = named(entry)
-            loaded, report = load(name, "train", arguments, recipe.data.dir)
-            rows += loaded
-            say(f"data: {report}")
+        rows, _ = split(recipe)
+        found = overlapping(rows, recipe)
+    if found:
+        say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
+    dropped = {overlap.row for overlap in found}
+    if len(dropped) == len(rows):
+        raise DataError("data.train: every problem is in a benchmark too; nothing is left to train on")
+    return [row for i, row in enumerate(rows) if i not in dropped]
+
+
+def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+    """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the other side."""
+    rows = []
+    for entry in recipe.data.train:
+        rows += _load(recipe, entry, "train")
     return split_validation(rows, recipe.data.validation)
 
 
-def load_benchmark(recipe: Recipe, entry: str | dict) -> list[dict]:
-    """The test problems of one benchmark, the first `evaluate.limit` of them."""
+def split_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
+    """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
+    for a checkpoint chosen by a measurement looks better in it than it is."""
+    choosing = recipe.evaluate.held_out if recipe.grpo.get("eval_steps") else 0
+    return held_out[:choosing], held_out[choosing:]
+
+
+def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:
+    return overlaps(rows, load_benchmarks(recipe))
+
+
+def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
+    """Label to test problems of every benchmark of the recipe."""
+    return {benchmark_label(entry): _load(recipe, entry, "test") for entry in recipe.evaluate.benchmarks}
+
+
+def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
     name, arguments = named(entry)
-    rows, report = load(name, "test", arguments, recipe.data.dir)
+    rows, report = load(name, part, arguments, recipe.data.dir)
     say(f"data: {report}")
-    return rows[: recipe.evaluate.limit]
+    return rows

@@ -49,12 +49,23 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """`limit`: judge only the first problems of each benchmark."""
+    """`benchmarks`: names of data sets, one-entry mappings of a name to its arguments, or files of the user's own.
+    `limit`: judge only the first problems of each. `engine`: `transformers` or `vllm`. `samples`: answers a problem, at
+    `temperature`; greedy where that is 0. `control`: judge the base model also with a worked example in its prompt.
+    While `grpo.eval_steps` is set: `held_out` problems are judged then, and training stops when accuracy has been below
+    its best for `patience` evaluations while reward rises (0: never).
+    """
 
     benchmarks: list = field(default_factory=list)
     limit: int | None = None
+    engine: str = "transformers"
     batch_size: int = 32
     max_new_tokens: int | None = None
+    samples: int = 1
+    temperature: float = 0.0
+    control: bool = True
+    held_out: int = 100
+    patience: int = 3
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,42 @@ def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, mo
     assert load("gsm8k", "test", {})[0][0]["solution"] == "1"
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_file_of_the_users_own(suffix, tmp_path):
+    frame = pd.DataFrame(
+        {"problem": ["2+3?", None, "What is half of 1?"], "answer": ["5", "6", r"\frac12"], "hint": "h"}
+    )
+    file = tmp_path / f"my-exam.{suffix}"
+    frame.to_parquet(file) if suffix == "parquet" else frame.to_json(file, orient="records", lines=True)
+    problems, report = load(str(file), "test", {})
+    assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == [
+        ("2+3?", "5", "h"),
+        ("What is half of 1?", r"\frac12", "h"),
+    ]
+    assert "2 problems, 1 dropped (1 without a problem)" in report
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"problem": "2+3?", "reply": "5"}\n', "row 1 has problem, reply, but answer is needed"),
+        ('{"problem": "2+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
+        ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
+        ("", "0 problems; nothing is left to use"),
+    ],
+)
+def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
+    (tmp_path / "mine.jsonl").write_text(content)
+    with pytest.raises(DataError, match=rf"mine\.jsonl.* {message}"):
+        load(str(tmp_path / "mine.jsonl"), "test", {})
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
+    (tmp_path / "mine.parquet").write_text("problem,answer")
+    with pytest.raises(DataError, match=r"mine\.parquet cannot be read"):
+        load(str(tmp_path / "mine.parquet"), "test", {})
+
+
 @pytest.mark.parametrize(
     ("columns", "message"), [(["question", "reply"], "answer is needed"), (["a", "b"], "question, answer is needed")]
 )

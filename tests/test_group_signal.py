@@ -31,6 +31,13 @@ def test_it_is_logged_once_for_all_rewards():
     functions = counted([first, second], [1.0, 0.2], 2)
     assert [f.__name__ for f in functions] == ["first", "second"]
     for _ in range(2):
-        values = [f(completions=[""] * 4, log_metric=lambda *metric: logged.append(metric)) for f in functions]
+        values = [called(f, ["a", "a", "b", "b"], logged) for f in functions]
         assert values == [[1.0, 1.0, None, None], [0.0, 0.0, 1.0, 0.0]]
     assert logged == [(METRIC, 0.5)] * 2
+    for f in functions:
+        called(f, ["a", "b", "c", "d"], logged)  # held-out problems, one answer each
+    assert len(logged) == 2
+
+
+def called(function, prompts, logged):
+    return function(prompts=prompts, completions=[""] * 4, log_metric=lambda *metric: logged.append(metric))

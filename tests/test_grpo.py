@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -86,19 +89,66 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
 
 
 def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path):
-    shutil.copytree(run / "sft", tmp_path / "sft")
-    evaluate = ("evaluate", *tiny(tmp_path, "evaluate.batch_size=16"), "--held-out", "--model", tmp_path / "sft")
-    run_stage(*evaluate)
-    file = next((tmp_path / "eval/held-out").glob("*.jsonl"))
+    """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same answers in the end."""
+    arguments = [
+        "evaluate",
+        *tiny(tmp_path, "evaluate.batch_size=8", "evaluate.samples=4", "evaluate.temperature=1.0"),
+        "--held-out",
+        "--model",
+        run / "sft",
+    ]
+    run_stage(*arguments)
+    file = next(file for file in (tmp_path / "eval/held-out").glob("*.jsonl") if "seconds" not in file.name)
     whole = file.read_text()
-    lines = whole.splitlines(keepends=True)
-    assert len(lines) == 41
-    # Killed in the second batch, in the middle of a line.
-    file.write_text("".join(lines[:20]) + lines[20][:30])
-    resumed = run_stage(*evaluate).stdout
-    assert "32/40" in resumed
-    assert "16/40" not in resumed
+    assert len(whole.splitlines()) == 161
+    file.unlink()
+    command = [sys.executable, "-m", "stages.evaluate", *map(str, arguments[1:])]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not file.is_file() or len(file.read_text().splitlines()) < 40:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert len(file.read_text()) < len(whole)
+    file.write_text(file.read_text() + '{"id": 3, "samp')
+    resumed = run_stage(*arguments).stdout
+    assert " 8/160 " not in resumed and "160/160" in resumed
     assert file.read_text() == whole
+    assert "pass@4" in resumed
+
+
+def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(run, tmp_path):
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    exam = tmp_path / "my-exam.jsonl"
+    exam.write_text("".join(json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)))
+    benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}]"
+    out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
+    assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
+    assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out
+    head = json.loads((tmp_path / "eval/my-exam/base+example.jsonl").read_text().splitlines()[0])
+    assert head["example"].startswith("What is ")
+
+
+def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
+    """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.held_out=24", "grpo.learning_rate=3e-3")
+    out = run_stage("grpo", *arguments).stdout
+    lines = [json.loads(line) for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
+    assert list(measured) == [2, 4]
+    assert not any("eval_groups_without_signal" in line for line in lines)
+    best = max(measured, key=lambda step: (measured[step], -step))
+    assert f"held out, step 2: {measured[2]:.1%} right" in out
+    assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")
+    kept, last = (load_file(tmp_path / f"grpo/{name}model.safetensors") for name in ("", f"checkpoint-{best}/"))
+    assert all(torch.equal(kept[name], last[name]) for name in last)
+    assert "(n = 16)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
+    shutil.rmtree(tmp_path / "eval")
+    run_stage("evaluate", *tiny(tmp_path), "--held-out")
+    items = map(json.loads, (tmp_path / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:])
+    choosing = [item["right"] for item in items if item["id"] < 24]
+    assert sum(choosing) / 24 == pytest.approx(measured[best])
 
 
 def test_any_model_is_evaluated_with_the_recipes_prompt(run):

@@ -1,13 +1,22 @@
 """Intervals and paired differences, by hand and against scipy."""
 
-import json
 import math
 import random
+from itertools import combinations
 
 import pytest
 from scipy.stats import ttest_rel
 
-from stages.statistics import mcnemar, paired_difference, report, verdict, wilson
+from stages.statistics import (
+    interval,
+    majority,
+    mcnemar,
+    paired_difference,
+    pass_at_k,
+    resampled,
+    verdict,
+    wilson,
+)
 
 
 def test_wilson_is_the_formula_of_1927():
@@ -60,41 +69,42 @@ def test_the_interval_covers_the_true_difference_as_often_as_it_says():
     assert 930 <= covered <= 970
 
 
-def answers(folder, label, right):
-    items = [
-        {
-            "id": i,
-            "problem": f"{i} + 0?",
-            "gold": str(i),
-            "level": "1" if i < 60 else "2",
-            "right": r,
-            "strict": r and i > 0,
-            "lenient": r,
-            "answer": str(i) if r else "-1",
-            "truncated": False,
-            "tokens": 10,
-        }
-        for i, r in enumerate(right)
-    ]
-    (folder / f"{label}.jsonl").write_text("\n".join(json.dumps(line) for line in [{}, *items]) + "\n")
+@pytest.mark.parametrize(("n", "right", "k"), [(8, 3, 1), (8, 3, 4), (8, 0, 8), (8, 8, 1), (5, 4, 2), (6, 1, 6)])
+def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, right, k):
+    draws = list(combinations([True] * right + [False] * (n - right), k))
+    assert pass_at_k(n, right, k) == pytest.approx(sum(map(any, draws)) / len(draws))
 
 
-def test_the_report_says_when_nothing_is_significant(tmp_path):
-    answers(tmp_path, "base", [True, False] * 50)
-    answers(tmp_path, "sft", [True, False] * 49 + [True, True])
-    answers(tmp_path, "grpo", [True] * 100)
-    text = report(tmp_path, ["base", "sft", "grpo"])
-    assert "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)" in text
-    assert "sft → grpo: +49.0 ± 10.0 points (n = 100, 49 won, 0 lost, p = 3.6e-15)" in text
-    assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
-    written = (tmp_path / "report.md").read_text()
-    assert written.startswith(text)
-    assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
-    assert "## sft → grpo: won, 3 of 49\n\n1 + 0?\n\ngold `1`, sft `-1`, grpo `1`" in written
-    assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
+@pytest.mark.parametrize(
+    ("answers", "right", "expected"),
+    [
+        (["5", "5", "6"], [True, True, False], 1.0),
+        (["1/2", "0.5", "6", "6"], [True, True, False, False], 0.5),  # one answer, however it is spelled; a draw
+        (["5", "6", "6"], [True, False, False], 0.0),
+        (["5", None, None], [True, False, False], 1.0),  # no answer is no vote
+        ([None, None], [False, False], 0.0),
+        (["5", "6", "7"], [True, False, False], pytest.approx(1 / 3)),
+        (["x = 6", "x=6", "5"], [False, False, True], 0.0),
+    ],
+)
+def test_the_majority(answers, right, expected):
+    assert majority(answers, right) == expected
 
 
-def test_models_are_compared_on_the_problems_all_have_answered(tmp_path):
-    answers(tmp_path, "base", [True] * 10)
-    answers(tmp_path, "sft", [True] * 4)
-    assert "(n = 4)" in report(tmp_path, ["base", "sft"])
+def test_with_several_samples_a_problem_still_counts_once():
+    rng, covered, claimed = random.Random(3), 0, 0
+    for _ in range(300):
+        difficulty = [rng.choice([0.0, 0.1, 0.9, 1.0]) for _ in range(100)]
+        first, second = ([sum(rng.random() < d for _ in range(4)) / 4 for d in difficulty] for _ in range(2))
+        low, high = resampled(first)
+        covered += low <= 0.5 <= high
+        claimed += "no significant" not in verdict(first, second)
+    assert 0.91 <= covered / 300 <= 0.98  # 95 %, give or take what 300 simulations can tell
+    assert claimed / 300 <= 0.08
+
+
+def test_the_same_values_give_the_same_interval_and_equal_ones_none():
+    values = [0.25, 0.5, 1.0, 0.0, 0.75] * 20
+    assert resampled(values) == resampled(values)
+    assert resampled([0.5] * 10) == (0.5, 0.5)
+    assert interval([1, 0, 1, 1]) == wilson(3, 4)

@@ -1,0 +1,42 @@
+"""Training problems that a recipe's benchmarks ask too, for reading. Training drops them without being asked to."""
+
+import argparse
+from collections import defaultdict
+
+from stages.cli import quiet_libraries, run, say
+from stages.problems import overlapping, split
+from stages.recipe import Recipe
+
+SHOWN = 5
+
+
+def main(recipe: Recipe, show: int = SHOWN):
+    """List the training problems of a recipe that overlap with its benchmarks."""
+    quiet_libraries()
+    rows, _ = split(recipe)
+    by_benchmark = defaultdict(list)
+    for overlap in overlapping(rows, recipe):
+        by_benchmark[overlap.benchmark].append(overlap)
+    for benchmark, found in by_benchmark.items():
+        say(f"\n{benchmark}: {len(found):,} training problems, the first {min(show, len(found))}:")
+        for overlap in found[:show]:
+            say(
+                f"\n  train      {_one_line(rows[overlap.row]['problem'])}\n"
+                f"  {benchmark:<10} {_one_line(overlap.problem)}\n"
+                f"  shared     {overlap.shared}"
+            )
+    total = sum(map(len, by_benchmark.values()))
+    say(f"\n{total:,} of {len(rows):,} training problems overlap with the benchmarks; training leaves them out")
+
+
+def _one_line(text: str, width: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--show", type=int, default=SHOWN, help=f"how many of each benchmark (default {SHOWN})")
+
+
+if __name__ == "__main__":
+    run("decontaminate", main, add_arguments)

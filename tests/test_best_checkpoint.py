@@ -1,0 +1,42 @@
+"""Held-out accuracy decides which checkpoint is kept, and ends a run whose reward is gamed."""
+
+import pytest
+
+from stages.best_checkpoint import hacked
+from stages.recipe import RecipeError, load_recipe
+
+RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
+FALLING = [(10, 0.6), (20, 0.5), (30, 0.45), (40, 0.4)]
+
+
+def test_accuracy_that_falls_while_reward_rises_ends_the_run():
+    reason = hacked(FALLING, RISING, 3)
+    assert "stopped at step 40" in reason and "60.0% of step 10 for 3 evaluations (now 40.0%)" in reason
+
+
+@pytest.mark.parametrize(
+    ("judged", "rewards", "patience"),
+    [
+        (FALLING[:3], RISING, 3),  # not yet
+        ([*FALLING, (50, 0.7)], RISING, 3),  # a new best
+        (FALLING, [(step, 1 - reward) for step, reward in RISING], 3),  # reward falls too: bad, but not gamed
+        (FALLING, RISING, 0),  # never
+        (FALLING, [], 3),
+    ],
+)
+def test_otherwise_it_goes_on(judged, rewards, patience):
+    assert hacked(judged, rewards, patience) is None
+
+
+def test_the_first_of_equal_accuracies_is_the_best():
+    assert hacked([(10, 0.6), (20, 0.6), (30, 0.5)], RISING, 2) is not None
+
+
+def test_a_recipe_without_correct_answer_has_no_held_out_accuracy():
+    with pytest.raises(RecipeError, match="held-out accuracy is the mean of the reward `correct_answer`"):
+        load_recipe("recipes/tiny-arithmetic.yaml", ["rewards={format_tags: {weight: 1.0}}", "grpo.eval_steps=10"])
+
+
+def test_problems_that_choose_do_not_also_compare():
+    with pytest.raises(RecipeError, match=r"none of the data\.validation = 80 is left"):
+        load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.eval_steps=10", "grpo.save_steps=10", "data.validation=80"])

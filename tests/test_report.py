@@ -1,0 +1,108 @@
+"""The report of an evaluation: its table, its verdicts, its picture; and the same again from the answers alone."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from stages.report import write
+
+
+def answers(folder, label, right, samples=1, lenient=None):
+    """Answers to problems 0, 1, …; `right` has a truth a problem, or one a sample."""
+    lines = [{}]
+    for i, each in enumerate(right):
+        for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
+            lines.append(
+                {
+                    "id": i,
+                    "sample": sample,
+                    "problem": f"{i} + 0?",
+                    "gold": str(i),
+                    "level": "1" if i < 60 else "2",
+                    "right": r,
+                    "strict": r and i > 0,
+                    "lenient": r if lenient is None else lenient[i],
+                    "answer": str(i) if r else "-1",
+                    "truncated": False,
+                    "tokens": 10,
+                }
+            )
+    (folder / f"{label}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+
+def test_the_report_says_when_nothing_is_significant(tmp_path):
+    answers(tmp_path, "base", [True, False] * 50)
+    answers(tmp_path, "sft", [True, False] * 49 + [True, True])
+    answers(tmp_path, "grpo", [True] * 100)
+    text = write(tmp_path, ["base", "sft", "grpo"])
+    assert "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)" in text
+    assert "sft → grpo: +49.0 ± 10.0 points (n = 100, 49 won, 0 lost, p = 3.6e-15)" in text
+    assert "base → grpo: +50.0 ± 10.1 points (n = 100, 50 won, 0 lost" in text
+    assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
+    written = (tmp_path / "report.md").read_text()
+    assert written.startswith(text)
+    assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
+    assert "## sft → grpo: won, 3 of 49\n\n1 + 0?\n\ngold `1`, sft `-1`, grpo `1`" in written
+    assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
+    assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_models_are_compared_on_the_problems_all_have_answered(tmp_path):
+    answers(tmp_path, "base", [True] * 10)
+    answers(tmp_path, "sft", [True] * 4)
+    assert "(n = 4)" in write(tmp_path, ["base", "sft"])
+
+
+def test_what_of_a_gain_is_form(tmp_path):
+    answers(tmp_path, "base", [False] * 100, lenient=[True] * 40 + [False] * 60)
+    answers(tmp_path, "base+example", [True] * 45 + [False] * 55)
+    answers(tmp_path, "grpo", [True] * 50 + [False] * 50)
+    text = write(tmp_path, ["base", "base+example", "grpo"])
+    assert "base → grpo: +50.0" in text and "base+example → grpo: " not in text  # a control, not a stage
+    assert (
+        "form or reasoning? base → grpo, strict +49.0 ± 10.0; base → grpo, lenient +10.0 ± 6.0; "
+        "base+example → grpo, lenient +5.0 ± 4.4 points"
+    ) in text
+
+
+def test_several_samples_a_problem(tmp_path):
+    answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20)
+    answers(tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20)
+    text = write(tmp_path, ["base", "grpo"])
+    figures = json.loads((tmp_path / "summary.json").read_text())
+    assert "(n = 40 × 4)" in text and "| pass@2 | pass@4 | maj@4 |" in text
+    assert figures["base"]["accuracy"] == 0.125 and figures["base"]["pass@4"] == 0.5
+    assert figures["base"]["pass@2"] == pytest.approx(0.25) and figures["base"]["maj@4"] == 0.0
+    assert figures["grpo"]["accuracy"] == 0.5 and figures["grpo"]["pass@4"] == 1.0 and figures["grpo"]["maj@4"] == 0.5
+    low, high = figures["grpo"]["interval_95"]
+    assert 0.4 < low < 0.5 < high < 0.6
+    assert "base → grpo: +37.5" in text and "95 % interval" in text
+    assert "base → grpo, pass@4: +50.0" in text and "20 won, 0 lost, p = 1.9e-06" in text
+
+
+def remade(*arguments):
+    return subprocess.run([sys.executable, "-m", "stages.report", *arguments], capture_output=True, text=True)
+
+
+def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
+    answers(tmp_path, "base", [True, False] * 50)
+    answers(tmp_path, "grpo", [True] * 100)
+    (tmp_path / "base.seconds.jsonl").write_text('{"seconds": 2.0, "tokens": 600}\n{"seconds": 3.0, "tokens": 400}\n')
+    text = write(tmp_path, ["base", "grpo"])
+    assert "| 10 | 200 |" in text
+    first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
+    for name in first:
+        (tmp_path / name).unlink()
+    done = remade(tmp_path)
+    assert done.stdout.startswith(text), done.stderr
+    assert {name: (tmp_path / name).read_bytes() for name in first} == first
+
+
+@pytest.mark.parametrize(("content", "message"), [("{}\n", "holds no answers"), (None, "No such file")])
+def test_answers_that_are_not_there_are_named(content, message, tmp_path):
+    if content is not None:
+        (tmp_path / "base.jsonl").write_text(content)
+    done = remade(tmp_path / "base.jsonl")
+    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
