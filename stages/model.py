@@ -1,5 +1,6 @@
 """The model, adapter and tokenizer of a recipe, the same for every stage."""
 
+import json
 from pathlib import Path
 
 import torch
@@ -52,6 +53,15 @@ def is_adapter(trained: str | Path | None) -> bool:
     return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
 
 
+def _check_base(recipe: Recipe, adapter: Path):
+    """An adapter of another base model often fits by its shapes, and then answers nonsense."""
+    config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    trained_on, base = config.get("base_model_name_or_path"), base_model(recipe)
+    # A model may have moved, or be named by its Hub id here and by its folder there.
+    if trained_on and Path(trained_on).name != Path(base).name:
+        raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
+
+
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
@@ -62,6 +72,8 @@ def load_model(
             the base model without any adapter.
     """
     on_base = is_adapter(trained)
+    if on_base:
+        _check_base(recipe, Path(trained))
     quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}

@@ -166,6 +166,32 @@ def test_a_model_that_is_nowhere_is_a_message(run):
     assert "Traceback" not in done.stderr
 
 
+def test_an_adapter_of_another_base_is_refused(run, tmp_path):
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}')
+    done = run_stage("evaluate", *tiny(run), "--held-out", "--model", tmp_path, check=False)
+    assert done.returncode == 2
+    assert "is an adapter of Qwen/Qwen2.5-Math-1.5B, but the recipe's base model is" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("evaluate.engine=vllm", "vllm cannot be imported"),
+        ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
+        ("evaluate.samples=4", "4 greedy answers are 4 times the same; set evaluate.temperature too"),
+        ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k' (did you mean 'gsm8k'?)"),
+        ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
+        ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_a_message(run, override, message):
+    done = run_stage("evaluate", *tiny(run, override, "evaluate.limit=4", f"output_dir={run}/other"), check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
     done = run_stage("grpo", *tiny(tmp_path), check=False)
     assert done.returncode == 2
@@ -225,6 +251,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     overrides += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]
     overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.logging_steps=1"]
     overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
+    overrides += ["grpo.eval_steps=1", "evaluate.held_out=4", "evaluate.engine=transformers"]
     path = f"recipes/{recipe}.yaml"
     run_stage("sft", path, *overrides)
     run_stage("grpo", path, *overrides)
@@ -233,6 +260,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     adapted = {name.rpartition(".")[2] for name in adapter["target_modules"]}
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
     metrics = json.loads((tmp_path / "grpo/metrics.jsonl").read_text().splitlines()[0])
+    assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
     assert "kl" in metrics  # beta > 0: the warm start is the reference
     sft, grpo = (load_file(tmp_path / stage / "adapter_model.safetensors") for stage in ("sft", "grpo"))
     assert sft.keys() == grpo.keys()
