@@ -180,7 +180,7 @@ def test_an_adapter_of_another_base_is_refused(run, tmp_path):
         ("evaluate.engine=vllm", "vllm cannot be imported"),
         ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
         ("evaluate.samples=4", "4 greedy answers are 4 times the same; set evaluate.temperature too"),
-        ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k' (did you mean 'gsm8k'?)"),
+        ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
         ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
         ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
     ],
