@@ -106,15 +106,13 @@ def _verdicts(answers: dict[str, list[Problem]]) -> list[str]:
     labels = _trained(list(answers))
     pairs = list(pairwise(labels))
     pairs += [(labels[0], labels[-1])] if len(labels) > 2 else []
-    lines = [
-        f"{before} → {after}: {verdict(_shares(answers[before]), _shares(answers[after]))}" for before, after in pairs
-    ]
+    right = {label: _shares(problems) for label, problems in answers.items()}
+    lines = [f"- {before} → {after}: {verdict(right[before], right[after])}" for before, after in pairs]
     samples = min(len(each) for problems in answers.values() for each in problems)
     if samples > 1:
-        best = {label: [float(any(i["right"] is True for i in each)) for each in answers[label]] for label in labels}
-        lines += [
-            f"{before} → {after}, pass@{samples}: {verdict(best[before], best[after])}" for before, after in pairs
-        ]
+        best = {label: [float(share > 0) for share in right[label]] for label in labels}
+        for before, after in pairs:
+            lines.append(f"- {before} → {after}, pass@{samples}: {verdict(best[before], best[after])}")
     if len(labels) > 1:
         first, last = labels[0], labels[-1]
         controls = [(f"{first} → {last}, {how}", first, how) for how in ("strict", "lenient")]
