@@ -192,6 +192,23 @@ def test_what_cannot_be_evaluated_is_a_message(run, override, message):
     assert "Traceback" not in done.stderr
 
 
+def test_vllm_without_a_gpu_is_a_message(run, tmp_path):
+    """A build for GPUs that imports, and says that its platform is no CPU."""
+    for name, text in (
+        ("__init__.py", "LLM = SamplingParams = None"),
+        ("lora/__init__.py", ""),
+        ("lora/request.py", "LoRARequest = None"),
+        ("platforms.py", "class current_platform:\n    is_cpu = staticmethod(lambda: False)"),
+    ):
+        (tmp_path / "vllm" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "vllm" / name).write_text(text)
+    arguments = [*tiny(run, "evaluate.engine=vllm"), "--held-out", f"output_dir={tmp_path}/out"]
+    done = run_stage("evaluate", *arguments, check=False, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "this vllm needs a GPU, and there is none" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
     done = run_stage("grpo", *tiny(tmp_path), check=False)
     assert done.returncode == 2

@@ -1,0 +1,52 @@
+"""What answering in batches gains over one problem at a time: the same model, problems and greedy answers.
+
+    python -m tests.bench.batching recipes/smollm2-arithmetic.yaml --n 64 --pairs 3
+
+Prints the ratio of the two times and how many answers are the same.
+"""
+
+import argparse
+import statistics
+import time
+
+from data import prompt
+from stages.engines import engine
+from stages.model import load_tokenizer
+from stages.problems import split
+from stages.recipe import load_recipe
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe")
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--n", type=int, default=64)
+    parser.add_argument("--pairs", type=int, default=3)
+    options = parser.parse_args()
+    recipe = load_recipe(options.recipe, options.overrides)
+    tokenizer = load_tokenizer(recipe)
+    rows = split(recipe)[1][: options.n]
+    prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
+    prompts.sort(key=len)
+    done = recipe.stage_dir("sft") if (recipe.stage_dir("sft") / "summary.json").is_file() else None
+    policy = engine(recipe, tokenizer, done, max(map(len, prompts)))
+    size = recipe.evaluate.batch_size
+    policy(prompts[:2], 0)
+    ratios = []
+    for _ in range(options.pairs):
+        began = time.perf_counter()
+        together = [each for i in range(0, len(prompts), size) for each in policy(prompts[i : i + size], 0)]
+        between = time.perf_counter()
+        alone = [each for ids in prompts for each in policy([ids], 0)]
+        ratios.append((time.perf_counter() - between) / (between - began))
+        same = sum(a == b for a, b in zip(together, alone, strict=True))
+        print(
+            f"batches of {size}: {ratios[-1]:.2f} times as fast; {same} of {len(prompts)} answers the same", flush=True
+        )
+    print(
+        f"median {statistics.median(ratios):.2f} of {len(ratios)} pairs, {'sft' if done else 'base'} of {recipe.name}"
+    )
+
+
+if __name__ == "__main__":
+    main()
