@@ -5,7 +5,7 @@ ARGS ?=
 ACCELERATE ?=
 # How many processes it starts, where not as many as that file says.
 PROCESSES ?=
-# For `make eval`: any model or adapter folders or Hub ids, instead of the recipe's own stages.
+# For `make eval`: any models (folders or Hub ids) or adapters' folders, instead of the recipe's own stages.
 MODEL ?=
 # For `make eval-report`: the answers of one benchmark, or their folder.
 FILE ?=
@@ -20,7 +20,9 @@ RUN := $(BIN)/python -m
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
 # Without a launcher one GPU is used, however many there are.
-export CUDA_VISIBLE_DEVICES := $(if $(ACCELERATE),$(CUDA_VISIBLE_DEVICES),$(or $(CUDA_VISIBLE_DEVICES),0))
+ifeq ($(ACCELERATE),)
+export CUDA_VISIBLE_DEVICES ?= 0
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format

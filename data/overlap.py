@@ -2,7 +2,7 @@
 
 Two problems overlap where their words are the same, or where they share 13 consecutive words (Brown et al. 2020,
 arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX and punctuation make no difference; problems
-of fewer than 13 words overlap only as a whole.
+of fewer than 13 words overlap only as a whole, and there 12 − 5 is not 12 + 5.
 """
 
 import re
@@ -21,8 +21,8 @@ class Overlap(NamedTuple):
     shared: str
 
 
-def words(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+def words(text: str, word: str = r"[^\W_]+") -> tuple[str, ...]:
+    return tuple(re.findall(word, unicodedata.normalize("NFKC", text).casefold().replace("−", "-")))
 
 
 def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]], n: int = NGRAM) -> list[Overlap]:
@@ -30,15 +30,18 @@ def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]], n: int = NGRAM
     owners: dict[tuple[str, ...], tuple[str, str]] = {}
     for name, problems in benchmarks.items():
         for row in problems:
-            for gram in _grams(words(row["problem"]), n):
+            for gram in _grams(row["problem"], n):
                 owners.setdefault(gram, (name, row["problem"]))
     found = []
     for i, row in enumerate(rows):
-        shared = next((gram for gram in _grams(words(row["problem"]), n) if gram in owners), None)
+        shared = next((gram for gram in _grams(row["problem"], n) if gram in owners), None)
         if shared is not None:
             found.append(Overlap(i, *owners[shared], " ".join(shared)))
     return found
 
 
-def _grams(text: tuple[str, ...], n: int) -> list[tuple[str, ...]]:
-    return [text[i : i + n] for i in range(len(text) - n + 1)] if len(text) >= n else [text]
+def _grams(problem: str, n: int) -> list[tuple[str, ...]]:
+    text = words(problem)
+    if len(text) < n:
+        return [words(problem, r"[^\W_]+|[-+*/=<>]")]
+    return [text[i : i + n] for i in range(len(text) - n + 1)]

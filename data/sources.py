@@ -137,8 +137,12 @@ def problems_of_file(split: str, file: str) -> list[dict]:
 
 
 def _jsonl(file: Path) -> list[dict]:
+    try:
+        lines = file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not UTF-8: {error}") from error
     rows = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines if lines != [""] else [], 1):
         try:
             row = json.loads(line)
         except ValueError as error:
@@ -154,7 +158,7 @@ def _parquet(file: Path) -> list[dict]:
 
     try:
         return pyarrow.parquet.read_table(file).to_pylist()
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 
 

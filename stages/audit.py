@@ -40,7 +40,7 @@ def main(recipe: Recipe, rows: int = 100):
     if faults := missing_columns(recipe.rewards, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
     rewards = [(bind_reward(name, options), options.get("weight", 1.0)) for name, options in recipe.rewards.items()]
-    unjudged = [(row, fault) for row in sample if (fault := _gold_fault(row, recipe))]
+    unjudged = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
     judged = [row for row in sample if all(row is not each for each, _ in unjudged)]
     say(f"{len(judged)} of {len(sample)} golds are right when echoed in the recipe's form, and can be told from others")
     for row, fault in unjudged:
@@ -112,7 +112,7 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
     return total
 
 
-def _gold_fault(row: dict, recipe: Recipe) -> str | None:
+def gold_fault(row: dict, recipe: Recipe) -> str | None:
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
         verdict = is_correct(
             cheats.form("So it is.", rf"\boxed{{{answer}}}"),

@@ -13,8 +13,8 @@ from stages.configs import ACCURACY
 
 class KeepBest(TrainerCallback):
     """Prints each evaluation, and stops the run when held-out accuracy has stayed below its best for `patience`
-    evaluations in a row while the training reward rose. It reads the trainer's own history, so a resumed run decides
-    like an uninterrupted one."""
+    evaluations in a row while the training reward rose. It reads the trainer's own history, which a resumed run
+    has too."""
 
     def __init__(self, patience: int):
         self.patience = patience
@@ -40,10 +40,11 @@ def hacked(judged: list[tuple[int, float]], rewards: list[tuple[int, float]], pa
         judged: (step, held-out accuracy) of every evaluation so far.
         rewards: (step, mean training reward) of every logged step so far.
     """
-    best_step, best = max(judged, key=lambda each: (each[1], -each[0]))
+    best = max(accuracy for _, accuracy in judged)
+    best_step = max(step for step, accuracy in judged if accuracy == best)
     since = [each for each in judged if each[0] > best_step]
     earlier = [reward for step, reward in rewards if step <= best_step]
-    later = [reward for step, reward in rewards if step > since[0][0]] if since else []
+    later = [reward for step, reward in rewards if step > best_step]
     if not 0 < patience <= len(since) or not earlier or not later:
         return None
     # As many logged steps as there are since, so that the slow beginning of a run does not count as a rise.

@@ -5,6 +5,7 @@ A field is checked against the installed library's own class, so a new one works
 
 import enum
 import inspect
+import os
 import types
 from dataclasses import is_dataclass
 from functools import cache
@@ -133,14 +134,21 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
         # The mask of the completion is part of our tokenised rows.
         defaults["completion_only_loss"] = True
     if section == "grpo":
-        defaults |= _judged_while_training(recipe.grpo)
+        defaults |= _judged_while_training(recipe.grpo, recipe.evaluate.held_out)
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
     return defaults | getattr(recipe, section)
 
 
-def _judged_while_training(grpo: dict) -> dict[str, Any]:
+def even_batch(problems: int, at_most: int) -> int:
+    """The largest batch that shares the problems evenly among all processes, or 0: trl takes the mean of the batches'
+    means, which is the share of right answers only where all batches are full."""
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    return next((size for size in range(at_most, 0, -1) if problems % (size * processes) == 0), 0)
+
+
+def _judged_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
     """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
     best of them kept and loaded at the end."""
     if not grpo.get("eval_steps"):
@@ -148,7 +156,7 @@ def _judged_while_training(grpo: dict) -> dict[str, Any]:
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        "per_device_eval_batch_size": grpo.get("per_device_train_batch_size", 8),
+        "per_device_eval_batch_size": even_batch(held_out, grpo.get("per_device_train_batch_size", 8)),
         "save_steps": grpo["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from stages.model import ADAPTER_CONFIG, base_model, is_adapter, load_model
+from stages.model import ADAPTER_CONFIG, base_model, check_base, is_adapter, load_model
 from stages.recipe import Recipe, RecipeError
 
 
@@ -105,18 +105,23 @@ def vllm_engine(
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         raise RecipeError(["evaluate.engine: this vllm needs a GPU, and there is none: use transformers"])
     adapter = Path(trained) if is_adapter(trained) else None
+    if adapter:
+        check_base(recipe, adapter)
     name = base_model(recipe) if trained is None or adapter else str(trained)
-    model = LLM(
-        model=name,
-        revision=recipe.model.revision if name == recipe.model.name_or_path else None,
-        tokenizer=base_model(recipe),
-        dtype=recipe.model.dtype,
-        seed=recipe.seed,
-        max_model_len=longest_prompt + max_new_tokens(recipe),
-        trust_remote_code=False,
-        enable_lora=adapter is not None,
-        max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
-    )
+    try:
+        model = LLM(
+            model=name,
+            revision=recipe.model.revision if name == recipe.model.name_or_path else None,
+            tokenizer=base_model(recipe),
+            dtype=recipe.model.dtype,
+            seed=recipe.seed,
+            max_model_len=longest_prompt + max_new_tokens(recipe),
+            trust_remote_code=False,
+            enable_lora=adapter is not None,
+            max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
+        )
+    except (OSError, ValueError) as error:
+        raise RecipeError([f"evaluate.engine: vllm cannot serve {trained or name}: {error}"]) from error
     request = LoRARequest("policy", 1, str(adapter)) if adapter else None
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
@@ -148,7 +153,7 @@ def vllm_engine(
 def _rank_for_vllm(adapter: Path) -> int:
     """The smallest rank vLLM reserves room for that holds the adapter's."""
     rank = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))["r"]
-    return next(size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank)
+    return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 
 
 def _completion(tokenizer: PreTrainedTokenizerBase, tokens: list[int], truncated: bool) -> Completion:

@@ -6,6 +6,8 @@ with the batch it stopped at. `summary.json`, `report.md` and `accuracy.png` are
 
 import argparse
 import dataclasses
+import gc
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -38,19 +40,22 @@ class Contestant(NamedTuple):
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's prompt."""
     quiet_libraries()
-    root = recipe.stage_dir("eval")
+    root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: split_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
     for contestant in contestants:
-        tokenizer, policy = load_tokenizer(contestant.recipe), None
-        for benchmark, rows in problems.items():
-            answers = Answers(root / benchmark, contestant, tokenizer, rows[: recipe.evaluate.limit])
-            if answers.missing():
-                policy = policy or engine(contestant.recipe, tokenizer, contestant.trained, answers.longest_prompt)
-                answers.complete(policy)
+        tokenizer = load_tokenizer(contestant.recipe)
+        answers = [Answers(root / name, contestant, tokenizer, rows) for name, rows in problems.items()]
+        if unfinished := [each for each in answers if each.missing()]:
+            longest = max(each.longest_prompt for each in unfinished)
+            policy = engine(contestant.recipe, tokenizer, contestant.trained, longest)
+            for each in unfinished:
+                each.complete(policy)
+            policy = None
+            gc.collect()  # a model that is still there leaves no room for the next
     for benchmark in problems:
         say("\n" + report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)} for the benchmarks" if held_out else ""))
@@ -71,35 +76,52 @@ def stages_of(recipe: Recipe) -> list[Contestant]:
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
     """The base model shown the form of an answer once, by the first worked problem of the training set: what of a gain
     is form, it can do without training. None where no problem is worked out."""
-    worked = next((row for row in train if row["reasoning"]), None)
+    worked = next((row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])), None)
     return [Contestant(report.CONTROL, recipe, example=worked)] if worked else []
 
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
-    """A whole model, which brings its own tokenizer, in place of the recipe's base; an adapter stays on that."""
+    """A whole model, which brings its own tokenizer, in place of the recipe's base, unquantised; an adapter stays on
+    that base."""
     label = path.strip("/").replace("/", "--")
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
     base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)
-    return Contestant(label, dataclasses.replace(recipe, model=base))
+    return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None))
 
 
-def settings(contestant: Contestant) -> dict:
-    """What an answer depends on, kept at the head of its file."""
+def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
+    """What an answer depends on, kept at the head of its file: answers of another model, to other problems or with
+    another prompt are never taken for these. How many of the problems are answered (`limit`) is not among it."""
     recipe = contestant.recipe
     return {
-        "base": base_model(recipe),
+        "model": base_model(recipe),
+        "revision": recipe.model.revision,
         "trained": contestant.trained and str(contestant.trained),
+        "weights": _weights(contestant.trained or Path(base_model(recipe))),
         "dtype": recipe.model.dtype,
         "quantization": recipe.quantization,
-        "system": recipe.prompt.system,
         "example": contestant.example and contestant.example["problem"],
+        "problems": _hash([[row["problem"], row["solution"]] for row in rows]),
+        "prompt": _hash(first_prompt),
+        "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
+        "batch_size": recipe.evaluate.batch_size,
         "samples": recipe.evaluate.samples,
         "temperature": recipe.evaluate.temperature,
-        "data": recipe.resolved()["data"],
+        "seed": recipe.seed if recipe.evaluate.temperature else None,
     }
+
+
+def _weights(folder: Path) -> str | None:
+    """Tells a folder's weights from others that lay there before; None for a Hub id."""
+    files = sorted(folder.glob("*.safetensors"))
+    return _hash([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
+
+
+def _hash(value: list) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 class Answers:
@@ -112,20 +134,19 @@ class Answers:
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
         self.file = folder / f"{contestant.label}.jsonl"
-        self.recipe, self.settings, self.rows = contestant.recipe, settings(contestant), rows
+        self.recipe, self.rows = contestant.recipe, rows[: contestant.recipe.evaluate.limit]
         self.opened = prompt.think_opened(tokenizer)
         system, example = self.recipe.prompt.system, contestant.example
-        conversations = [prompt.messages(row["problem"], system, example) for row in rows]
+        conversations = [prompt.messages(row["problem"], system, example) for row in self.rows]
         self.prompts = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
+        self.settings = settings(contestant, rows, self.prompts[0])
         self.done: list[dict] = []
         if self.file.is_file():
             lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
             head, *items = [json.loads(line) for line in lines] or [self.settings]
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                raise RecipeError(
-                    [f"{self.file} has answers made with another {', '.join(changed)}: move it, or override output_dir"]
-                )
+                raise RecipeError([f"{self.file} has answers with other {', '.join(changed)}: move it, or delete it"])
             self.done = items
 
     @property
@@ -164,6 +185,7 @@ class Answers:
                 seconds.write(
                     _line({"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)})
                 )
+                seconds.flush()
                 for (i, sample), completion in zip(batch, made, strict=True):
                     response = ("<think>" if self.opened else "") + completion.text
                     item = {"id": i, "sample": sample, **judged(self.rows[i], response, self.recipe.strict)}
@@ -205,7 +227,9 @@ def judged(row: dict, response: str, strict: bool) -> dict:
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--held-out", action="store_true", help="the held-out problems instead of the benchmarks")
     parser.add_argument(
-        "--model", action="append", help="a model or adapter folder or Hub id, instead of the recipe's own"
+        "--model",
+        action="append",
+        help="a model (folder or Hub id) or an adapter's folder",
     )
 
 

@@ -41,10 +41,12 @@ class QuietGRPOTrainer(GRPOTrainer):
         try:
             vars(generator).update(greedy)
             config.update(greedy)
+            self.log_completions = False  # the file of this step has the training's, which a reader looks for
             return super().evaluate(*args, **kwargs)
         finally:
             vars(generator).update(sampled)
             config.update(before)
+            self.log_completions = self.args.log_completions
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
@@ -66,7 +68,8 @@ def main(recipe: Recipe):
         return
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    dataset = with_prompts(load_train(recipe), tokenizer, recipe.prompt.system)
+    rows = load_train(recipe)
+    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     judged, _ = split_held_out(recipe, split(recipe)[1])
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
@@ -81,7 +84,7 @@ def main(recipe: Recipe):
         peft_config=None if warm_start else configs.adapter_config(recipe),
     )
     if is_main_process():
-        folder.begin()
+        folder.begin(rows)
     show_progress(trainer, folder.path)
     if judged:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))

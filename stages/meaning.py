@@ -15,6 +15,7 @@ import rewards as rewards_room
 from data.problems import data_set
 from data.sources import FILE_TYPES
 from stages import local_models
+from stages.configs import even_batch
 from stages.recipe import nearest
 
 ENGINES = ("transformers", "vllm")
@@ -51,13 +52,19 @@ def data(section: dict, recipe: dict) -> Faults:
 def evaluate(section: dict, recipe: dict) -> Faults:
     entries = section.get("benchmarks", [])
     yield from _data_sets(("benchmarks",), entries)
-    if isinstance(entries, list) and all(isinstance(entry, str | dict) and entry for entry in entries):
+    if isinstance(entries, list) and all(isinstance(e, str) or (isinstance(e, dict) and e) for e in entries):
         for label, times in Counter(map(benchmark_label, entries)).items():
             if times > 1:
                 yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
+    for key in ("limit", "batch_size", "max_new_tokens", "samples", "held_out"):
+        value = section.get(key, 1)
+        if value is None and key in ("limit", "max_new_tokens"):
+            continue
+        if value is None or (isinstance(value, int) and value < 1):
+            yield (key,), f"evaluate.{key}: {value} is too few; take 1 or more"
     samples, temperature = section.get("samples", 1), section.get("temperature", 0.0)
-    if isinstance(samples, int) and samples < 1:
-        yield ("samples",), f"evaluate.samples: {samples} answers a problem cannot be judged"
+    if isinstance(temperature, int | float) and temperature < 0:
+        yield ("temperature",), f"evaluate.temperature: {temperature} is below 0, which is greedy"
     if isinstance(samples, int) and isinstance(temperature, int | float) and samples > 1 and temperature <= 0:
         yield (
             ("samples",),
@@ -82,6 +89,7 @@ def benchmark_label(entry: str | dict) -> str:
     """A benchmark's name as a folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
     name, arguments = named(entry)
     name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
+    arguments = arguments if isinstance(arguments, dict) else {}
     return "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
 
 
@@ -91,6 +99,9 @@ def _data_sets(keys: tuple, entries: object) -> Faults:
             yield keys, f"{keys[0]}: {entry!r} is neither a name nor one `name: {{arguments}}`"
             continue
         name, options = named(entry)
+        if not isinstance(options, dict):
+            yield (*keys, name), f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"
+            continue
         try:
             function = data_set(name)
         except LookupError:
@@ -207,7 +218,17 @@ def grpo(section: dict, recipe: dict) -> Faults:
             "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
             "add it, with weight 0 if it is not to be paid",
         )
+    if section.get("eval_strategy", "no") != "no" and not section.get("eval_steps"):
+        yield ("eval_strategy",), "grpo.eval_strategy: set grpo.eval_steps, and the rest follows"
     choosing = (recipe.get("evaluate") or {}).get("held_out", 100)
+    if not isinstance(choosing, int):
+        return
+    if section.get("eval_steps") and not even_batch(choosing, 1):
+        yield (
+            ("eval_steps",),
+            f"evaluate.held_out: {choosing} problems cannot be shared evenly among {os.environ.get('WORLD_SIZE')} "
+            "processes; take a multiple",
+        )
     validation = (recipe.get("data") or {}).get("validation", 500)
     if section.get("eval_steps") and isinstance(validation, int) and validation <= choosing:
         yield (

@@ -53,7 +53,7 @@ def is_adapter(trained: str | Path | None) -> bool:
     return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
 
 
-def _check_base(recipe: Recipe, adapter: Path):
+def check_base(recipe: Recipe, adapter: Path):
     """An adapter of another base model often fits by its shapes, and then answers nonsense."""
     config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     trained_on, base = config.get("base_model_name_or_path"), base_model(recipe)
@@ -73,7 +73,7 @@ def load_model(
     """
     on_base = is_adapter(trained)
     if on_base:
-        _check_base(recipe, Path(trained))
+        check_base(recipe, Path(trained))
     quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}

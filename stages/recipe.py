@@ -83,10 +83,18 @@ class Recipe:
     quantization: dict | None = None
     sft: dict | None = None
     asked_for: str = ""
+    places: dict[tuple, str] = field(default_factory=dict)
+
+    def place(self, *keys: str) -> str:
+        """File and line of a key, or of the nearest section above it that stands in the recipe."""
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        return self.places.get(keys, f"recipe {self.name}")
 
     def resolved(self) -> dict:
         """Plain dictionaries, ready for YAML; sections that are absent are left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None and key != "asked_for"}
+        values = {key: value for key, value in asdict(self).items() if key not in ("asked_for", "places")}
+        return {key: value for key, value in values.items() if value is not None}
 
     @property
     def strict(self) -> bool:
@@ -108,6 +116,7 @@ RESERVED = {
     "reward_weights": "weights stand beside each reward under `rewards`",
     "model_init_kwargs": "set these under `model`",
     "resume_from_checkpoint": "an unfinished run is resumed by itself",
+    "chat_template_kwargs": "evaluation would not know them; set `model.chat_template`",
     "trust_remote_code": "code from a model repository is never run",
     "task_type": "it is always CAUSAL_LM here",
 }
@@ -290,7 +299,7 @@ class _Draft:
             values[section] = kind(**defaults | values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
-        return Recipe(name=self.path.stem, asked_for=self._asked_for(), **values)
+        return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
 
     def _asked_for(self) -> str:
         """The options of `make` that name this recipe and its overrides."""

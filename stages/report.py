@@ -14,6 +14,7 @@ from stages.statistics import interval, majority, paired_difference, pass_at_k, 
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
+TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
 Problem = list[dict]  # a problem's samples
 
@@ -23,6 +24,7 @@ def write(folder: Path, labels: list[str]) -> str:
     neighbours. Left in the folder as `report.md`, with accuracies by level and subject, what of the gain is form, and
     flips to read; as figures in `summary.json`; and drawn in `accuracy.png`."""
     answers = {label: _read(folder / f"{label}.jsonl") for label in labels}
+    _same_terms([folder / f"{label}.jsonl" for label in labels])
     common = set.intersection(*(set(problems) for problems in answers.values()))
     answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
     if not common:
@@ -65,8 +67,9 @@ def summary(problems: list[Problem], seconds: Path | None = None) -> dict:
         "mean_tokens": sum(item["tokens"] for item in every) / len(every),
     }
     if seconds and seconds.is_file():
-        batches = [json.loads(line) for line in seconds.read_text(encoding="utf-8").splitlines()]
-        figures["tokens_per_second"] = sum(b["tokens"] for b in batches) / sum(b["seconds"] for b in batches)
+        batches = [json.loads(line) for line in seconds.read_text(encoding="utf-8").split("\n")[:-1]]
+        if batches:
+            figures["tokens_per_second"] = sum(b["tokens"] for b in batches) / sum(b["seconds"] for b in batches)
     return figures
 
 
@@ -137,7 +140,7 @@ def _by(answers: dict[str, list[Problem]], key: str) -> list[str]:
 
 def _groups(answers: dict[str, list[Problem]], key: str) -> list[tuple[object, int, list]]:
     """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
-    values = {samples[0][key] for problems in answers.values() for samples in problems if samples[0].get(key)}
+    values = {samples[0].get(key) for problems in answers.values() for samples in problems} - {None}
     groups = []
     for value in sorted(values, key=str):
         shares = [_shares([each for each in problems if each[0].get(key) == value]) for problems in answers.values()]
@@ -194,14 +197,15 @@ def main():
     parser.add_argument("files", nargs="+", type=Path, help="answers of one benchmark (.jsonl), or their folder")
     files = parser.parse_args().files
     if len(files) == 1 and files[0].is_dir():
-        files = sorted(files[0].glob("*.jsonl"), key=_age)
-        files = [file for file in files if not file.name.endswith(".seconds.jsonl")]
+        files = sorted(files[0].glob("*.jsonl"))
+    files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
     try:
         if len({file.parent for file in files}) != 1:
             raise ValueError("name the answers of one benchmark, which lie in one folder")
         print(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
-        sys.exit(f"report: {error}")
+        print(f"report: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _age(file: Path) -> tuple[int, str]:
@@ -209,9 +213,19 @@ def _age(file: Path) -> tuple[int, str]:
     return (order.index(file.stem) if file.stem in order else len(order)), file.stem
 
 
+def _same_terms(files: list[Path]):
+    """Only answers to the same problems, as many to each and made in the same way, can be compared."""
+    first, *others = ((file, json.loads(file.read_text(encoding="utf-8").split("\n")[0])) for file in files)
+    for file, head in others:
+        differing = [key for key in TERMS if head.get(key) != first[1].get(key)]
+        if differing:
+            raise ValueError(f"{file} and {first[0].name} cannot be compared: other {', '.join(differing)}")
+
+
 def _read(file: Path) -> dict[int, Problem]:
     problems: dict[int, Problem] = {}
-    for line in file.read_text(encoding="utf-8").splitlines()[1:]:
+    # Not splitlines: a response may hold a line separator of Unicode's. What follows the last line end is torn.
+    for line in file.read_text(encoding="utf-8").split("\n")[1:-1]:
         item = json.loads(line)
         problems.setdefault(item["id"], []).append(item)
     if not problems:

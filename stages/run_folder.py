@@ -2,8 +2,10 @@
 
 recipe.yaml     what this stage depends on, resolved        metrics.jsonl   a line a logging step
 versions.json   packages, commit, hardware, seed            summary.json    written last: its presence means finished
+data.json       how many problems, and a hash of them
 """
 
+import hashlib
 import json
 import platform
 import subprocess
@@ -16,7 +18,8 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from stages.recipe import Recipe, RecipeError
 
-# What a stage's result depends on. The evaluation is not here: judging more problems does not make another run.
+# What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
+# the problems it drops from the training set are others, which data.json tells.
 DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
@@ -32,11 +35,27 @@ class RunFolder:
     recipe: dict
     seed: int
 
-    def begin(self):
+    def begin(self, rows: list[dict]):
         """Write what the run depends on, once all that can fail for a user's mistake is behind: a folder made before
-        would stand in the way of the mended recipe."""
+        would stand in the way of the mended recipe.
+
+        Raises:
+            RecipeError: a run is resumed with other training problems than it began with.
+        """
+        text = json.dumps([[row["problem"], row["solution"]] for row in rows])
+        data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        file = self.path / "data.json"
+        if file.is_file() and (before := json.loads(file.read_text(encoding="utf-8"))) != data:
+            raise RecipeError(
+                [
+                    f"{self.path} was begun with {before['problems']:,} other training problems than these "
+                    f"{len(rows):,}: the data changed, or evaluate.benchmarks, which drop those they ask too. "
+                    f"Change them back, or delete {self.path}"
+                ]
+            )
         if not (self.path / "recipe.yaml").is_file():
             self.path.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(data) + "\n", encoding="utf-8")
             (self.path / "versions.json").write_text(
                 json.dumps(_versions(self.seed), indent=2) + "\n", encoding="utf-8"
             )
@@ -58,6 +77,8 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     """
     path = recipe.stage_dir(stage)
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
+    if stage == "grpo" and recipe.grpo.get("eval_steps"):
+        depends_on["evaluate"] = {"held_out": recipe.evaluate.held_out, "patience": recipe.evaluate.patience}
     wanted = _flat(depends_on)
     saved = path / "recipe.yaml"
     if saved.is_file():

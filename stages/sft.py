@@ -43,7 +43,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         peft_config=configs.adapter_config(recipe),
     )
     if is_main_process():
-        folder.begin()
+        folder.begin(rows)
     show_progress(trainer, folder.path)
     say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")
     result = trainer.train(resume_from_checkpoint=folder.checkpoint)

@@ -3,6 +3,7 @@
 import pytest
 
 from stages.best_checkpoint import hacked
+from stages.configs import even_batch
 from stages.recipe import RecipeError, load_recipe
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
@@ -28,8 +29,22 @@ def test_otherwise_it_goes_on(judged, rewards, patience):
     assert hacked(judged, rewards, patience) is None
 
 
-def test_the_first_of_equal_accuracies_is_the_best():
-    assert hacked([(10, 0.6), (20, 0.6), (30, 0.5)], RISING, 2) is not None
+def test_a_plateau_is_no_fall():
+    assert hacked([(10, 0.6), (20, 0.6), (30, 0.6), (40, 0.6)], RISING, 2) is None
+    assert hacked([(10, 0.6), (20, 0.6), (30, 0.5)], RISING, 2) is None
+    assert "of step 20 for 2 evaluations" in hacked([(10, 0.6), (20, 0.6), (30, 0.5), (40, 0.5)], RISING, 2)
+
+
+def test_with_a_patience_of_one_the_first_fall_counts():
+    assert hacked([(10, 0.6), (20, 0.5)], [each for each in RISING if each[0] <= 20], 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("problems", "at_most", "processes", "batch"), [(100, 64, 1, 50), (100, 8, 1, 5), (100, 8, 4, 5), (100, 8, 3, 0)]
+)
+def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    assert even_batch(problems, at_most) == batch
 
 
 def test_a_recipe_without_correct_answer_has_no_held_out_accuracy():

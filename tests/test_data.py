@@ -133,6 +133,7 @@ def test_a_file_of_the_users_own(suffix, tmp_path):
     [
         ('{"problem": "2+3?", "reply": "5"}\n', "row 1 has problem, reply, but answer is needed"),
         ('{"problem": "2+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
+        ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", "0 problems; nothing is left to use"),
     ],
@@ -224,3 +225,9 @@ def test_the_held_out_split_depends_on_the_rows_alone():
     assert split_validation(rows, 20) == (train, held_out)
     with pytest.raises(DataError, match="nothing is left to train on"):
         split_validation(rows, 100)
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path):
+    (tmp_path / "mine.jsonl").write_bytes('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"))
+    with pytest.raises(DataError, match=r"mine\.jsonl is not UTF-8"):
+        load(str(tmp_path / "mine.jsonl"), "test", {})

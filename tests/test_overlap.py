@@ -24,6 +24,9 @@ def rows(*problems):
         ("What is 2 + 3?", "What is 2 + 3 + 4?", False),  # short: only as a whole
         (f"In {LONG} How many?", f"{LONG} What colour?", True),  # over 13 words in common
         (LONG, LONG.replace("four", "five"), False),  # at most 11 in a row
+        ("What is 12 − 5?", "What is 12 + 5?", False),
+        ("What is 12 − 5?", "what is $12-5$", True),
+        (f"{LONG} $x_1$", f"So {LONG.upper()} $x_{{1}}$", True),
         ("Ｗhat is ２ + ３?", "What is 2 + 3?", True),
     ],
 )

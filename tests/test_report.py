@@ -11,7 +11,7 @@ from stages.report import write
 
 def answers(folder, label, right, samples=1, lenient=None):
     """Answers to problems 0, 1, …; `right` has a truth a problem, or one a sample."""
-    lines = [{}]
+    lines = [{"problems": "p", "samples": samples}]
     for i, each in enumerate(right):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
             lines.append(
@@ -95,7 +95,7 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()
-    done = remade(tmp_path)
+    done = remade(*sorted(tmp_path.glob("*.jsonl"), reverse=True))  # the stages' order is their own
     assert done.stdout.startswith(text), done.stderr
     assert {name: (tmp_path / name).read_bytes() for name in first} == first
 
@@ -105,4 +105,19 @@ def test_answers_that_are_not_there_are_named(content, message, tmp_path):
     if content is not None:
         (tmp_path / "base.jsonl").write_text(content)
     done = remade(tmp_path / "base.jsonl")
-    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_answers_of_other_terms_are_not_compared(tmp_path):
+    answers(tmp_path, "base", [True] * 4)
+    answers(tmp_path, "grpo", [True] * 4, samples=2)
+    done = remade(tmp_path)
+    assert done.returncode == 2 and "cannot be compared: other samples" in done.stderr
+
+
+def test_a_response_may_hold_any_line_separator(tmp_path):
+    answers(tmp_path, "base", [True] * 4)
+    text = (tmp_path / "base.jsonl").read_text().replace('"0 + 0?"', '"0\u2028+\x85 0?"')
+    (tmp_path / "base.jsonl").write_text(text)
+    (tmp_path / "base.seconds.jsonl").write_text("")  # killed before the first batch
+    assert "(n = 4)" in write(tmp_path, ["base"])

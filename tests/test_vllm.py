@@ -12,7 +12,7 @@ RECIPE = ["recipes/smollm2-arithmetic.yaml", "sft.max_steps=20", "data.worked=32
 def answered(folder, engine, *models):
     arguments = [*RECIPE, f"output_dir={folder}", f"evaluate.engine={engine}", "--held-out"]
     run_stage("evaluate", *arguments, *(each for model in models for each in ("--model", model)))
-    files = sorted((folder / "eval/held-out").glob("*.jsonl"))
+    files = sorted((folder / "eval/models/held-out").glob("*.jsonl"))
     lines = {file.stem: file.read_text().splitlines()[1:] for file in files if "seconds" not in file.name}
     return {label: {each["id"]: each for each in map(json.loads, items)} for label, items in lines.items()}
 

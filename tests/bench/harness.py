@@ -104,7 +104,7 @@ def main():
         rows = harness_answers(options.model, options.limit, options.batch_size)
         compare("the harness's prompt and answers", rows, problems[: len(rows)])
     if options.answers:
-        items = [json.loads(line) for line in options.answers.read_text(encoding="utf-8").splitlines()[1:]]
+        items = [json.loads(line) for line in options.answers.read_text(encoding="utf-8").split("\n")[1:-1]]
         judged = harness_verdicts([item["response"] for item in items], [item["gold"] for item in items])
         rows = [item | verdict for item, verdict in zip(items, judged, strict=True)]
         compare(f"{options.answers}", rows, [{"problem": item["problem"], "solution": item["gold"]} for item in items])
