@@ -25,7 +25,7 @@ export CUDA_VISIBLE_DEVICES ?= 0
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
+.PHONY: help setup check memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,8 +39,12 @@ help:  ## list the targets
 
 setup: .venv/installed  ## make the environment in .venv
 
-check: setup  ## find every fault of the recipe, without loading a weight
-	@$(CHECK)
+check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memory, without loading a weight
+	@$(CHECK) --quiet
+	@$(RUN) stages.check $(RECIPE_FILE) $(ARGS)
+
+memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training of the same model
+	@$(RUN) stages.memory $(RECIPE_FILE) $(ARGS)
 
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
 	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)
@@ -49,11 +53,11 @@ decontaminate: setup  ## list the training problems that the benchmarks ask too;
 	@$(RUN) stages.decontaminate $(RECIPE_FILE) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
-	@$(CHECK) --quiet
+	@$(CHECK) --quiet --advise
 	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS)
 
 grpo: setup  ## train with GRPO, after the warm start where it is not done, and compare on held-out problems
-	@$(CHECK) --quiet
+	@$(CHECK) --quiet --advise
 	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(RECIPE_FILE) $(ARGS)
 	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) --held-out

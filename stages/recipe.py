@@ -325,6 +325,7 @@ def main():
     parser = argparse.ArgumentParser(description="Check a recipe without loading a weight.")
     recipe_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="print faults only")
+    parser.add_argument("--advise", action="store_true", help="print what is likely to disappoint, too")
     parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
     parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
     arguments = parser.parse_intermixed_args()
@@ -338,6 +339,11 @@ def main():
     except RecipeError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
+    from stages.advice import advice
+
+    for finding in advice(recipe) if arguments.advise else ():
+        if finding.level != "note":
+            print(finding, file=sys.stderr)
     if not arguments.quiet:
         YAML().dump(recipe.resolved(), sys.stdout)
 

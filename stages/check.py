@@ -1,0 +1,159 @@
+"""Know before a GPU hour is burnt: everything about a recipe that can be seen without loading a weight.
+
+What cannot be seen without a network is named, and the rest is checked. Exit code 2 where something must be changed.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+from collections.abc import Iterator
+
+from data import prompt
+from data.sources import DataError
+from stages import memory
+from stages.advice import LEVELS, Finding, advice, finding
+from stages.audit import gold_fault
+from stages.cli import make_command, quiet_libraries, run, say
+from stages.model import load_tokenizer
+from stages.problems import overlapping, split
+from stages.recipe import Recipe, RecipeError
+
+SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
+GOLDS = 200  # of the training data, to try the verifier on
+
+
+def main(recipe: Recipe, tokens_per_second: float | None = None):
+    """Check a recipe, its prompt, its data and its memory, without loading a weight."""
+    quiet_libraries()
+    findings = [*model_findings(recipe), *advice(recipe)]
+    _say_time(recipe, tokens_per_second)
+    say()
+    for level in LEVELS:
+        for each in findings:
+            if each.level == level:
+                say(str(each))
+    levels = {each.level for each in findings}
+    if "error" in levels:
+        say(f"\nnot ready: {sum(each.level == 'error' for each in findings)} to change")
+        sys.exit(2)
+    say("\nready, with the warnings above" if "warning" in levels else "\nready")
+    say(f"next: {make_command('grpo', recipe)}")
+
+
+def model_findings(recipe: Recipe) -> Iterator[Finding]:
+    """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note."""
+    config = tokenizer = None
+    try:
+        config = memory.model_config(recipe)
+        tokenizer = load_tokenizer(recipe)
+    except RecipeError as error:
+        yield finding(recipe, "note", ("model",), f"not seen: {error}. Prompt, lengths and memory are not checked")
+    try:
+        rows, _ = split(recipe)
+    except DataError as error:
+        yield finding(recipe, "note", ("data",), f"not seen: {error}. The data is not checked")
+        rows = []
+    lengths = []
+    if tokenizer and rows:
+        _say_prompt(recipe, tokenizer, rows[0])
+        sample = random.Random(0).sample(rows, min(1000, len(rows)))
+        conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in sample]
+        lengths = sorted(len(prompt.prompt_ids(tokenizer, conversation)) for conversation in conversations)
+        middle, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
+        say(f"prompts: {middle:.0f} tokens in the middle, {most} at 99 %, {lengths[-1]} at most (of {len(lengths)})")
+        if prompt.end_of_turn(tokenizer) is None:
+            yield finding(
+                recipe, "note", ("model",), "the chat template ends a turn with no special token; eos ends an answer"
+            )
+    yield from _data_findings(recipe, rows)
+    if config is not None:
+        longest = max(lengths, default=memory.PROMPT_TOKENS)
+        yield from _size_findings(recipe, config, longest)
+
+
+def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
+    if not rows:
+        return
+    try:
+        found = overlapping(rows, recipe)
+        if found:
+            message = f"{len(found):,} training problems are in the benchmarks too and left out (make decontaminate)"
+            yield finding(recipe, "note", ("data", "train"), message)
+    except DataError as error:
+        yield finding(recipe, "note", ("evaluate", "benchmarks"), f"not seen: {error}. Overlap is not checked")
+    sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
+    faults = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
+    if faults:
+        row, fault = faults[0]
+        yield finding(
+            recipe,
+            "warning" if len(faults) > len(sample) / 20 else "note",
+            ("data", "train"),
+            f"{len(faults)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({fault})",
+        )
+    if recipe.sft is not None and not any(row["reasoning"] for row in rows):
+        yield finding(
+            recipe, "error", ("sft",), "no training problem has a worked solution to learn from; remove the section"
+        )
+
+
+def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
+    completion = recipe.grpo.get("max_completion_length", 256)
+    window = getattr(config.get_text_config(), "max_position_embeddings", None)
+    if window and longest + completion > window:
+        yield finding(
+            recipe,
+            "error",
+            ("grpo", "max_completion_length"),
+            f"{longest} tokens of prompt and {completion} of completion do not fit the model's {window}; take "
+            f"{window - longest} or less",
+        )
+    served = recipe.grpo.get("vllm_max_model_length")
+    if recipe.grpo.get("use_vllm") and served and longest + completion > served:
+        yield finding(
+            recipe,
+            "error",
+            ("grpo", "vllm_max_model_length"),
+            f"{longest} tokens of prompt and {completion} of completion do not fit {served}",
+        )
+    if recipe.adapter is None and recipe.grpo.get("learning_rate", 1e-6) > 1e-5:
+        parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
+        if parameters > SMALL:
+            yield finding(
+                recipe,
+                "warning",
+                ("grpo", "learning_rate"),
+                f"{recipe.grpo['learning_rate']:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
+                "weights want about a tenth: try 1e-6",
+            )
+    parts = memory.estimate(recipe, longest)
+    say(f"memory: {parts['total'] / memory.GIB:.1f} GiB on one GPU besides vLLM ({make_command('memory', recipe)})")
+
+
+def _say_prompt(recipe: Recipe, tokenizer, row: dict):
+    ids = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
+    say("the first prompt, in training and in evaluation, special tokens and all:\n")
+    say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
+    opened = "inside <think>, which the template opens" if prompt.think_opened(tokenizer) else "at ▸"
+    padding = "is masked, being eos too" if tokenizer.pad_token_id == tokenizer.eos_token_id else "differs from it"
+    ends = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
+    say(f"\n{len(ids)} tokens; the completion starts {opened}; {ends}")
+
+
+def _say_time(recipe: Recipe, tokens_per_second: float | None):
+    grpo = recipe.grpo
+    answers = grpo.get("per_device_train_batch_size", 8) * grpo.get("gradient_accumulation_steps", 1)
+    tokens, steps = answers * grpo.get("max_completion_length", 256), grpo.get("max_steps", 0)
+    total = steps * tokens / 1e6
+    say(f"a step: {answers} completions a process, at most {tokens:,} tokens; {steps} steps, {total:.1f} M tokens")
+    if tokens_per_second and steps:
+        say(f"at {tokens_per_second:g} tokens a second: at most {steps * tokens / tokens_per_second / 3600:.1f} h")
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on, to estimate the hours")
+
+
+if __name__ == "__main__":
+    run("check", main, add_arguments)

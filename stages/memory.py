@@ -1,0 +1,230 @@
+"""What a recipe needs of each GPU's memory, part by part, from its model's config alone: no weight is loaded.
+
+Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes and no storage. The
+activations are what autograd saves in a forward pass there, layer by layer. docs/memory.md has the formulas and how far
+they are from what was measured.
+"""
+
+import argparse
+import copy
+import dataclasses
+from typing import NamedTuple
+
+import torch
+from peft import get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+
+from stages import configs
+from stages.cli import quiet_libraries, run, say
+from stages.model import base_model
+from stages.recipe import Recipe, RecipeError
+
+GIB = 2**30
+# Tokens of a prompt where the data has not been read.
+PROMPT_TOKENS = 256
+# trl's fused LM head never holds all logits, but a tile of so many tokens by so many words
+# (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
+TILE = (4096, 32768)
+LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
+NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
+
+
+class Setting(NamedTuple):
+    """How many GPUs share the gradients and the optimizer (ZeRO-2), and the weights too (ZeRO-3, FSDP)."""
+
+    optimizer_shards: int = 1
+    weight_shards: int = 1
+
+
+def estimate(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Setting = Setting()) -> dict[str, int]:  # noqa: B008
+    """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak; `total` is their sum.
+
+    Raises:
+        RecipeError: the model's config cannot be read.
+    """
+    config = model_config(recipe)
+    model = on_meta(recipe, config)
+    frozen, trained = parameter_bytes(model, recipe)
+    states = 2 * trained  # AdamW's two moments, in the dtype of what they belong to
+    args = configs.training_config(recipe, "grpo")
+    reference = 0
+    if recipe.grpo.get("beta"):
+        # The frozen copy of what is trained: trl keeps one of the warm start's adapter; without one it switches off the
+        # adapter; a fully trained model has a second one beside it.
+        reference = trained if recipe.adapter is None or recipe.sft is not None else 0
+    tokens = prompt_tokens + args.max_completion_length
+    activations = activation_bytes(
+        recipe, config, args.per_device_train_batch_size, tokens, args.gradient_checkpointing
+    )
+    answered = args.per_device_train_batch_size * args.steps_per_generation
+    parts = {
+        "weights": frozen // setting.weight_shards,
+        "trained weights": trained // setting.weight_shards,
+        "reference": reference // setting.weight_shards,
+        "gradients": trained // max(setting.optimizer_shards, setting.weight_shards),
+        "optimizer": states // max(setting.optimizer_shards, setting.weight_shards),
+        "activations": activations,
+        "logits": logits_bytes(recipe, config, args.per_device_train_batch_size * tokens),
+    }
+    # Answers are sampled before the step trains, so the cache and the activations take turns.
+    cache = 0 if args.use_vllm else answered * tokens * cache_bytes_per_token(config, recipe)
+    if cache > parts["activations"] + parts["logits"]:
+        del parts["activations"], parts["logits"]
+        parts["cache of sampling"] = cache
+    return parts | {"total": sum(parts.values())}
+
+
+def model_config(recipe: Recipe) -> PretrainedConfig:
+    try:
+        return AutoConfig.from_pretrained(base_model(recipe), revision=recipe.model.revision, trust_remote_code=False)
+    except OSError as error:
+        raise RecipeError([f"model {base_model(recipe)}: {str(error).splitlines()[0]}"]) from error
+
+
+def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
+    """The recipe's model, with its adapter, without storage."""
+    dtype = getattr(torch, recipe.model.dtype)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+        if recipe.adapter is not None:
+            model = get_peft_model(model, configs.adapter_config(recipe))
+    return model
+
+
+def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
+    """(bytes of frozen weights, bytes of trained weights). With NF4 a linear layer's weights, but for the head's, take
+    half a byte each and their constants."""
+    quantization = configs.quantization_config(recipe)
+    linear = set()
+    if quantization is not None and quantization.load_in_4bit:
+        linear = {
+            module.weight
+            for name, module in model.named_modules()
+            if isinstance(module, torch.nn.Linear) and "lora_" not in name and not name.endswith("lm_head")
+        }
+    frozen = trained = 0
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            trained += parameter.numel() * parameter.element_size()
+        elif parameter in linear:
+            frozen += round(parameter.numel() * (0.5 + _nf4_constants(quantization)))
+        else:
+            frozen += parameter.numel() * parameter.element_size()
+    return frozen, trained
+
+
+def _nf4_constants(quantization) -> float:
+    """Bytes a weight of the scales of its block of 64: float32, or one byte and a float32 for 256 of them (Dettmers et
+    al. 2023, arXiv:2305.14314, section 3)."""
+    return 1 / 64 + 4 / (64 * 256) if quantization.bnb_4bit_use_double_quant else 4 / 64
+
+
+def activation_bytes(recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool) -> int:
+    """What a forward pass keeps for its backward pass. With checkpointing: the input of every layer, and while one is
+    computed again, all of that one."""
+    one, two = (_saved(recipe, config, layers, batch, tokens) for layers in (1, 2))
+    layer, outside = two - one, max(0, 2 * one - two)
+    layers = config.get_text_config().num_hidden_layers
+    if not checkpointing:
+        return outside + layers * layer
+    kept = batch * tokens * config.get_text_config().hidden_size * getattr(torch, recipe.model.dtype).itemsize
+    return outside + layers * kept + layer
+
+
+def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int) -> int:
+    """Bytes that autograd saves in the backbone of a model of that many layers, parameters and the mask apart."""
+    config = copy.deepcopy(config)
+    text = config.get_text_config()
+    text.num_hidden_layers = layers
+    if getattr(text, "layer_types", None):
+        text.layer_types = (text.layer_types * layers)[:layers]
+    model = on_meta(recipe, config)
+    # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
+    if torch.cuda.is_available():
+        model = model.to(getattr(torch, recipe.model.dtype))
+    mask = torch.ones(batch, 1, tokens, tokens, dtype=torch.bool, device="meta")
+    known = {each.untyped_storage()._cdata for each in (*model.parameters(), mask)}
+    saved = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in known:
+            saved[storage._cdata] = storage  # kept alive, so that no other takes its place
+        return tensor
+
+    model.train()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
+        ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
+        last = backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    del last
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int) -> int:
+    """A tile of logits, the float32 gradient of what goes into the head, and of the head where it is trained. Without
+    Triton, that is without a GPU, a tile has two float32 copies beside it."""
+    text = config.get_text_config()
+    tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
+    size = getattr(torch, recipe.model.dtype).itemsize + (0 if torch.cuda.is_available() else 8)
+    head = text.vocab_size * text.hidden_size * 4 if recipe.adapter is None else 0
+    return tile * size + tokens * text.hidden_size * 4 + head
+
+
+def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
+    """Keys and values of one token in every layer."""
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return 2 * text.num_hidden_layers * heads * width * getattr(torch, recipe.model.dtype).itemsize
+
+
+def variants(recipe: Recipe) -> dict[str, Recipe]:
+    """The recipe trained in other ways, for comparison."""
+    adapter = recipe.adapter or LORA
+    return {
+        "full": dataclasses.replace(recipe, adapter=None, quantization=None),
+        "LoRA": dataclasses.replace(recipe, adapter=adapter, quantization=None),
+        "QLoRA": dataclasses.replace(recipe, adapter=adapter, quantization=recipe.quantization or NF4),
+    }
+
+
+def with_critic(parts: dict[str, int]) -> dict[str, int]:
+    """PPO of the same model: a critic of the policy's size is trained beside it, and a reference policy is kept."""
+    twice = ("weights", "trained weights", "gradients", "optimizer", "activations")
+    parts = {name: size * 2 if name in twice else size for name, size in parts.items() if name != "total"}
+    parts["reference"] = (parts["weights"] + parts["trained weights"]) // 2 if not parts["weights"] else 0
+    return parts | {"total": sum(parts.values())}
+
+
+def table(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Setting = Setting()) -> str:  # noqa: B008
+    columns = {"this recipe": estimate(recipe, prompt_tokens, setting)}
+    columns |= {name: estimate(other, prompt_tokens, setting) for name, other in variants(recipe).items()}
+    columns["PPO, full"] = with_critic(columns["full"])
+    columns["PPO, LoRA"] = with_critic(columns["LoRA"])
+    names = list(dict.fromkeys(name for parts in columns.values() for name in parts if name != "total"))
+    lines = [f"| GiB on one GPU | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    for name in [*names, "total"]:
+        lines.append(f"| {name} | " + " | ".join(_gib(parts.get(name, 0)) for parts in columns.values()) + " |")
+    return "\n".join(lines)
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f}" if size else ""
+
+
+def main(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS):
+    """Estimate what a recipe needs of a GPU's memory, beside other ways to train the same model."""
+    quiet_libraries()
+    say(table(recipe, prompt_tokens))
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        say(f"\n{torch.cuda.get_device_name()}: {total / GIB:.1f} GiB, {free / GIB:.1f} free")
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS)
+
+
+if __name__ == "__main__":
+    run("memory", main, add_arguments)

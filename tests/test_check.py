@@ -1,0 +1,86 @@
+"""`make check`: what is wrong with a recipe is found before a weight is loaded."""
+
+import json
+
+import pytest
+from conftest import ROOT, run_stage
+
+from stages import check
+from stages.recipe import load_recipe
+
+RECIPES = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
+
+PLANTED = """\
+model: {{name_or_path: {model}, dtype: float16}}
+adapter: {{r: 8, target_modules: all-linear}}
+quantization: {{load_in_4bit: true}}
+data: {{train: [{train}], validation: 4}}
+rewards:
+  correct_answer: {{weight: 0.5, strict: true}}
+  format_tags: {{weight: 0.5}}
+grpo:
+  learning_rate: 1.0e-6
+  num_generations: 2
+  max_completion_length: 40000
+  use_vllm: true
+  vllm_max_model_length: 64
+  fp16: true
+evaluate: {{benchmarks: [{exam}]}}
+"""
+FOUND = [  # level, line, a part of the message
+    ("warning", 9, "an adapter wants ten times that or more"),
+    ("warning", 10, "in a group of 2 the mean says little"),
+    ("warning", 5, "form is paid 0.5 and a right answer 0.5"),
+    ("warning", 14, "float16 overflows"),
+    ("warning", 5, "without a warm start a model seldom writes the tags"),
+    ("warning", 12, "vLLM keeps a copy of the weights in full precision"),
+    ("error", 11, "do not fit the model's 32768"),
+    ("error", 13, "do not fit 64"),
+    ("note", 4, "1 training problems are in the benchmarks too"),
+    ("warning", 4, "golds cannot be judged"),
+]
+
+
+def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys):
+    train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
+    problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
+    problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
+    problems += [{"problem": None, "answer": 1}, problems[0]]
+    train.write_text("".join(json.dumps(row) + "\n" for row in problems))
+    exam.write_text(json.dumps(problems[7]) + "\n")
+    recipe = tmp_path / "bad.yaml"
+    recipe.write_text(PLANTED.format(model=tiny_qwen2, train=train, exam=exam))
+    with pytest.raises(SystemExit, match="2"):
+        check.main(load_recipe(recipe, check=()))
+    out = capsys.readouterr().out
+    for level, line, message in FOUND:
+        assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
+    assert "25 problems, 2 dropped (1 without a problem, 1 repeated)" in out
+    assert "not ready: 2 to change" in out
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys):
+    hub = [] if recipe == "tiny-arithmetic" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+    overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.held_out=2"]
+    check.main(load_recipe(f"recipes/{recipe}.yaml", overrides, check=()))
+    out = capsys.readouterr().out
+    assert "\nready\n" in out
+    assert "warning" not in out and "error" not in out
+    assert "the first prompt, in training and in evaluation" in out
+
+
+def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
+    monkeypatch.delenv("MATH_DATA_DIR", raising=False)
+    check.main(load_recipe("recipes/qwen-math-lora.yaml", check=()))
+    out = capsys.readouterr().out
+    assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
+    assert "not seen: openai/gsm8k" in out
+    assert "\nready" in out
+
+
+def test_the_first_line_of_a_training_run_warns_too():
+    quiet = run_stage("recipe", "recipes/tiny-arithmetic.yaml", "--quiet", "--advise")
+    assert quiet.stdout == quiet.stderr == ""
+    warned = run_stage("recipe", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--quiet", "--advise")
+    assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr
