@@ -25,7 +25,7 @@ export CUDA_VISIBLE_DEVICES ?= 0
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
+.PHONY: help setup check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training
 
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
 	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)
+
+probe-memory: setup  ## try the longest sample first: one real step of the largest size
+	@$(RUN) stages.probe_memory $(RECIPE_FILE) $(ARGS)
 
 decontaminate: setup  ## list the training problems that the benchmarks ask too; training drops them
 	@$(RUN) stages.decontaminate $(RECIPE_FILE) $(ARGS)

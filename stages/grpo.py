@@ -8,9 +8,10 @@ warm start, of which the trainer keeps a frozen copy.
 import contextlib
 import os
 import time
+from pathlib import Path
 
 from datasets import Dataset
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from data import prompt
 from stages import configs
@@ -69,26 +70,14 @@ def main(recipe: Recipe):
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows = load_train(recipe)
-    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     judged, _ = split_held_out(recipe, split(recipe)[1])
-    if faults := missing_columns(recipe.rewards, dataset.column_names):
-        raise RecipeError(faults)
-    rewards = [bind_reward(name, options) for name, options in recipe.rewards.items()]
-    trainer = QuietGRPOTrainer(
-        model=load_model(recipe, tokenizer, warm_start),
-        reward_funcs=counted(rewards, args.reward_weights, args.num_generations),
-        args=args,
-        train_dataset=dataset,
-        eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
-        processing_class=tokenizer,
-        peft_config=None if warm_start else configs.adapter_config(recipe),
-    )
+    trainer = trainer_for(recipe, args, tokenizer, rows, judged, warm_start)
     if is_main_process():
         folder.begin(rows)
     show_progress(trainer, folder.path)
     if judged:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))
-    say(f"grpo: {len(dataset):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
+    say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     trainer.train(resume_from_checkpoint=folder.checkpoint)
     trainer.save_model()
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
@@ -98,6 +87,30 @@ def main(recipe: Recipe):
     if judged:
         say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
     say(f"grpo: done, in {folder.path}\nnext: {make_command('eval', recipe)}")
+
+
+def trainer_for(
+    recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], judged: list[dict], warm_start: Path | None
+) -> QuietGRPOTrainer:
+    """trl's trainer with the recipe's model, adapter, rewards and data; `judged`: the held-out rows that choose the
+    checkpoint, none where no checkpoint is chosen.
+
+    Raises:
+        RecipeError: a reward asks for a column that the data does not have.
+    """
+    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
+    if faults := missing_columns(recipe.rewards, dataset.column_names):
+        raise RecipeError(faults)
+    rewards = [bind_reward(name, options) for name, options in recipe.rewards.items()]
+    return QuietGRPOTrainer(
+        model=load_model(recipe, tokenizer, warm_start),
+        reward_funcs=counted(rewards, args.reward_weights, args.num_generations),
+        args=args,
+        train_dataset=dataset,
+        eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
+        processing_class=tokenizer,
+        peft_config=None if warm_start else configs.adapter_config(recipe),
+    )
 
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:

@@ -7,14 +7,16 @@ model was loaded, which the libraries' own buffers are part of. Under a minute, 
 """
 
 import argparse
-import tempfile
 import threading
 import time
 
 import psutil
 import torch
 
-from stages import grpo, memory
+from data import prompt
+from stages import memory, probe_memory
+from stages.model import load_tokenizer
+from stages.problems import load_train
 from stages.recipe import Recipe, load_recipe, recipe_arguments
 
 
@@ -43,13 +45,12 @@ class ResidentPeak:
 
 
 def step_peak(recipe: Recipe) -> int:
-    """Bytes at the peak of one training step, from an empty process."""
+    """Bytes at the peak of the recipe's largest training step, from an empty process."""
     if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-        grpo.main(recipe)
+        probe_memory.main(recipe)
         return torch.cuda.max_memory_allocated()
     with ResidentPeak() as peak:
-        grpo.main(recipe)
+        probe_memory.main(recipe)
     return peak.bytes
 
 
@@ -57,18 +58,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     recipe_arguments(parser)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        completion = load_recipe(options.recipe, options.overrides).grpo.get("max_completion_length", 256)
-        longest = f"grpo.generation_kwargs={{min_new_tokens: {completion}}}"
-        steps = ["sft=null", "grpo.max_steps=1", "grpo.save_strategy='no'", "grpo.eval_steps=null", longest]
-        recipe = load_recipe(options.recipe, [*options.overrides, *steps, f"output_dir={folder}"])
-        began = time.monotonic()
-        measured = step_peak(recipe)
-    parts = memory.estimate(recipe)
+    recipe = load_recipe(options.recipe, options.overrides)
+    tokenizer = load_tokenizer(recipe)
+    longest = probe_memory.longest_first(load_train(recipe), tokenizer, recipe.prompt.system)[0]
+    tokens = len(prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system)))
+    parts = memory.estimate(recipe, tokens)
+    measured = step_peak(recipe)
     for name, size in parts.items():
         print(f"{name:<20}{size / memory.GIB:8.3f} GiB")
     print(f"{'measured':<20}{measured / memory.GIB:8.3f} GiB, {parts['total'] / measured:.2f} estimated ÷ measured")
-    print(f"{time.monotonic() - began:.0f} s, {torch.cuda.get_device_name() if torch.cuda.is_available() else 'CPU'}")
+    print(torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU")
 
 
 if __name__ == "__main__":

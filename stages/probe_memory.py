@@ -1,0 +1,80 @@
+"""The worst step first: the longest prompts of the data, and every completion as long as it may be.
+
+A run that is out of memory at step 120 met a long sample there. This meets it in the first minute, and changes nothing
+in the run's folder. It begins from the base model with a new adapter: which weights they are is all one to memory.
+"""
+
+import dataclasses
+import tempfile
+import time
+
+import torch
+
+from data import prompt
+from stages import configs, memory
+from stages.cli import make_command, quiet_libraries, run, say
+from stages.grpo import trainer_for
+from stages.model import load_tokenizer
+from stages.problems import load_train
+from stages.recipe import Recipe, RecipeError
+
+
+def main(recipe: Recipe):
+    """Try a recipe's largest step, for real, and say how much memory it took."""
+    quiet_libraries()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        longest = worst_step(recipe, folder)
+        args = configs.training_config(longest, "grpo")
+        tokenizer = load_tokenizer(recipe)
+        rows = longest_first(load_train(recipe), tokenizer, recipe.prompt.system)
+        problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
+        try:
+            trainer = trainer_for(longest, args, tokenizer, problems, [], None)
+            trainer.train()
+        except torch.OutOfMemoryError as error:
+            raise RecipeError(out_of_memory(recipe)) from error
+    say(f"the largest step took {time.monotonic() - began:.0f} s with loading")
+    if torch.cuda.is_available():
+        peak, card = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
+        say(f"and {peak / memory.GIB:.1f} of {card / memory.GIB:.1f} GiB")
+    say(f"next: {make_command('grpo', recipe)}")
+
+
+def worst_step(recipe: Recipe, folder: str) -> Recipe:
+    """The recipe for one step of completions that end at their limit, in a folder of its own."""
+    given = recipe.grpo.get("generation_kwargs") or {}
+    limit = recipe.grpo.get("max_completion_length", 256)
+    changed = {
+        "max_steps": 1,
+        "save_strategy": "no",
+        "eval_steps": None,
+        "generation_kwargs": given | {"min_tokens" if recipe.grpo.get("use_vllm") else "min_new_tokens": limit},
+    }
+    return dataclasses.replace(recipe, grpo=recipe.grpo | changed, output_dir=folder)
+
+
+def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]:
+    return sorted(rows, key=lambda row: -len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))))
+
+
+def out_of_memory(recipe: Recipe) -> list[str]:
+    """The two lines of the recipe to change, and to what."""
+    size = recipe.grpo.get("per_device_train_batch_size", 8)
+    steps = recipe.grpo.get("gradient_accumulation_steps", 1)
+    limit = recipe.grpo.get("max_completion_length", 256)
+    faults = ["out of memory in the largest step. Change one of these:"]
+    if size > 1:
+        key, half = "per_device_train_batch_size", size // 2
+        faults.append(
+            f"  {recipe.place('grpo', key)}: grpo.{key} {size} → {half}, "
+            f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
+        )
+    faults.append(
+        f"  {recipe.place('grpo', 'max_completion_length')}: grpo.max_completion_length {limit} → {limit // 2}"
+    )
+    return faults
+
+
+if __name__ == "__main__":
+    run("probe_memory", main)
