@@ -21,6 +21,9 @@ _SLACK = 15  # of the digits computed, how many may differ
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
 
+# "2/3 x", "4/3 \pi": the fraction is meant as a whole.
+_SHARE_OF = re.compile(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z])|\\sqrt)")
+
 
 @lru_cache(maxsize=4096)
 def parse(text: str):
@@ -29,7 +32,7 @@ def parse(text: str):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
-    text = re.sub(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z]))", r"\\frac{\1}{\2}", text)  # 2/3 x
+    text = _SHARE_OF.sub(r"\\frac{\1}{\2}", text)
     text = re.sub(r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:

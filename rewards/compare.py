@@ -14,7 +14,7 @@ _BASE_ASKED = re.compile(
     r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary"
 )
 _UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
-_PERCENT_ASKED = re.compile(
+PERCENT_ASKED = re.compile(
     r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent|\b(?:as an?|in|a) percent"
 )
 
@@ -81,14 +81,14 @@ class Comparison:
             return g.value == a.value
         percent, share = (g, a) if g.percent else (a, g)
         asked = (self.question or "").replace("\\%", "percent").replace("%", "percent")
-        if a.percent and _PERCENT_ASKED.search(asked):
+        if a.percent and PERCENT_ASKED.search(asked):
             return g.value == a.value
         if share.value.denominator > 1 and percent.value == share.value * 100:
             return True
         if g.percent or self.question is None:
             # Without the question: a gold up to 1 may be a share, of which so many percent are another number.
             return g.value == a.value and (g.percent or g.value > 1)
-        return g.value == a.value and "percent" in asked
+        return False
 
     def _is_amount(self, g: Quantity | Expr, a: Quantity | Expr) -> bool:
         """Whether the "quarters" of an answer are parts, where neither gold nor question has them as things."""
@@ -130,7 +130,7 @@ class Comparison:
         if isinstance(other, Quantity) and (other.unit or other.percent):
             return False
         # The base may be dropped where it was asked for: the gold or the question tells.
-        asked = based is g or _BASE_ASKED.search(self.question or "")
+        asked = based is g or _base_asked(based.base, self.question or "")
         return bool(asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
 
     def _items(self, g, a) -> bool:
@@ -182,8 +182,11 @@ class Comparison:
         p, q = parts(g), parts(a)
         if p is None or q is None or len(p) != len(q):
             return False
-        if any(isinstance(x, Items) and len(x.items[-1]) == 2 and x.items[-1] < "60" for x in (g, a)):
-            return p == q  # it may be a time
+        if (
+            all(isinstance(x, Items) and len(x.items) == 2 and len(x.items[1]) == 2 for x in (g, a))
+            and max(g.items[1], a.items[1]) < "60"
+        ):
+            return p == q  # they may be times
         return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
 
     def _relation(self, g, a) -> bool:
@@ -257,6 +260,21 @@ class Comparison:
             return self.same(g, a) or (all(texts) and self._expression(*texts, worked_out=False))
         except Unreadable:  # the answer's own text, not the gold
             return False
+
+
+# The base a question wants the answer in.
+_INTO_BASE = re.compile(r"\b(?:in|to|into|as)\s+(?:an?\s+)?(?:base[\s$~\\-]*(\w+)|(binary)|(decimal))")
+
+
+def _base_asked(base: int, question: str) -> bool:
+    """Whether the question tells the base, and it is this one."""
+    if not _BASE_ASKED.search(question):
+        return False
+    names = {"binary": 2, "decimal": 10, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+    names |= {"nine": 9, "ten": 10, "twelve": 12, "sixteen": 16}
+    into = [next(filter(None, m)) for m in _INTO_BASE.findall(question)]
+    wanted = {int(n) if n.isdecimal() else names.get(n) for n in into[-1:]} if into else set()
+    return not wanted or None in wanted or base in wanted
 
 
 def _turned(relation: Relation) -> Relation:

@@ -11,12 +11,12 @@ from functools import lru_cache
 from math import gcd, prod
 
 from rewards.choice import choice
-from rewards.compare import Algebra, Comparison, Unreadable
+from rewards.compare import PERCENT_ASKED, Algebra, Comparison, Unreadable
 from rewards.extract import is_hedged
 from rewards.kinds import Expr, Items, Quantity, Relation, Words
 from rewards.notation import NUMBER, SCALES, closing, key, plain
 from rewards.units import another_was_asked
-from rewards.value import Value, trimmed, value
+from rewards.value import Value, is_name, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer
 _MAX_ANSWERS = 20
@@ -113,7 +113,11 @@ def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -
         return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
     if _form(g, gold) == _form(a, answer) == "inequality" and _letters(gold) != _letters(answer):
         return False, "about another variable"
-    if question and (objection := _objection(g, a, gold, answer, question)):
+    if isinstance(a, Relation) and not isinstance(g, Relation) and set(a.signs) == {"="}:
+        shown = a.sides[-1] if not is_name(a.sides[-1]) else a.sides[0]
+    else:
+        shown = answer
+    if question and (objection := _objection(g, value(shown), gold, shown, question)):
         return False, objection
     return (True, "equal") if Comparison(question, algebra).same(g, a) else (False, "not equal to the gold")
 
@@ -208,6 +212,8 @@ _NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)
 def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
     """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
     form, wanted = _form(a, answer), _form(g, gold)
+    if form == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT_ASKED.search(question.lower()):
+        return False
     if (form == "whole number" and wanted not in ("power of ten", "scaled")) or (
         form == wanted and not _not_reduced(a)
     ):

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from data.gold import boxes
+from rewards.units import known, unit
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
@@ -32,7 +33,7 @@ _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?
 _DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
 _DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
 _LINK = (
-    r"(?:[\s$(,:=~]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
+    r"(?:[\s$(,:=~}]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
     r"thinks?|believes?|says?|knows?|true|case|sure|of|in|one|some)\b)*$"
 )
 _BEFORE = re.compile(
@@ -58,7 +59,7 @@ _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\
 _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
 # "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound"; "about \boxed{5}" may be a gold
 # that is rounded itself if it is a decimal.
-_NEAR = r"(?:[\s$(*:=]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
+_NEAR = r"(?:[\s$(*:=}]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
 _BOUND_BEFORE = re.compile(
     r"(?:\b(?:than|at (?:least|most)|(?<!round )(?<!\$ )up to|between|(?:anything|everything|all|nothing) but|"
     rf"instead of|except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
@@ -101,6 +102,21 @@ _PART_AFTER = re.compile(
 _LABEL = re.compile(r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:final )?answer\s*[:=])\s*", re.IGNORECASE)
 # What follows a box and belongs to its number.
 _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
+
+
+# "x = \boxed{1} or x = \boxed{2}" gives two values, as a comma would.
+_OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
+
+
+# An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
+_RIVAL = r"(?P<rival>[-−]?\d[\d.,]*(?<![.,])|[A-H](?![\w'.])|[A-Z][a-z]+\b|(?:yes|no)\b|\([^()]*,[^()]*\))"
+_JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
+_RIVAL_BEFORE = re.compile(
+    rf"(?:(?P<name>\b[a-zA-Z])\s*=\s*)?(?<![\w.\\]){_RIVAL}(?P<joint>{_JOINT})(?:(?P<again>[a-zA-Z])\s*=[\s$]*)?\Z"
+)
+_RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
+_LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
+_NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 
 
 class Found(NamedTuple):
@@ -197,8 +213,12 @@ def _boxes(text: str) -> Found | None:
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)
         before, after = "\n" * (near == 0) + text[near:start], text[end : end + 40]
+        if answers:
+            before = _OR_BOX.sub(", ", before + "\\boxed").removesuffix("\\boxed")
+        after = _OR_BOX.sub(", ", after)
         last = end
         unit = _SUFFIX.match(_TEXT.sub(" ", after))
+        named = _named_unit(after)
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
         if _BEFORE.search(before) or _ONE_OF.search(before) or _AFTER.match(after):
             return Found([], "the box is doubted or denied")
@@ -207,11 +227,62 @@ def _boxes(text: str) -> Found | None:
             return Found([], "the box is inexact")
         if _PART_BEFORE.search(before) or _PART_AFTER.match(after, unit.end() if unit else 0):
             return Found([], "the box is part of an expression")
+        if _has_rival(content, before, after):
+            return Found([], "another answer stands beside the box")
         if (held := _inner(content)) is None:
             return Found([], "the box is part of a box")
         label = _LABEL.match(held)
-        answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else ""))
+        answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else "") + named)
     return Found(answers, "") if answers else None
+
+
+def _has_rival(content: str, before: str, after: str) -> bool:
+    """Whether another candidate of the box's kind is listed right beside it. What another name is given
+    ("x = 2, y = \\boxed{5}"), and the end of a calculation ("2 + 3 = 5, \\boxed{5}"), are none."""
+    if match := _RIVAL_BEFORE.search(before):
+        end_of_a_sum = before[: match.start("rival")].rstrip(" $-−")[-1:] in ("=", "+", "*", "/", "^", "·", "×", "}")
+        named = match["name"] is not None and match["name"] == match["again"]
+        alone = match["name"] is None and match["again"] is None and not end_of_a_sum
+        # "on May 3, \boxed{12}" and "Bob, \boxed{Alice}" list nothing.
+        comma = match["joint"].strip(" $\n") == ","
+        prose = comma and (match["rival"][1:2].islower() or not _LIST_BEGINS.search(before[: match.start("rival")]))
+        if (named or (alone and not prose)) and _same_kind(match["rival"], content):
+            return True
+    if match := _RIVAL_AFTER.match(after):
+        own = _NAME_BEFORE.search(before)
+        other_name = own is not None and match["again"] is not None and own[1] != match["again"]
+        calls = match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(",")
+        return not other_name and not calls and _same_kind(match["rival"], content)
+    return False
+
+
+def _same_kind(rival: str, content: str) -> bool:
+    """Whether both are numbers, option letters, words or tuples, and not the same one."""
+    held = re.sub(r"\\(?:text|mathrm|textbf|mathbf)\s*\{([^{}]*)\}|[\s$]", r"\1", content)
+    kinds = (r"[-−]?\d[\d.,]*", r"\(?[A-H]\)?", r"[A-Za-z][a-z]+", r"\(.*,.*\)")
+    return rival != held and any(re.fullmatch(k, rival) and re.fullmatch(k, held) for k in kinds)
+
+
+_UNIT_AFTER = re.compile(
+    r"[\s$]*(?:\\[,;:! ]|~)*\s*(?:\\(?:text[a-z]*|mathrm|mbox)\s*\{\s*([^{}]*?)\s*\}(\s*\^\s*\{?[23]\}?)?|"
+    r"((?:in )?base[ -]\w+|[ap]\.?m\b\.?|(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?))"
+)
+
+
+def _named_unit(after: str) -> str:
+    """The unit, the base or the half of the day behind a box, which is part of what it says."""
+    match = _UNIT_AFTER.match(after)
+    if match is None:
+        return ""
+    text = (match[1] or "") + (match[2] or "") if match[1] is not None else match[3]
+    if re.fullmatch(r"(?:in )?base[ -]\w+|[ap]\.?m\.?", text, re.IGNORECASE):
+        return " " + text
+    if match[3] == "in" and re.match(r"\s*[A-Za-z0-9$\\]", after[match.end() :]):
+        return ""  # "\boxed{5} in total"
+    name = unit(text)
+    if not name or not known(name):
+        return ""
+    return f" \\text{{{match[1]}}}{match[2] or ''}" if match[1] else f" {text}"
 
 
 def _inner(content: str) -> str | None:
@@ -232,7 +303,7 @@ def _stated(text: str) -> list[str]:
             return [""]
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
-        if len(answer) > _MAX_SENTENCE:
+        if len(answer) > _MAX_SENTENCE or (end and end[0] == "?"):
             return [""]
         if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
             answers.append(_after_verb(_bare(answer)))

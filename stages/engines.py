@@ -1,7 +1,9 @@
 """What turns prompts into completions for the evaluation: transformers, or vLLM. Both are given the same token ids."""
 
+import contextlib
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +26,11 @@ Engine = Callable[[list[list[int]], int], list[Completion]]
 """(token ids of each prompt, seed) → a completion each."""
 
 
+@contextlib.contextmanager
 def engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
-) -> Engine:
-    """The recipe's engine, with the base model (`trained` None) or what a stage made of it.
+) -> Iterator[Engine]:
+    """The recipe's engine while the block runs, with the base model (`trained` None) or what a stage made of it.
 
     Args:
         longest_prompt: in tokens; vLLM reserves its memory for it.
@@ -36,8 +39,11 @@ def engine(
         RecipeError: the weights do not load, or vLLM is not there or has no GPU.
     """
     if recipe.evaluate.engine == "vllm":
-        return vllm_engine(recipe, tokenizer, trained, longest_prompt)
-    return transformers_engine(recipe, tokenizer, trained)
+        with vllm_engine(recipe, tokenizer, trained, longest_prompt) as complete:
+            yield complete
+    else:
+        yield transformers_engine(recipe, tokenizer, trained)
+    gc.collect()  # a model that is still there leaves no room for the next
 
 
 def max_new_tokens(recipe: Recipe) -> int:
@@ -90,9 +96,10 @@ def generate(
     ]
 
 
+@contextlib.contextmanager
 def vllm_engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
-) -> Engine:
+) -> Iterator[Engine]:
     """vLLM's offline `LLM`; an adapter is served as one, beside its base, without merging."""
     try:
         from vllm import LLM, SamplingParams
@@ -147,7 +154,9 @@ def vllm_engine(
             for cut in [answer.finish_reason == "length"]
         ]
 
-    return complete
+    yield complete
+    # Its process lives on, and keeps its memory, for as long as anything refers to it.
+    model.llm_engine.engine_core.shutdown()
 
 
 def _rank_for_vllm(adapter: Path) -> int:

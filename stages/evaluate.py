@@ -6,7 +6,6 @@ with the batch it stopped at. `summary.json`, `report.md` and `accuracy.png` are
 
 import argparse
 import dataclasses
-import gc
 import hashlib
 import json
 import time
@@ -51,11 +50,9 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         answers = [Answers(root / name, contestant, tokenizer, rows) for name, rows in problems.items()]
         if unfinished := [each for each in answers if each.missing()]:
             longest = max(each.longest_prompt for each in unfinished)
-            policy = engine(contestant.recipe, tokenizer, contestant.trained, longest)
-            for each in unfinished:
-                each.complete(policy)
-            policy = None
-            gc.collect()  # a model that is still there leaves no room for the next
+            with engine(contestant.recipe, tokenizer, contestant.trained, longest) as policy:
+                for each in unfinished:
+                    each.complete(policy)
     for benchmark in problems:
         say("\n" + report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)} for the benchmarks" if held_out else ""))

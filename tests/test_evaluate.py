@@ -35,8 +35,11 @@ def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
 
 def test_vllm_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(RecipeError, match=r"vllm cannot be imported .* make setup EXTRAS=dev,vllm"):
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10)
+    with (
+        pytest.raises(RecipeError, match=r"vllm cannot be imported .* make setup EXTRAS=dev,vllm"),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+    ):
+        pass
 
 
 def test_vllm_for_gpus_without_a_gpu(monkeypatch):
@@ -46,11 +49,17 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
         module.current_platform = SimpleNamespace(is_cpu=lambda: False)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"):
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10)
+    with (
+        pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+    ):
+        pass
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}')
-    with pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"):
-        engine(load_recipe(TINY, check=()), None, tmp_path, 10)
+    with (
+        pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
+        engine(load_recipe(TINY, check=()), None, tmp_path, 10),
+    ):
+        pass

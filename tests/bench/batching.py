@@ -6,8 +6,6 @@ Prints the ratio of the two times and how many answers are the same.
 """
 
 import argparse
-import statistics
-import time
 
 from data import prompt
 from stages.engines import engine
@@ -29,23 +27,9 @@ def main():
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
     prompts.sort(key=len)
     done = recipe.stage_dir("sft") if (recipe.stage_dir("sft") / "summary.json").is_file() else None
-    policy = engine(recipe, tokenizer, done, max(map(len, prompts)))
-    size = recipe.evaluate.batch_size
-    policy(prompts[:2], 0)
-    ratios = []
-    for _ in range(options.pairs):
-        began = time.perf_counter()
-        together = [each for i in range(0, len(prompts), size) for each in policy(prompts[i : i + size], 0)]
-        between = time.perf_counter()
-        alone = [each for ids in prompts for each in policy([ids], 0)]
-        ratios.append((time.perf_counter() - between) / (between - began))
-        same = sum(a == b for a, b in zip(together, alone, strict=True))
-        print(
-            f"batches of {size}: {ratios[-1]:.2f} times as fast; {same} of {len(prompts)} answers the same", flush=True
-        )
-    print(
-        f"median {statistics.median(ratios):.2f} of {len(ratios)} pairs, {'sft' if done else 'base'} of {recipe.name}"
-    )
+    with engine(recipe, tokenizer, done, max(map(len, prompts))) as policy:
+        ratios = compare(policy, prompts, recipe.evaluate.batch_size, options.pairs)
+    return ratios
 
 
 if __name__ == "__main__":
