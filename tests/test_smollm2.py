@@ -31,7 +31,13 @@ def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
     overrides = [f"data.dir={math_data}", "data.validation=4", f"output_dir={tmp_path}", "sft.max_steps=2"]
     overrides += ["sft.per_device_train_batch_size=4", "grpo.max_steps=1", "grpo.per_device_train_batch_size=8"]
     overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.save_steps=1"]
-    overrides += ["grpo.max_completion_length=16", "grpo.logging_steps=1", "sft.logging_steps=1", "evaluate.limit=4"]
+    overrides += [
+        "grpo.max_completion_length=16",
+        "grpo.logging_steps=1",
+        "sft.logging_steps=1",
+        "evaluate.limit=4",
+        "evaluate.held_out=2",
+    ]
     path = f"recipes/{recipe}.yaml"
     for stage in ("sft", "grpo", "evaluate"):
         run_stage(stage, path, *overrides)
