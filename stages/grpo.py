@@ -20,7 +20,7 @@ from stages.cli import is_main_process, make_command, quiet_libraries, run, say
 from stages.group_signal import counted
 from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model, load_tokenizer
-from stages.problems import load_train, split, split_held_out
+from stages.problems import load_train, split_held_out
 from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
@@ -69,8 +69,8 @@ def main(recipe: Recipe):
         return
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    rows = load_train(recipe)
-    judged, _ = split_held_out(recipe, split(recipe)[1])
+    rows, held_out = load_train(recipe)
+    judged, _ = split_held_out(recipe, held_out)
     trainer = trainer_for(recipe, args, tokenizer, rows, judged, warm_start)
     if is_main_process():
         folder.begin(rows)

@@ -27,7 +27,7 @@ def main(recipe: Recipe):
         longest = worst_step(recipe, folder)
         args = configs.training_config(longest, "grpo")
         tokenizer = load_tokenizer(recipe)
-        rows = longest_first(load_train(recipe), tokenizer, recipe.prompt.system)
+        rows = longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)
         problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
         try:
             trainer = trainer_for(longest, args, tokenizer, problems, [], None)

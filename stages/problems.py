@@ -10,18 +10,18 @@ from stages.meaning import benchmark_label, named
 from stages.recipe import Recipe
 
 
-def load_train(recipe: Recipe) -> list[dict]:
-    """The training rows of all the recipe's training sets together, without the held-out ones and without those that
+def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+    """(training, held-out) rows of all the recipe's training sets together, the training rows without those that
     overlap with a problem of its benchmarks."""
     with PartialState().main_process_first():
-        rows, _ = split(recipe)
+        rows, held_out = split(recipe)
         found = overlapping(rows, recipe)
     if found:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
     if len(dropped) == len(rows):
         raise DataError("data.train: every problem is in a benchmark too; nothing is left to train on")
-    return [row for i, row in enumerate(rows) if i not in dropped]
+    return [row for i, row in enumerate(rows) if i not in dropped], held_out
 
 
 def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:

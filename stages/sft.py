@@ -33,7 +33,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         return
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    rows = load_train(recipe)
+    rows, _ = load_train(recipe)
     dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
     trainer = SFTTrainer(
         model=load_model(recipe, tokenizer),

@@ -51,7 +51,7 @@ def recipe_of(tmp_path, train, benchmark):
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
     recipe = recipe_of(tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)])
     rows, held_out = split(recipe)
-    kept = load_train(recipe)
+    kept, _ = load_train(recipe)
     assert len(rows) == 10 and len(held_out) == 2
     assert {row["problem"] for row in kept} == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}
     assert f"{10 - len(kept)} training problems dropped that overlap with the benchmarks" in capsys.readouterr().out

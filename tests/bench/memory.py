@@ -60,7 +60,7 @@ def main():
     options = parser.parse_args()
     recipe = load_recipe(options.recipe, options.overrides)
     tokenizer = load_tokenizer(recipe)
-    longest = probe_memory.longest_first(load_train(recipe), tokenizer, recipe.prompt.system)[0]
+    longest = probe_memory.longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)[0]
     tokens = len(prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system)))
     parts = memory.estimate(recipe, tokens)
     measured = step_peak(recipe)

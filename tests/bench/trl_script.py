@@ -57,7 +57,7 @@ def main(pairs: int, steps: int):
 def trl_config(root: Path, overrides: list[str]) -> Path:
     """The recipe's GRPO stage, spelled for trl's script: its configuration file and its data set."""
     recipe = load_recipe(RECIPE, overrides)
-    rows = load_train(recipe)
+    rows, _ = load_train(recipe)
     dataset: Dataset = with_prompts(rows, load_tokenizer(recipe), recipe.prompt.system)
     (root / "data").mkdir()
     dataset.to_parquet(root / "data" / "train.parquet")
