@@ -124,6 +124,8 @@ def vllm_engine(
             seed=recipe.seed,
             max_model_len=longest_prompt + max_new_tokens(recipe),
             trust_remote_code=False,
+            # On a CPU the share is of the machine's memory, which other programs need too.
+            gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.4,
             enable_lora=adapter is not None,
             max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
         )

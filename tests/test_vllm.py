@@ -6,7 +6,7 @@ import pytest
 from conftest import run_stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
-RECIPE = ["recipes/smollm2-arithmetic.yaml", "sft.max_steps=20", "data.worked=320", "evaluate.limit=50"]
+RECIPE = ["recipes/smollm2-arithmetic.yaml", "sft.max_steps=20", "data.worked=320", "evaluate.limit=50", "model.dtype=float32"]
 
 
 def answered(folder, engine, *models):
@@ -18,8 +18,8 @@ def answered(folder, engine, *models):
 
 
 def test_both_engines_answer_alike(tmp_path):
-    """The base model, and an adapter that vLLM serves beside it: nearly the same greedy answers, and equal lengths and
-    ends where the texts are equal. (Both are given the same token ids: the engine itself refuses anything else.)"""
+    """The base model, and an adapter that vLLM serves beside it: in float32 the same greedy answers but for a near tie,
+    and equal lengths and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
     run_stage("sft", *RECIPE, f"output_dir={tmp_path}")
     adapter = tmp_path / "sft"
     ours = answered(tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter)
@@ -29,7 +29,7 @@ def test_both_engines_answer_alike(tmp_path):
         pairs = [(ours[label][i], theirs[label][i]) for i in range(50)]
         same = [(a, b) for a, b in pairs if a["response"] == b["response"]]
         print(f"{label}: {len(same)} of {len(pairs)} answers are the same")
-        assert len(same) >= 40
+        assert len(same) >= 48
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
     assert sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40  # the adapter is really there

@@ -36,12 +36,14 @@ def task() -> dict:
 def harness_answers(model: str, limit: int, batch_size: int) -> list[dict]:
     """The harness's run: of each problem its response and both verdicts."""
     import lm_eval
+    import torch
 
     results = lm_eval.simple_evaluate(
         model="hf",
         model_args={"pretrained": model, "dtype": "bfloat16", "trust_remote_code": False},
         tasks=[task()],
         limit=limit,
+        device="cuda" if torch.cuda.is_available() else "cpu",
         batch_size=batch_size,
         log_samples=True,
         bootstrap_iters=0,
