@@ -6,7 +6,8 @@ import pytest
 from conftest import run_stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
-RECIPE = ["recipes/smollm2-arithmetic.yaml", "sft.max_steps=20", "data.worked=320", "evaluate.limit=50", "model.dtype=float32"]
+RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]
+RECIPE += ["evaluate.limit=50"]
 
 
 def answered(folder, engine, *models):
