@@ -9,6 +9,8 @@ PROCESSES ?=
 MODEL ?=
 # For `make eval-report`: the answers of one benchmark, or their folder.
 FILE ?=
+# For `make check` and `make memory`: GiB of a GPU that is not at hand.
+CARD ?=
 PIP_ARGS ?=
 # Optional parts of the environment: dev, vllm, deepspeed.
 EXTRAS ?= dev
@@ -18,7 +20,8 @@ BIN := .venv/bin
 RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
 RUN := $(BIN)/python -m
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
-CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
+LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
+CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(LAUNCHED)
 # Without a launcher one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -40,11 +43,10 @@ help:  ## list the targets
 setup: .venv/installed  ## make the environment in .venv
 
 check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memory, without loading a weight
-	@$(CHECK) --quiet
-	@$(RUN) stages.check $(RECIPE_FILE) $(ARGS)
+	@$(RUN) stages.check $(RECIPE_FILE) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training of the same model
-	@$(RUN) stages.memory $(RECIPE_FILE) $(ARGS)
+	@$(RUN) stages.memory $(RECIPE_FILE) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
 	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)

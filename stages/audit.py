@@ -39,7 +39,6 @@ def main(recipe: Recipe, rows: int = 100):
     sample = random.Random(0).sample(train, min(rows, len(train)))
     if faults := missing_columns(recipe.rewards, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
-    rewards = [(bind_reward(name, options), options.get("weight", 1.0)) for name, options in recipe.rewards.items()]
     unjudged = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
     judged = [row for row in sample if all(row is not each for each, _ in unjudged)]
     say(f"{len(judged)} of {len(sample)} golds are right when echoed in the recipe's form, and can be told from others")
@@ -47,12 +46,17 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {fault}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not judged:
         sys.exit("\naudit: no gold of this data can be judged")
-    table = audited(problems(judged), judged, recipe, rewards)
+    table = audited(problems(judged), judged, recipe, bound_rewards(recipe))
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
     if beaten:
         sys.exit(f"\naudit: honesty is beaten by {', '.join(beaten)}")
     say(f"\naudit: no cheat beats honesty\nnext: {make_command('grpo', recipe)}")
+
+
+def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
+    """Each reward of the recipe, with its arguments, and its weight."""
+    return [(bind_reward(name, options), options.get("weight", 1.0)) for name, options in recipe.rewards.items()]
 
 
 def problems(rows: list[dict]) -> list[cheats.Problem]:

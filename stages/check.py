@@ -13,22 +13,32 @@ from data import prompt
 from data.sources import DataError
 from stages import memory
 from stages.advice import LEVELS, Finding, advice, finding
-from stages.audit import gold_fault
-from stages.cli import make_command, quiet_libraries, run, say
+from stages.audit import audited, bound_rewards, gold_fault, problems
+from stages.cli import make_command, mistakes_reported, quiet_libraries, say
+from stages.meaning import missing_columns
 from stages.model import load_tokenizer
 from stages.problems import overlapping, split
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe, RecipeError, launch, launch_arguments, read_for, recipe_arguments
 
 SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
 GOLDS = 200  # of the training data, to try the verifier on
+AUDITED = 20  # of them, to pay cheats on
 
 
-def main(recipe: Recipe, tokens_per_second: float | None = None):
-    """Check a recipe, its prompt, its data and its memory, without loading a weight."""
+def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float | None, tokens_per_second: float | None):
+    """Check a recipe, its prompt, its data and its memory, without loading a weight.
+
+    Args:
+        recipe: what is sound of it, None where that is nothing. `faults`: the rest, a line each.
+    """
     quiet_libraries()
-    findings = [*model_findings(recipe), *advice(recipe)]
-    _say_time(recipe, tokens_per_second)
-    say()
+    findings = [Finding("error", *fault.split(": ", 1)) for fault in faults]
+    if recipe is not None:
+        if not faults or recipe.model.name_or_path or recipe.model.build:
+            findings += model_findings(recipe, launched, card)
+        findings += advice(recipe)
+        _say_time(recipe, tokens_per_second)
+        say()
     for level in LEVELS:
         for each in findings:
             if each.level == level:
@@ -41,7 +51,7 @@ def main(recipe: Recipe, tokens_per_second: float | None = None):
     say(f"next: {make_command('grpo', recipe)}")
 
 
-def model_findings(recipe: Recipe) -> Iterator[Finding]:
+def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
     """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note."""
     config = tokenizer = None
     try:
@@ -70,6 +80,7 @@ def model_findings(recipe: Recipe) -> Iterator[Finding]:
     if config is not None:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         yield from _size_findings(recipe, config, longest)
+        yield from _memory_findings(recipe, longest, launched, card)
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
@@ -92,10 +103,25 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             ("data", "train"),
             f"{len(faults)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({fault})",
         )
+    yield from _audit_findings(recipe, sample)
     if recipe.sft is not None and not any(row["reasoning"] for row in rows):
         yield finding(
             recipe, "error", ("sft",), "no training problem has a worked solution to learn from; remove the section"
         )
+
+
+def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
+    rows = [row for row in rows if not gold_fault(row, recipe)][:AUDITED]
+    missing = missing_columns(recipe.rewards, [*rows[0], "prompt", "think_opened"]) if rows else []
+    for fault in missing:
+        yield finding(recipe, "error", ("rewards",), fault)
+    if missing or not rows or not recipe.rewards:
+        return
+    table = audited(problems(rows), rows, recipe, bound_rewards(recipe))
+    beaten = [pay.name for pay in table if pay.beats]
+    say(f"audit: {', '.join(beaten) or 'no cheat'} beats honesty, of {len(table)} ways to answer {len(rows)} problems")
+    if beaten:
+        yield finding(recipe, "warning", ("rewards",), f"{', '.join(beaten)} earns more than honesty: make audit")
 
 
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
@@ -127,8 +153,32 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
                 f"{recipe.grpo['learning_rate']:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
                 "weights want about a tenth: try 1e-6",
             )
-    parts = memory.estimate(recipe, longest)
-    say(f"memory: {parts['total'] / memory.GIB:.1f} GiB on one GPU besides vLLM ({make_command('memory', recipe)})")
+
+
+def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
+    card = card or memory.this_card()
+    parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+    total = parts["total"] / memory.GIB
+    of = f" of its {card:.0f}" if card else ""
+    say(f"memory: {total:.1f} GiB on each GPU{of} ({make_command('memory', recipe)} tells of what)")
+    if card and total > card:
+        size = recipe.grpo.get("per_device_train_batch_size", 8)
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "per_device_train_batch_size"),
+            f"about {total:.1f} GiB will not fit a card of {card:.0f}: halve {size} (and double "
+            "gradient_accumulation_steps), shorten max_completion_length, or see make memory",
+        )
+    elif card and not memory.fits(parts, card):
+        need = parts["vLLM weights"] / memory.GIB / card
+        yield finding(
+            recipe,
+            "error",
+            ("grpo", "vllm_gpu_memory_utilization"),
+            f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or more GPUs "
+            "for each copy (grpo.vllm_tensor_parallel_size)",
+        )
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):
@@ -151,9 +201,14 @@ def _say_time(recipe: Recipe, tokens_per_second: float | None):
         say(f"at {tokens_per_second:g} tokens a second: at most {steps * tokens / tokens_per_second / 3600:.1f} h")
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on, to estimate the hours")
-
-
 if __name__ == "__main__":
-    run("check", main, add_arguments)
+    parser = argparse.ArgumentParser(prog="python -m stages.check", description=__doc__)
+    recipe_arguments(parser)
+    launch_arguments(parser)
+    parser.add_argument("--card", type=float, help="GiB of a GPU that is not at hand")
+    parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on, to estimate the hours")
+    options = parser.parse_intermixed_args()
+    with mistakes_reported():
+        launched = launch(options.accelerate, options.processes)
+        recipe, faults = read_for(launched, options.recipe, options.overrides)
+        main(recipe, faults, launched, options.card, options.tokens_per_second)

@@ -1,10 +1,11 @@
 """What every stage's command line shares."""
 
 import argparse
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from data.sources import DataError
 from stages.recipe import Recipe, RecipeError, load_recipe, recipe_arguments
@@ -18,8 +19,15 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
         add_arguments(parser)
     options = vars(parser.parse_intermixed_args())
     path, overrides = options.pop("recipe"), options.pop("overrides")
-    try:
+    with mistakes_reported():
         main(load_recipe(path, overrides, check=(stage,) if stage in ("sft", "grpo") else ()), **options)
+
+
+@contextlib.contextmanager
+def mistakes_reported() -> Iterator[None]:
+    """A user's mistake in the block ends the program with its message and exit code 2, printed by one process only."""
+    try:
+        yield
     except (RecipeError, DataError) as error:
         if is_main_process():
             print(error, file=sys.stderr)

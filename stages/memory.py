@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import torch
 from peft import get_peft_model
-from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from stages import configs
-from stages.cli import quiet_libraries, run, say
+from stages.cli import make_command, quiet_libraries, run, say
 from stages.model import base_model
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe, RecipeError, launch, launch_arguments
 
 GIB = 2**30
 # Tokens of a prompt where the data has not been read.
@@ -25,6 +25,9 @@ PROMPT_TOKENS = 256
 # trl's fused LM head never holds all logits, but a tile of so many tokens by so many words
 # (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
 TILE = (4096, 32768)
+# What only training holds, and only sampling.
+TRAINING = ("activations", "logits")
+SAMPLING = ("cache of sampling", "vLLM weights", "vLLM cache")
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
 
@@ -36,12 +39,35 @@ class Setting(NamedTuple):
     weight_shards: int = 1
 
 
-def estimate(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Setting = Setting()) -> dict[str, int]:  # noqa: B008
+def shards(launched: dict) -> Setting:
+    """What the processes of an accelerate config share."""
+    processes = launched["num_processes"]
+    zero = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
+    whole = zero == 3 or launched.get("distributed_type") == "FSDP"
+    return Setting(processes if whole or zero == 2 else 1, processes if whole else 1)
+
+
+def this_card() -> float | None:
+    """GiB of the GPU at hand, where there is one."""
+    return torch.cuda.mem_get_info()[1] / GIB if torch.cuda.is_available() else None
+
+
+def estimate(
+    recipe: Recipe,
+    prompt_tokens: int = PROMPT_TOKENS,
+    setting: Setting = Setting(),  # noqa: B008
+    card: float | None = None,
+) -> dict[str, int]:
     """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak; `total` is their sum.
+
+    Args:
+        card: GiB of the GPU, at hand or not; vLLM takes its share of it. Without one, its cache is what one generation
+            batch fills.
 
     Raises:
         RecipeError: the model's config cannot be read.
     """
+    gpu = card is not None or torch.cuda.is_available()
     config = model_config(recipe)
     model = on_meta(recipe, config)
     frozen, trained = parameter_bytes(model, recipe)
@@ -54,7 +80,7 @@ def estimate(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Settin
         reference = trained if recipe.adapter is None or recipe.sft is not None else 0
     tokens = prompt_tokens + args.max_completion_length
     activations = activation_bytes(
-        recipe, config, args.per_device_train_batch_size, tokens, args.gradient_checkpointing
+        recipe, config, args.per_device_train_batch_size, tokens, args.gradient_checkpointing, gpu
     )
     answered = args.per_device_train_batch_size * args.steps_per_generation
     parts = {
@@ -64,14 +90,31 @@ def estimate(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Settin
         "gradients": trained // max(setting.optimizer_shards, setting.weight_shards),
         "optimizer": states // max(setting.optimizer_shards, setting.weight_shards),
         "activations": activations,
-        "logits": logits_bytes(recipe, config, args.per_device_train_batch_size * tokens),
+        "logits": logits_bytes(recipe, config, args.per_device_train_batch_size * tokens, gpu),
     }
-    # Answers are sampled before the step trains, so the cache and the activations take turns.
-    cache = 0 if args.use_vllm else answered * tokens * cache_bytes_per_token(config, recipe)
-    if cache > parts["activations"] + parts["logits"]:
-        del parts["activations"], parts["logits"]
+    cache = answered * tokens * cache_bytes_per_token(config, recipe)
+    if not args.use_vllm:
         parts["cache of sampling"] = cache
-    return parts | {"total": sum(parts.values())}
+    elif args.vllm_mode == "colocate":
+        parts |= _vllm_bytes(model, args, cache, card)
+    return parts | {"total": _total(parts, recipe)}
+
+
+def _total(parts: dict[str, int], recipe: Recipe) -> int:
+    """Answers are sampled before the step trains, so what the one needs and what the other needs take turns, unless
+    vLLM does not sleep and keeps what it has."""
+    training, sampling = (sum(parts.get(name, 0) for name in names) for names in (TRAINING, SAMPLING))
+    both = recipe.grpo.get("use_vllm") and not recipe.grpo.get("vllm_enable_sleep_mode")
+    return sum(parts.values()) - (0 if both else min(training, sampling))
+
+
+def _vllm_bytes(model: PreTrainedModel, args, cache: int, card: float | None) -> dict[str, int]:
+    """vLLM's own copy of the weights, and the rest of its share of the card."""
+    sizes = [each.numel() * each.element_size() for name, each in model.named_parameters() if "lora_" not in name]
+    weights = sum(sizes) // args.vllm_tensor_parallel_size
+    if card:
+        cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
+    return {"vLLM weights": weights, "vLLM cache": cache}
 
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
@@ -119,10 +162,30 @@ def _nf4_constants(quantization) -> float:
     return 1 / 64 + 4 / (64 * 256) if quantization.bnb_4bit_use_double_quant else 4 / 64
 
 
-def activation_bytes(recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool) -> int:
+class _FusedAttention(torch.autograd.Function):
+    """In shapes alone, what flash attention and its kind keep: queries, keys, values and the output, but no scores. The
+    meta device has no such kernel, and would count the scores too."""
+
+    @staticmethod
+    def forward(ctx, query, key, value):
+        output = torch.empty_like(query)
+        ctx.save_for_backward(query, key, value, output)
+        return output
+
+
+def _fused_attention(module, query, key, value, attention_mask, **options):
+    return _FusedAttention.apply(query, key, value).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("fused", _fused_attention)
+
+
+def activation_bytes(
+    recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool, gpu: bool = False
+) -> int:
     """What a forward pass keeps for its backward pass. With checkpointing: the input of every layer, and while one is
     computed again, all of that one."""
-    one, two = (_saved(recipe, config, layers, batch, tokens) for layers in (1, 2))
+    one, two = (_saved(recipe, config, layers, batch, tokens, gpu) for layers in (1, 2))
     layer, outside = two - one, max(0, 2 * one - two)
     layers = config.get_text_config().num_hidden_layers
     if not checkpointing:
@@ -131,7 +194,7 @@ def activation_bytes(recipe: Recipe, config: PretrainedConfig, batch: int, token
     return outside + layers * kept + layer
 
 
-def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int) -> int:
+def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool) -> int:
     """Bytes that autograd saves in the backbone of a model of that many layers, parameters and the mask apart."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
@@ -139,11 +202,11 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
     if getattr(text, "layer_types", None):
         text.layer_types = (text.layer_types * layers)[:layers]
     model = on_meta(recipe, config)
+    model.set_attn_implementation("fused")
     # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
-    if torch.cuda.is_available():
+    if gpu:
         model = model.to(getattr(torch, recipe.model.dtype))
-    mask = torch.ones(batch, 1, tokens, tokens, dtype=torch.bool, device="meta")
-    known = {each.untyped_storage()._cdata for each in (*model.parameters(), mask)}
+    known = {each.untyped_storage()._cdata for each in model.parameters()}
     saved = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -156,17 +219,17 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
         ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
-        last = backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        last = backbone(input_ids=ids, use_cache=False).last_hidden_state
     del last
     return sum(storage.nbytes() for storage in saved.values())
 
 
-def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int) -> int:
+def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
     """A tile of logits, the float32 gradient of what goes into the head, and of the head where it is trained. Without
-    Triton, that is without a GPU, a tile has two float32 copies beside it."""
+    Triton, that is without a GPU, a tile has seven float32 copies and a mask beside it."""
     text = config.get_text_config()
     tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
-    size = getattr(torch, recipe.model.dtype).itemsize + (0 if torch.cuda.is_available() else 8)
+    size = getattr(torch, recipe.model.dtype).itemsize + (0 if gpu else 29)
     head = text.vocab_size * text.hidden_size * 4 if recipe.adapter is None else 0
     return tile * size + tokens * text.hidden_size * 4 + head
 
@@ -189,23 +252,36 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
     }
 
 
-def with_critic(parts: dict[str, int]) -> dict[str, int]:
+def with_critic(parts: dict[str, int], recipe: Recipe) -> dict[str, int]:
     """PPO of the same model: a critic of the policy's size is trained beside it, and a reference policy is kept."""
     twice = ("weights", "trained weights", "gradients", "optimizer", "activations")
     parts = {name: size * 2 if name in twice else size for name, size in parts.items() if name != "total"}
     parts["reference"] = (parts["weights"] + parts["trained weights"]) // 2 if not parts["weights"] else 0
-    return parts | {"total": sum(parts.values())}
+    return parts | {"total": _total(parts, recipe)}
 
 
-def table(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS, setting: Setting = Setting()) -> str:  # noqa: B008
-    columns = {"this recipe": estimate(recipe, prompt_tokens, setting)}
-    columns |= {name: estimate(other, prompt_tokens, setting) for name, other in variants(recipe).items()}
-    columns["PPO, full"] = with_critic(columns["full"])
-    columns["PPO, LoRA"] = with_critic(columns["LoRA"])
+def fits(parts: dict[str, int], card: float) -> bool:
+    """Whether a card of so many GiB holds them; vLLM's weights too must leave something of its share."""
+    return parts["total"] <= card * GIB and parts.get("vLLM cache", 1) > 0
+
+
+def table(
+    recipe: Recipe,
+    prompt_tokens: int = PROMPT_TOKENS,
+    setting: Setting = Setting(),  # noqa: B008
+    card: float | None = None,
+) -> str:
+    columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
+    columns |= {name: estimate(other, prompt_tokens, setting, card) for name, other in variants(recipe).items()}
+    columns["PPO, full"] = with_critic(columns["full"], recipe)
+    columns["PPO, LoRA"] = with_critic(columns["LoRA"], recipe)
     names = list(dict.fromkeys(name for parts in columns.values() for name in parts if name != "total"))
-    lines = [f"| GiB on one GPU | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    lines = [f"| GiB on each GPU | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
     for name in [*names, "total"]:
         lines.append(f"| {name} | " + " | ".join(_gib(parts.get(name, 0)) for parts in columns.values()) + " |")
+    if card:
+        verdicts = ["yes" if fits(parts, card) else "no" for parts in columns.values()]
+        lines.append(f"| fits {card:.0f} GiB | {' | '.join(verdicts)} |")
     return "\n".join(lines)
 
 
@@ -213,17 +289,27 @@ def _gib(size: int) -> str:
     return f"{size / GIB:.2f}" if size else ""
 
 
-def main(recipe: Recipe, prompt_tokens: int = PROMPT_TOKENS):
-    """Estimate what a recipe needs of a GPU's memory, beside other ways to train the same model."""
+def main(
+    recipe: Recipe,
+    prompt_tokens: int = PROMPT_TOKENS,
+    card: float | None = None,
+    accelerate: str | None = None,
+    processes: int | None = None,
+):
+    """Estimate what a recipe needs of each GPU's memory, beside other ways to train the same model."""
     quiet_libraries()
-    say(table(recipe, prompt_tokens))
-    if torch.cuda.is_available():
-        free, total = torch.cuda.mem_get_info()
-        say(f"\n{torch.cuda.get_device_name()}: {total / GIB:.1f} GiB, {free / GIB:.1f} free")
+    launched = launch(accelerate, processes)
+    say(table(recipe, prompt_tokens, shards(launched), card or this_card()))
+    say("\ntotal: what training holds alone (activations, logits) and what sampling does (cache, vLLM) take turns,")
+    say("unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
+    say(f"{prompt_tokens} tokens of prompt; {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
+    say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS)
+    parser.add_argument("--card", type=float, help="GiB of a GPU that is not at hand")
+    launch_arguments(parser)
 
 
 if __name__ == "__main__":

@@ -140,20 +140,32 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
     Raises:
         RecipeError: one line per fault, each with its place and, for a misspelt name, the nearest valid one.
     """
+    recipe, faults = read_recipe(path, overrides, check)
+    if faults:
+        raise RecipeError(faults)
+    return recipe
+
+
+def read_recipe(
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")
+) -> tuple[Recipe | None, list[str]]:
+    """The recipe without its faulty keys, None where nothing can be made of the rest; and its faults, a line each.
+
+    Raises:
+        RecipeError: there is no such file, or it is not YAML.
+    """
     draft = _Draft(Path(path))
     draft.read()
     for override in overrides:
         draft.override(override)
     draft.check()
     if draft.faults:
-        raise RecipeError(draft.in_order())
+        return draft.what_is_sound(), draft.in_order()
     recipe = draft.recipe()
     for section in check:
         if getattr(recipe, section) is not None and (complaint := configs.complaint(recipe, section)):
             draft.blame_value(section, complaint)
-    if draft.faults:
-        raise RecipeError(draft.in_order())
-    return recipe
+    return recipe, draft.in_order()
 
 
 class _Draft:
@@ -164,9 +176,11 @@ class _Draft:
         self.values: dict[str, Any] = {}
         self.places: dict[tuple, str] = {}
         self.faults: list[tuple[str, str]] = []
+        self.faulty: list[tuple] = []
         self.overrides: list[str] = []
 
     def fault(self, keys: tuple, message: str):
+        self.faulty.append(keys)
         while keys and keys not in self.places:
             keys = keys[:-1]
         self.faults.append((self.places.get(keys, str(self.path)), message))
@@ -292,6 +306,19 @@ class _Draft:
         ]
         self.fault((section, *named[:1]), f"{section}: {complaint}")
 
+    def what_is_sound(self) -> Recipe | None:
+        """The recipe without its faulty keys."""
+        for keys in filter(None, self.faulty):
+            section = self.values
+            for key in keys[:-1]:
+                section = section.get(key) if isinstance(section, dict) else None
+            if isinstance(section, dict):
+                section.pop(keys[-1], None)
+        try:
+            return self.recipe()
+        except TypeError:  # a section that must be there is not
+            return None
+
     def recipe(self) -> Recipe:
         values = dict(self.values)
         for section, kind in OWN_SECTIONS.items():
@@ -326,16 +353,13 @@ def main():
     recipe_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="print faults only")
     parser.add_argument("--advise", action="store_true", help="print what is likely to disappoint, too")
-    parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
-    parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
+    launch_arguments(parser)
     arguments = parser.parse_intermixed_args()
     try:
-        processes = arguments.processes or _processes_of(arguments.accelerate)
-        os.environ["WORLD_SIZE"] = str(processes)
-        recipe = load_recipe(arguments.recipe, arguments.overrides, check=())
-        del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
-        if processes == 1:
-            recipe = load_recipe(arguments.recipe, arguments.overrides)
+        launched = launch(arguments.accelerate, arguments.processes)
+        recipe, faults = read_for(launched, arguments.recipe, arguments.overrides)
+        if faults:
+            raise RecipeError(faults)
     except RecipeError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -348,15 +372,38 @@ def main():
         YAML().dump(recipe.resolved(), sys.stdout)
 
 
-def _processes_of(accelerate: str | None) -> int:
+def launch_arguments(parser: argparse.ArgumentParser):
+    """How the recipe will be launched."""
+    parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
+    parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
+
+
+def launch(accelerate: str | None, processes: int | None) -> dict:
+    """The values of a file of accelerate_configs/, and how many processes there will be.
+
+    Raises:
+        RecipeError: there is no such file.
+    """
     if accelerate is None:
-        return 1
+        return {"num_processes": processes or 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
         hint = nearest(accelerate, known) or f"; there are: {', '.join(known)}"
         raise RecipeError([f"ACCELERATE={accelerate}: no file {file}{hint}"])
-    return YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8")).get("num_processes", 1)
+    values = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+    return values | {"num_processes": processes or values.get("num_processes", 1)}
+
+
+def read_for(launched: dict, path: str | Path, overrides: list[str]) -> tuple[Recipe | None, list[str]]:
+    """`read_recipe` as the processes of a launch will."""
+    if launched["num_processes"] == 1:
+        return read_recipe(path, overrides)
+    os.environ["WORLD_SIZE"] = str(launched["num_processes"])
+    try:
+        return read_recipe(path, overrides, check=())
+    finally:
+        del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT, run_stage
 
 from stages import check
-from stages.recipe import load_recipe
+from stages.recipe import launch, read_recipe
 
 RECIPES = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
 
@@ -25,6 +25,10 @@ grpo:
   use_vllm: true
   vllm_max_model_length: 64
   fp16: true
+  bf16: yes please
+  learning_rat: 1.0e-5
+  save_steps: 3
+  steps_per_generation: 2
 evaluate: {{benchmarks: [{exam}]}}
 """
 FOUND = [  # level, line, a part of the message
@@ -38,7 +42,15 @@ FOUND = [  # level, line, a part of the message
     ("error", 13, "do not fit 64"),
     ("note", 4, "1 training problems are in the benchmarks too"),
     ("warning", 4, "golds cannot be judged"),
+    ("error", 15, "expected true or false, got 'yes please'"),
+    ("error", 16, "unknown key grpo.learning_rat; did you mean learning_rate?"),
+    ("error", 17, "falls inside a generation cycle"),
 ]
+
+
+def check_recipe(path, overrides=()):
+    recipe, faults = read_recipe(path, overrides, check=())
+    check.main(recipe, faults, launch(None, None), card=None, tokens_per_second=None)
 
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys):
@@ -51,28 +63,29 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys)
     recipe = tmp_path / "bad.yaml"
     recipe.write_text(PLANTED.format(model=tiny_qwen2, train=train, exam=exam))
     with pytest.raises(SystemExit, match="2"):
-        check.main(load_recipe(recipe, check=()))
+        check_recipe(recipe)
     out = capsys.readouterr().out
     for level, line, message in FOUND:
         assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
     assert "25 problems, 2 dropped (1 without a problem, 1 repeated)" in out
-    assert "not ready: 2 to change" in out
+    assert "not ready: 5 to change" in out
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys):
     hub = [] if recipe == "tiny-arithmetic" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.held_out=2"]
-    check.main(load_recipe(f"recipes/{recipe}.yaml", overrides, check=()))
+    check_recipe(f"recipes/{recipe}.yaml", overrides)
     out = capsys.readouterr().out
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out
+    assert "audit: no cheat beats honesty" in out
     assert "the first prompt, in training and in evaluation" in out
 
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
-    check.main(load_recipe("recipes/qwen-math-lora.yaml", check=()))
+    check_recipe("recipes/qwen-math-lora.yaml")
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert "not seen: openai/gsm8k" in out

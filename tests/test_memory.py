@@ -6,7 +6,7 @@ from peft import get_peft_model
 
 from stages import configs, memory
 from stages.model import load_model, load_tokenizer
-from stages.recipe import load_recipe
+from stages.recipe import launch, load_recipe
 
 LORA = "adapter={r: 16, lora_alpha: 32, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true}"
@@ -77,4 +77,19 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
 def test_ppo_needs_more_than_grpo_of_the_same_model():
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     grpo = memory.estimate(recipe)
-    assert memory.with_critic(grpo)["total"] > 1.5 * grpo["total"]
+    assert memory.with_critic(grpo, recipe)["total"] > 1.5 * grpo["total"]
+
+
+def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
+    """And vLLM's share of a card is its weights and its cache together."""
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ())
+    asleep = memory.estimate(recipe, card=24)
+    assert asleep["vLLM weights"] + asleep["vLLM cache"] == pytest.approx(0.3 * 24 * memory.GIB)
+    training = asleep["activations"] + asleep["logits"]
+    recipe.grpo["vllm_enable_sleep_mode"] = False
+    assert memory.estimate(recipe, card=24)["total"] == asleep["total"] + training
+
+
+@pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
+def test_what_an_accelerate_config_shares(config, setting):
+    assert memory.shards(launch(config, None)) == memory.Setting(*setting)

@@ -19,7 +19,7 @@ def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypat
     probe_memory.main(recipe)
     assert "next: make grpo" in capsys.readouterr().out
     assert not (tmp_path / "run").exists()
-    done = pd.read_parquet(tmp_path / "probe/grpo/completions/completions_00001.parquet")
+    done = pd.read_parquet(tmp_path / "probe/grpo/completions")
     assert {each[-1]["content"] for each in done["prompt"]} == {problems[1]["problem"], problems[3]["problem"]}
 
 
