@@ -11,6 +11,14 @@ from data.sources import DataError
 from stages.recipe import Recipe, RecipeError, load_recipe, recipe_arguments
 
 
+class RunStopped(Exception):
+    """A run ended before its end, with its last good checkpoint on disk; the message says why and what to do."""
+
+    def __init__(self, message: str, exit_code: int = 3):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
     """Read the recipe and run a stage; a user's mistake ends in its message and exit code 2, on one process only."""
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
@@ -32,6 +40,9 @@ def mistakes_reported() -> Iterator[None]:
         if is_main_process():
             print(error, file=sys.stderr)
         sys.exit(2)
+    except RunStopped as stopped:
+        print(f"\n{stopped}", file=sys.stderr)  # by whichever process it is: the others do not know
+        sys.exit(stopped.exit_code)
 
 
 def is_main_process() -> bool:

@@ -16,14 +16,18 @@ from trl import GRPOConfig, GRPOTrainer
 from data import prompt
 from stages import configs
 from stages.best_checkpoint import KeepBest
-from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.checkpoints import fault
+from stages.cli import RunStopped, is_main_process, make_command, quiet_libraries, run, say
+from stages.exact_merge import keep_base_exact
 from stages.group_signal import counted
+from stages.guards import SECONDS, FiniteNumbers, GuardedReward
+from stages.interrupts import Interrupts
 from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train, split_held_out
-from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
+from stages.training import train
 
 
 class QuietGRPOTrainer(GRPOTrainer):
@@ -67,6 +71,9 @@ def main(recipe: Recipe):
     if folder.finished:
         say(f"grpo: finished already, in {folder.path}")
         return
+    if is_main_process():
+        folder.lock()
+    interrupts = Interrupts(generation_cycle(args))
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
@@ -74,13 +81,13 @@ def main(recipe: Recipe):
     trainer = trainer_for(recipe, args, tokenizer, rows, judged, warm_start)
     if is_main_process():
         folder.begin(rows)
-    show_progress(trainer, folder.path)
     if judged:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
-    trainer.train(resume_from_checkpoint=folder.checkpoint)
-    trainer.save_model()
+    train(trainer, folder, recipe, interrupts, "grpo")
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
+    if judged and (wrong := fault(Path(best["best_checkpoint"]))):
+        raise RunStopped(f"the best checkpoint, {best['best_checkpoint']}, is not what was saved: {wrong}")
     if is_main_process():
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
         folder.finish(summary | (best if judged else {}))
@@ -101,16 +108,30 @@ def trainer_for(
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
-    rewards = [bind_reward(name, options) for name, options in recipe.rewards.items()]
-    return QuietGRPOTrainer(
+    rewards = [
+        GuardedReward(bind_reward(name, options), name, options.get("timeout", SECONDS))
+        for name, options in recipe.rewards.items()
+    ]
+    finite = FiniteNumbers()
+    counting = counted(rewards, args.reward_weights, args.num_generations)
+    trainer = QuietGRPOTrainer(
         model=load_model(recipe, tokenizer, warm_start),
-        reward_funcs=counted(rewards, args.reward_weights, args.num_generations),
+        reward_funcs=[finite.watching(counting[0]), *counting[1:]],
         args=args,
         train_dataset=dataset,
         eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
         processing_class=tokenizer,
         peft_config=None if warm_start else configs.adapter_config(recipe),
     )
+    trainer.add_callback(finite)
+    if recipe.adapter is not None and args.use_vllm:
+        keep_base_exact(trainer.accelerator.unwrap_model(trainer.model))
+    return trainer
+
+
+def generation_cycle(args: GRPOConfig) -> int:
+    """Optimizer steps from one sampling of completions to the next."""
+    return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
 
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:

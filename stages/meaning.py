@@ -125,6 +125,9 @@ def rewards(section: dict, recipe: dict) -> Faults:
         weight = options.get("weight", 1.0)
         if not isinstance(weight, int | float) or isinstance(weight, bool):
             yield (name, "weight"), f"rewards.{name}.weight: expected a number, got {weight!r}"
+        timeout = options.get("timeout", 1)
+        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or timeout <= 0:
+            yield (name, "timeout"), f"rewards.{name}.timeout: expected seconds, got {timeout!r}"
         try:
             function = reward_function(name)
         except LookupError:
@@ -134,7 +137,7 @@ def rewards(section: dict, recipe: dict) -> Faults:
         except ImportError as error:
             yield (name,), f"reward {name!r}: {error}"
             continue
-        arguments = {key: value for key, value in options.items() if key != "weight"}
+        arguments = {key: value for key, value in options.items() if key not in OURS}
         faults = _unknown_arguments(name, function, arguments)
         # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
         if not _is_reward(function):
@@ -153,6 +156,10 @@ def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list
         if _is_reward(function := reward_function(name))
         for fault in _missing_arguments(name, function, [*options, *given])
     ]
+
+
+# Keys of a reward that are not its arguments.
+OURS = ("weight", "timeout")
 
 
 def reward_function(name: str) -> Callable:
@@ -179,7 +186,7 @@ def bind_reward(name: str, options: dict) -> Callable:
     `trl.rewards.get_soft_overlong_punishment`, and is called with the recipe's arguments to make one.
     """
     function = reward_function(name)
-    arguments = {key: value for key, value in options.items() if key != "weight"}
+    arguments = {key: value for key, value in options.items() if key not in OURS}
     return partial(function, **arguments) if _is_reward(function) else function(**arguments)
 
 
@@ -190,7 +197,7 @@ def _is_reward(function: Callable) -> bool:
 def _unknown_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
     parameters = inspect.signature(function).parameters
     # A reward swallows every column of the data with **columns; an argument it does not name is a misspelling.
-    known = [*parameters, "weight"]
+    known = [*parameters, *OURS]
     return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
 
 

@@ -12,11 +12,12 @@ import torch
 
 from data import prompt
 from stages import configs, memory
-from stages.cli import make_command, quiet_libraries, run, say
+from stages.cli import RunStopped, make_command, quiet_libraries, run, say
 from stages.grpo import trainer_for
 from stages.model import load_tokenizer
 from stages.problems import load_train
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
+from stages.training import OUT_OF_MEMORY, out_of_memory
 
 
 def main(recipe: Recipe):
@@ -33,7 +34,7 @@ def main(recipe: Recipe):
             trainer = trainer_for(longest, args, tokenizer, problems, [], None)
             trainer.train()
         except torch.OutOfMemoryError as error:
-            raise RecipeError(out_of_memory(recipe)) from error
+            raise RunStopped(out_of_memory(recipe), OUT_OF_MEMORY) from error
     say(f"two of the largest step took {time.monotonic() - began:.0f} s with loading")
     if torch.cuda.is_available():
         peak, card = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
@@ -56,24 +57,6 @@ def worst_step(recipe: Recipe, folder: str) -> Recipe:
 
 def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]:
     return sorted(rows, key=lambda row: -len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))))
-
-
-def out_of_memory(recipe: Recipe) -> list[str]:
-    """The two lines of the recipe to change, and to what."""
-    size = recipe.grpo.get("per_device_train_batch_size", 8)
-    steps = recipe.grpo.get("gradient_accumulation_steps", 1)
-    limit = recipe.grpo.get("max_completion_length", 256)
-    faults = ["out of memory in the largest step. Change one of these:"]
-    if size > 1:
-        key, half = "per_device_train_batch_size", size // 2
-        faults.append(
-            f"  {recipe.place('grpo', key)}: grpo.{key} {size} → {half}, "
-            f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
-        )
-    faults.append(
-        f"  {recipe.place('grpo', 'max_completion_length')}: grpo.max_completion_length {limit} → {limit // 2}"
-    )
-    return faults
 
 
 if __name__ == "__main__":

@@ -5,17 +5,21 @@ versions.json   packages, commit, hardware, seed            summary.json    writ
 data.json       how many problems, and a hash of them
 """
 
+import fcntl
 import hashlib
+import io
 import json
+import os
 import platform
 import subprocess
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 from ruamel.yaml import YAML
-from transformers.trainer_utils import get_last_checkpoint
 
+from stages.checkpoints import newest_good, write_whole
 from stages.recipe import Recipe, RecipeError
 
 # What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
@@ -53,20 +57,45 @@ class RunFolder:
                     f"Change them back, or delete {self.path}"
                 ]
             )
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.lock()
         if not (self.path / "recipe.yaml").is_file():
-            self.path.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(data) + "\n", encoding="utf-8")
-            (self.path / "versions.json").write_text(
-                json.dumps(_versions(self.seed), indent=2) + "\n", encoding="utf-8"
-            )
-            with (self.path / "recipe.yaml").open("w", encoding="utf-8") as file:
-                YAML().dump(self.recipe, file)
+            write_whole(file, json.dumps(data) + "\n")
+            write_whole(self.path / "versions.json", json.dumps(_versions(self.seed), indent=2) + "\n")
+            resolved = io.StringIO()
+            YAML().dump(self.recipe, resolved)
+            write_whole(self.path / "recipe.yaml", resolved.getvalue())
+
+    def lock(self):
+        """Keep the folder for this process, for as long as it lives: the kernel ends the lock with it.
+
+        Raises:
+            RecipeError: another process has it.
+        """
+        if self.path in _locks or not self.path.is_dir():
+            return
+        file = (self.path / ".lock").open("a+", encoding="utf-8")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise RecipeError(
+                [
+                    f"{self.path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
+                    "this run a folder of its own (output_dir)"
+                ]
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        _locks[self.path] = file
 
     def finish(self, summary: dict):
-        """Mark the run finished. Written to the side and renamed, so that a half-written summary is never one."""
-        partial = self.path / "summary.json.partial"
-        partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        partial.rename(self.path / "summary.json")
+        """Mark the run finished."""
+        write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+_locks: dict[Path, IO] = {}
 
 
 def find_run(recipe: Recipe, stage: str) -> RunFolder:
@@ -95,7 +124,7 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
                 ]
             )
     finished = (path / "summary.json").is_file()
-    checkpoint = get_last_checkpoint(path) if path.is_dir() else None
+    checkpoint = newest_good(path) if not finished else None
     return RunFolder(path, finished, checkpoint, depends_on, recipe.seed)
 
 

@@ -12,11 +12,13 @@ from trl import SFTTrainer
 from data import prompt
 from stages import configs
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.guards import FiniteNumbers
+from stages.interrupts import Interrupts
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
-from stages.progress import show_progress
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
+from stages.training import train
 
 
 def main(recipe: Recipe, if_needed: bool = False):
@@ -31,6 +33,9 @@ def main(recipe: Recipe, if_needed: bool = False):
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
         return
+    if is_main_process():
+        folder.lock()
+    interrupts = Interrupts()
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
@@ -44,10 +49,9 @@ def main(recipe: Recipe, if_needed: bool = False):
     )
     if is_main_process():
         folder.begin(rows)
-    show_progress(trainer, folder.path)
     say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")
-    result = trainer.train(resume_from_checkpoint=folder.checkpoint)
-    trainer.save_model()
+    trainer.add_callback(FiniteNumbers())
+    result = train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
         folder.finish(
             {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}

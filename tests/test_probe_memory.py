@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from stages import probe_memory
-from stages.recipe import RecipeError, load_recipe
+from stages.cli import RunStopped
+from stages.recipe import load_recipe
 
 TINY = ["data.validation=40", "grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
 
@@ -40,7 +41,7 @@ def test_out_of_memory_names_the_lines_to_change(monkeypatch):
 
     monkeypatch.setattr(probe_memory, "trainer_for", fail)
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.gradient_accumulation_steps=2"])
-    with pytest.raises(RecipeError) as fault:
+    with pytest.raises(RunStopped) as fault:
         probe_memory.main(recipe)
     first, batch, length = str(fault.value).splitlines()
     assert first.startswith("out of memory")

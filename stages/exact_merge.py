@@ -1,0 +1,65 @@
+"""vLLM is given the policy with its adapter merged, and the adapter is taken out again at every sync. In bfloat16 what
+is added and subtracted does not come back to the bit, so the base weights drift (trl issue 6688), and the adapter that
+is saved belongs to a base nobody has. Here the base is put back as it was.
+"""
+
+from collections.abc import Callable
+
+import torch
+from peft import PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
+
+
+def keep_base_exact(model: PeftModel):
+    """From now on `model.unmerge_adapter()` ends with the very base weights that the first `merge_adapter()` found.
+
+    They are copied once, to the CPU's memory: as many bytes as the layers that carry the adapter.
+    """
+    model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
+
+
+def _layers(model: PeftModel) -> list[torch.nn.Module]:
+    return [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+
+
+def _merging(model: PeftModel) -> Callable:
+    merge = model.merge_adapter
+
+    def merge_adapter(*args, **kwargs):
+        if not hasattr(model, "exact_base"):
+            # A quantised weight is replaced when the adapter is merged, not changed, so the object itself is kept.
+            model.exact_base = [
+                layer.weight if hasattr(layer.weight, "quant_state") else layer.weight.detach().to("cpu", copy=True)
+                for layer in _layers(model)
+            ]
+        merge(*args, **kwargs)
+
+    return merge_adapter
+
+
+def _restoring(model: PeftModel) -> Callable:
+    unmerge = model.unmerge_adapter
+
+    def unmerge_adapter(*args, **kwargs):
+        unmerge(*args, **kwargs)
+        for layer, weight in zip(_layers(model), model.exact_base, strict=True):
+            if hasattr(weight, "quant_state"):
+                layer.weight = weight
+            else:
+                layer.weight.data.copy_(weight)
+
+    return unmerge_adapter
+
+
+@torch.inference_mode()
+def log_probabilities(model: torch.nn.Module, prompts: list[list[int]]) -> torch.Tensor:
+    """Of each prompt's own tokens, one after the other; shape (tokens of all prompts,)."""
+    training = model.training
+    model.eval()
+    found = []
+    for ids in prompts:
+        batch = torch.tensor([ids], device=next(model.parameters()).device)
+        logits = model(input_ids=batch).logits[0, :-1].float()
+        found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
+    model.train(training)
+    return torch.cat(found)

@@ -1,0 +1,132 @@
+"""No poisoned number reaches the weights: what a reward may return, and what a gradient may hold."""
+
+import faulthandler
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+
+from stages.checkpoints import newest_good
+from stages.cli import RunStopped
+
+SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
+LEAST = 100
+LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would already drown every other
+SECONDS = 600  # a reward may take for one batch
+
+
+class GuardedReward:
+    """Makes of a reward function one that returns a list of finite floats or None, a value a completion.
+
+    A row it returns None, NaN, an infinity or text for is judged None; where it raises, or returns no list of the right
+    length, so is every row. The first of each kind is told with its row.
+
+    Raises:
+        RunStopped: more than `SHARE` of its rows were faulty, or its whole first batch.
+    """
+
+    def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
+        self.function, self.name, self.seconds = function, name, seconds
+        self.seen = self.faulty = 0
+        self.told: set[str] = set()
+        # trl names a reward after its function, and passes what the signature asks for.
+        functools.update_wrapper(self, function.func if isinstance(function, functools.partial) else function)
+
+    def __call__(self, completions: list, **columns) -> list[float | None]:
+        rows = len(completions)
+        # Only a thread that needs no interpreter lock can end a function that holds it.
+        faulthandler.dump_traceback_later(self.seconds, exit=True, file=sys.__stderr__)
+        try:
+            returned = self.function(completions=completions, **columns)
+        except Exception as error:
+            returned = None
+            self._tell(f"raised {type(error).__name__}: {error}", 0, columns)
+        else:
+            if not isinstance(returned, list | tuple) or len(returned) != rows:
+                got = f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
+                self._tell(f"returned {got} for {rows} completions", 0, columns)
+                returned = None
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
+        bad = (
+            rows
+            if returned is None
+            else sum(v is None and r is not None for v, r in zip(values, returned, strict=True))
+        )
+        first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
+        if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
+            raise RunStopped(
+                f"rewards.{self.name}: {self.faulty} of {self.seen} rows could not be judged ({'; '.join(self.told)}). "
+                f"Nothing was learned from them; mend the function, and the same command goes on"
+            )
+        return values
+
+    def _value(self, returned: object, row: int, columns: dict) -> float | None:
+        if returned is None:
+            return None
+        try:
+            value = float(returned)
+        except (TypeError, ValueError):
+            value = math.nan
+        if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
+            self._tell(f"returned {returned!r}", row, columns)
+            return None
+        return value
+
+    def _tell(self, what: str, row: int, columns: dict):
+        if what in self.told or len(self.told) > 5:
+            return
+        self.told.add(what)
+        problem = (columns.get("problem") or [""] * (row + 1))[row]
+        print(f"\nrewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None", file=sys.stderr)
+
+
+class FiniteNumbers(TrainerCallback):
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not are saved.
+
+    `prompts`: of the batch at hand, written beside the run when it stops.
+    """
+
+    def __init__(self):
+        self.prompts: list = []
+
+    def watching(self, function: Callable) -> Callable:
+        """The reward function, which notes the prompts it is given."""
+
+        @functools.wraps(function)
+        def reward(prompts, **columns):
+            self.prompts = prompts
+            return function(prompts=prompts, **columns)
+
+        return reward
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        gradients = [each.grad for each in model.parameters() if each.grad is not None]
+        self._require(gradients, "gradient", args, state)
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        if control.should_save:
+            self._require([each.data for each in model.parameters() if each.requires_grad], "weight", args, state)
+
+    def _require(self, tensors: list[torch.Tensor], what: str, args, state):
+        if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
+            return
+        file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
+        file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
+        last = newest_good(Path(args.output_dir))
+        raise RunStopped(
+            f"a {what} is not finite after step {state.global_step}: the run stopped before it was applied or saved. "
+            f"The prompts are in {file}. {last or 'No checkpoint'} is the last good one; a lower learning_rate, "
+            "max_grad_norm, or bfloat16 instead of float16 may help"
+        )
+
+
+def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A norm each, which is finite where every number of the tensor is (as float32, or it might overflow by itself)."""
+    return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)

@@ -1,0 +1,55 @@
+"""SIGTERM (a machine that is taken away) and SIGINT (Ctrl-C): finish the step, save, and say how to go on.
+
+A checkpoint can be resumed to the bit only between two generation batches, so the run goes on to the end of the one it
+is in: one optimizer step, where `steps_per_generation` and `num_iterations` are not set. A second signal ends it at
+once.
+"""
+
+import os
+import signal
+
+import torch
+from transformers import TrainerCallback
+
+EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
+
+
+class Interrupts(TrainerCallback):
+    """Stops a run after a signal. `caught`: the signal, None while there was none.
+
+    Args:
+        cycle: optimizer steps of a generation batch.
+    """
+
+    def __init__(self, cycle: int = 1):
+        self.cycle, self.caught, self.training = cycle, None, False
+        for number in EXIT_CODES:
+            signal.signal(number, self._catch)
+
+    def _catch(self, number, frame):
+        if not self.training or self.caught is not None:
+            os._exit(EXIT_CODES[number])
+        self.caught = number
+        # Not print: the signal may have come in the middle of one.
+        os.write(2, b"\nstopping: this step is finished and saved first; once more stops at once\n")
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.training = True
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.caught = _agreed(self.caught)
+        if self.caught is not None and state.global_step % self.cycle == 0:
+            control.should_save = control.should_training_stop = True
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.training = False
+
+
+def _agreed(caught: int | None) -> int | None:
+    """The signal any process caught: all must stop after the same step."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return caught
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    most = torch.tensor([int(caught or 0)], device=device)
+    torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
+    return signal.Signals(int(most)) if int(most) else None

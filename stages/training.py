@@ -1,0 +1,83 @@
+"""What SFT and GRPO share: a run that can be stopped, killed and gone on with, and that stops rather than go wrong."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import Trainer
+
+from stages.checkpoints import Checkpoints, newest_good
+from stages.cli import RunStopped, is_main_process, make_command, say
+from stages.interrupts import EXIT_CODES, Interrupts
+from stages.progress import show_progress
+from stages.recipe import Recipe
+from stages.run_folder import RunFolder
+
+OUT_OF_MEMORY = 4  # exit code
+
+
+def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
+    """Train, from the folder's checkpoint where there is one, and save the model; returns trl's result.
+
+    Ends the program with 75 after SIGTERM and 130 after SIGINT, when the step is done and saved.
+
+    Raises:
+        RunStopped: out of memory, or of disk; the message says what to change.
+    """
+    show_progress(trainer, folder.path)
+    trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
+    trainer.args.save_total_limit = None  # the library would prune before the new one is whole
+    trainer.add_callback(interrupts)
+    try:
+        result = trainer.train(resume_from_checkpoint=folder.checkpoint)
+        if interrupts.caught is not None:
+            step = trainer.state.global_step
+            say(
+                f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
+                f"{folder.path}/checkpoint-{step}"
+            )
+            say(f"next: {make_command(stage, recipe)} goes on from there")
+            _leave(EXIT_CODES[interrupts.caught])
+        trainer.save_model()
+    except torch.OutOfMemoryError as error:
+        raise RunStopped(f"{out_of_memory(recipe, stage)}\n{_kept(folder.path)}", OUT_OF_MEMORY) from error
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
+            raise
+        raise RunStopped(f"the disk of {folder.path} is full: make room. {_kept(folder.path)}") from error
+    return result
+
+
+def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
+    """The two lines of the recipe to change, and to what."""
+    values = getattr(recipe, section)
+    size = values.get("per_device_train_batch_size", 8)
+    steps = values.get("gradient_accumulation_steps", 1)
+    length = "max_completion_length" if section == "grpo" else "max_length"
+    limit = values.get(length, 256 if section == "grpo" else 1024)
+    lines = ["out of memory. Change one of these:"]
+    if size > 1:
+        key, half = "per_device_train_batch_size", size // 2
+        lines.append(
+            f"  {recipe.place(section, key)}: {section}.{key} {size} → {half}, "
+            f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
+        )
+    lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
+    return "\n".join(lines)
+
+
+def _kept(folder: Path) -> str:
+    last = newest_good(folder)
+    return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
+
+
+def _leave(code: int):
+    """Leave at once, or the launcher would take this process's end for a crash of its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    os._exit(code) if not is_main_process() else sys.exit(code)
