@@ -28,7 +28,7 @@ export CUDA_VISIBLE_DEVICES ?= 0
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm bench-rewards lint format
+.PHONY: help setup check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm faults bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -96,6 +96,9 @@ test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, 
 
 test-vllm: .venv-vllm/installed  ## vLLM against transformers, on a CPU, in .venv-vllm
 	@.venv-vllm/bin/python -m pytest -m vllm -s
+
+faults: setup  ## inject every fault into the tiny recipe for real: what is required, and what happened
+	@$(RUN) tests.faults
 
 bench-rewards: setup  ## the verifier against its peers: agreement, throughput, worst case
 	@$(RUN) tests.bench.rewards

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import os
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -56,20 +56,27 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     folder = folder or os.environ.get("MATH_DATA_DIR")
     accepted = inspect.signature(function).parameters
     place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
-    rows, dropped, seen = [], Counter(), set()
-    for row in function(split, **place, **arguments):
+    rows, dropped, seen = [], defaultdict(list), set()
+    for number, row in enumerate(function(split, **place, **arguments), 1):
         if fault := _fault(row, seen):
-            dropped[fault] += 1
+            dropped[fault].append(number)
             continue
         seen.add(row["problem"])
         reasoning = row.get("reasoning")
         rows.append({**row, "solution": str(row["solution"]), "reasoning": reasoning, "source": name})
     report = f"{name} {split}: {len(rows):,} problems"
     if dropped:
-        report += f", {dropped.total():,} dropped ({', '.join(f'{n} {why}' for why, n in dropped.items())})"
+        reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
+        report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
     if not rows:
         raise DataError(f"{report}; nothing is left to use")
     return rows, report
+
+
+def _rows(numbers: list[int], shown: int = 3) -> str:
+    """`row 4`, `rows 4, 5`, `rows 4, 5, 9, …`; the first row of a data set is row 1."""
+    listed = ", ".join(map(str, numbers[:shown])) + (", …" if len(numbers) > shown else "")
+    return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def _fault(row: dict, seen: set[str]) -> str | None:

@@ -105,6 +105,9 @@ def trainer_for(
     Raises:
         RecipeError: a reward asks for a column that the data does not have.
     """
+    model = load_model(recipe, tokenizer, warm_start)
+    window = min(model.config.get_text_config().max_position_embeddings, args.vllm_max_model_length or 2**63)
+    rows = fitting(rows, tokenizer, recipe.prompt.system, window - args.max_completion_length)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
@@ -115,7 +118,7 @@ def trainer_for(
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)
     trainer = QuietGRPOTrainer(
-        model=load_model(recipe, tokenizer, warm_start),
+        model=model,
         reward_funcs=[finite.watching(counting[0]), *counting[1:]],
         args=args,
         train_dataset=dataset,
@@ -127,6 +130,27 @@ def trainer_for(
     if recipe.adapter is not None and args.use_vllm:
         keep_base_exact(trainer.accelerator.unwrap_model(trainer.model))
     return trainer
+
+
+def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:
+    """The rows whose prompt has at most so many tokens: a longer one would leave no room for a completion.
+
+    Raises:
+        RecipeError: none is left.
+    """
+    around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
+    kept = [
+        row
+        for row in rows
+        # A token is a byte at least, so most rows need not be tokenised to know.
+        if around + len(row["problem"].encode()) <= most
+        or len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) <= most
+    ]
+    if len(kept) < len(rows):
+        say(f"grpo: left out {len(rows) - len(kept):,} problems whose prompts have more than {most:,} tokens")
+    if not kept:
+        raise RecipeError([f"grpo.max_completion_length leaves {most:,} tokens to a prompt, and none is that short"])
+    return kept
 
 
 def generation_cycle(args: GRPOConfig) -> int:

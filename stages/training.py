@@ -18,6 +18,9 @@ from stages.run_folder import RunFolder
 
 OUT_OF_MEMORY = 4  # exit code
 
+# Of several processes on a CPU transformers loads the optimizer to "cpu:0", a place torch does not know.
+torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
+
 
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
     """Train, from the folder's checkpoint where there is one, and save the model; returns trl's result.

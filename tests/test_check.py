@@ -67,7 +67,7 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys)
     out = capsys.readouterr().out
     for level, line, message in FOUND:
         assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
-    assert "25 problems, 2 dropped (1 without a problem, 1 repeated)" in out
+    assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
     assert "not ready: 5 to change" in out
 
 

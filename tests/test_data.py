@@ -53,7 +53,8 @@ def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
     pd.DataFrame(rows, columns=["question", "answer"]).to_parquet(tmp_path / "gsm8k-train.parquet")
     problems, report = load("gsm8k", "train", {}, str(tmp_path))
     assert [row["solution"] for row in problems] == ["2", "1000"]
-    assert report == ("gsm8k train: 2 problems, 6 dropped (2 without a problem, 3 without a gold answer, 1 repeated)")
+    dropped = "2 without a problem: rows 2, 3; 3 without a gold answer: rows 4, 5, 6; 1 repeated: row 7"
+    assert report == f"gsm8k train: 2 problems, 6 dropped ({dropped})"
 
 
 BENCHMARKS = {
@@ -125,7 +126,7 @@ def test_a_file_of_the_users_own(suffix, tmp_path):
         ("2+3?", "5", "h"),
         ("What is half of 1?", r"\frac12", "h"),
     ]
-    assert "2 problems, 1 dropped (1 without a problem)" in report
+    assert "2 problems, 1 dropped (1 without a problem: row 2)" in report
 
 
 @pytest.mark.parametrize(
