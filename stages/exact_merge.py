@@ -63,3 +63,10 @@ def log_probabilities(model: torch.nn.Module, prompts: list[list[int]]) -> torch
         found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
     model.train(training)
     return torch.cat(found)
+
+
+def adapter_error(trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]]) -> float:
+    """How far, in nats, the log-probabilities of the policy that was trained are from those of its saved adapter on a
+    clean base: the largest difference of any token."""
+    clean = clean.to(next(trained.parameters()).device)
+    return (log_probabilities(trained, prompts) - log_probabilities(clean, prompts)).abs().max().item()

@@ -18,7 +18,7 @@ from stages import configs
 from stages.best_checkpoint import KeepBest
 from stages.checkpoints import fault
 from stages.cli import RunStopped, is_main_process, make_command, quiet_libraries, run, say
-from stages.exact_merge import keep_base_exact
+from stages.exact_merge import adapter_error, keep_base_exact
 from stages.group_signal import counted
 from stages.guards import SECONDS, FiniteNumbers, GuardedReward
 from stages.interrupts import Interrupts
@@ -88,9 +88,11 @@ def main(recipe: Recipe):
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
     if judged and (wrong := fault(Path(best["best_checkpoint"]))):
         raise RunStopped(f"the best checkpoint, {best['best_checkpoint']}, is not what was saved: {wrong}")
+    if recipe.adapter is not None and not (trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled):
+        best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
     if is_main_process():
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
-        folder.finish(summary | (best if judged else {}))
+        folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if judged:
         say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
     say(f"grpo: done, in {folder.path}\nnext: {make_command('eval', recipe)}")
@@ -130,6 +132,25 @@ def trainer_for(
     if recipe.adapter is not None and args.use_vllm:
         keep_base_exact(trainer.accelerator.unwrap_model(trainer.model))
     return trainer
+
+
+def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float | None:
+    """Say whether the adapter, loaded as anyone will load it, is the policy that was trained; how far from it, in
+    nats."""
+    if not is_main_process():
+        return None
+    prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts)
+    limit = 1e-4 if recipe.model.dtype == "float32" else 0.05
+    if error <= limit:
+        say(f"grpo: the saved adapter on a clean base is the trained policy (log-probabilities within {limit:g})")
+    else:
+        say(
+            f"grpo: WARNING: the saved adapter on a clean base is NOT the trained policy: log-probabilities differ by "
+            f"up to {error:.3g}. Evaluate before you trust it"
+        )
+    return error
 
 
 def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:

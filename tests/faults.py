@@ -151,7 +151,7 @@ def killed(arena: Arena) -> str:
 
 def killed_while_saving(arena: Arena) -> str:
     process = arena.start()
-    arena.when("checkpoint-4", process)
+    arena.when("checkpoint-4/model.safetensors", process)
     process.kill()
     process.communicate()
     files = len(list((arena.grpo / "checkpoint-4").iterdir()))

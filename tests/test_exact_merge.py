@@ -1,0 +1,85 @@
+"""The base weights under an adapter that vLLM is given merged, again and again."""
+
+import inspect
+
+import pytest
+import torch
+from peft import get_peft_model
+from transformers.utils import is_bitsandbytes_available
+from trl import GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
+
+from stages import configs
+from stages.exact_merge import keep_base_exact, log_probabilities
+from stages.model import load_model, load_tokenizer
+from stages.recipe import load_recipe
+
+LORA = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "model.dtype=bfloat16"]
+NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
+
+
+def tuned(*overrides: str):
+    """The tiny model with an adapter that changes something."""
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [*LORA, *overrides], check=())
+    torch.manual_seed(0)
+    model = get_peft_model(load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model
+
+
+def base_of(model) -> dict[str, torch.Tensor]:
+    return {name: each.detach().clone() for name, each in model.named_parameters() if "lora_" not in name}
+
+
+def cycle(model, times: int):
+    for _ in range(times):
+        model.merge_adapter()
+        model.unmerge_adapter()
+
+
+def test_a_thousand_syncs_leave_the_base_as_it_was():
+    model = tuned()
+    before, policy = base_of(model), log_probabilities(model, [[1, 2, 3, 4]])
+    keep_base_exact(model)
+    cycle(model, 1000)
+    after = base_of(model)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
+
+
+def test_without_it_they_drift():
+    """What the module is for; should peft mend it, this test says so."""
+    model = tuned()
+    before = base_of(model)
+    cycle(model, 20)
+    assert any(not torch.equal(before[name], each) for name, each in base_of(model).items())
+
+
+def test_the_merged_policy_is_still_what_is_sent():
+    model = tuned()
+    before = base_of(model)
+    keep_base_exact(model)
+    model.merge_adapter()
+    merged = base_of(model)
+    model.unmerge_adapter()
+    assert any(not torch.equal(before[name], merged[name]) for name in before)
+
+
+@pytest.mark.skipif(not is_bitsandbytes_available(), reason="bitsandbytes is not installed")
+def test_a_quantised_base_too(tiny_qwen2):
+    model = tuned(NF4, "model.build=null", f"model.name_or_path={tiny_qwen2}")
+    before, policy = base_of(model), log_probabilities(model, [[1, 2, 3, 4]])
+    keep_base_exact(model)
+    cycle(model, 10)
+    after = base_of(model)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
+
+
+def test_trl_still_merges_through_these_methods():
+    """What keep_base_exact hangs on to."""
+    source = inspect.getsource(VLLMGeneration)
+    assert "model.merge_adapter()" in source and "model.unmerge_adapter()" in source
+    assert "self.vllm_generation = VLLMGeneration(" in inspect.getsource(GRPOTrainer)

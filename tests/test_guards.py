@@ -1,0 +1,110 @@
+"""What a reward may return, and which checkpoints are trusted."""
+
+import json
+import math
+import os
+
+import pytest
+import torch
+
+from stages import checkpoints
+from stages.cli import RunStopped
+from stages.guards import FiniteNumbers, GuardedReward
+
+
+def guarded(function, seen: int = 1000) -> GuardedReward:
+    reward = GuardedReward(function, "mine")
+    reward.seen = seen  # the first batch is judged more harshly
+    return reward
+
+
+@pytest.mark.parametrize(
+    ("returned", "judged"),
+    [
+        ([1, 0.5, True], [1.0, 0.5, 1.0]),
+        ([torch.tensor(2.0), None, -1], [2.0, None, -1.0]),
+        ([math.nan, 1.0, 1.0], [None, 1.0, 1.0]),
+        ([math.inf, -math.inf, 1.0], [None, None, 1.0]),
+        ([1e38, "1", 1.0], [None, None, 1.0]),
+        ([1.0, [1.0], {}], [1.0, None, None]),
+        ([1.0, 1.0], [None] * 3),
+        (None, [None] * 3),
+        (7.0, [None] * 3),
+    ],
+)
+def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
+    reward = guarded(lambda completions, **columns: returned)
+    assert reward(completions=["a"] * 3, problem=["p"] * 3) == judged
+    skipped = returned.count(None) if isinstance(returned, list) and len(returned) == 3 else 0
+    assert ("judged None" in capsys.readouterr().err) == (judged.count(None) > skipped)
+
+
+def test_a_reward_that_raises_is_told_once_with_its_row(capsys):
+    reward = guarded(lambda completions, **columns: 1 / 0)
+    for _ in range(3):
+        assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"]) == [None, None]
+    told = capsys.readouterr().err
+    assert told.count("rewards.mine raised ZeroDivisionError: division by zero, first in row 0 ('What is 1 + 1?')") == 1
+
+
+def test_a_share_of_faulty_rows_stops_the_run():
+    reward = guarded(lambda completions, **columns: [math.nan, *[1.0] * 9], seen=0)
+    for _ in range(50):  # one in ten is let pass
+        reward(completions=["a"] * 10)
+    reward.function = lambda completions, **columns: [math.nan] * 10
+    with pytest.raises(RunStopped, match=r"rewards.mine: 60 of 510 rows could not be judged \(returned nan\)"):
+        reward(completions=["a"] * 10)
+
+
+def test_a_first_batch_of_faults_stops_at_once():
+    with pytest.raises(RunStopped, match="8 of 8 rows"):
+        GuardedReward(lambda completions, **columns: None, "mine")(completions=["a"] * 8)
+
+
+class State:
+    global_step, is_world_process_zero = 5, True
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_path):
+    model = torch.nn.Linear(2, 2)
+    model.weight.grad = torch.zeros(2, 2)
+    args = type("Args", (), {"output_dir": str(tmp_path)})
+    watch = FiniteNumbers()
+    watch.watching(lambda prompts, completions, **columns: [0.0])(prompts=["the culprit"], completions=["a"])
+    watch.on_pre_optimizer_step(args, State, None, model=model)
+    model.weight.grad[1, 1] = value
+    with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
+        watch.on_pre_optimizer_step(args, State, None, model=model)
+    assert json.loads((tmp_path / "not-finite-5.json").read_text()) == ["the culprit"]
+
+
+def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
+    checkpoint = folder / f"checkpoint-{step}"
+    (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "sub/weights").write_bytes(os.urandom(100))
+    state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
+    checkpoints.Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
+    return checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, capsys):
+    for step in (2, 10, 9):
+        sealed(tmp_path, step)
+    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-10")
+    content = bytearray((tmp_path / "checkpoint-10/sub/weights").read_bytes())
+    content[50] ^= 1
+    (tmp_path / "checkpoint-10/sub/weights").write_bytes(content)
+    (tmp_path / "checkpoint-11").mkdir()
+    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-9")
+    said = capsys.readouterr().out
+    assert "checkpoint-11: its writing was not finished" in said
+    assert "checkpoint-10: sub/weights is not what was written" in said
+
+
+def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp_path):
+    for step in (1, 2, 3):
+        sealed(tmp_path, step)
+    (tmp_path / "checkpoint-4").mkdir()  # begun, and killed
+    sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]
