@@ -22,16 +22,19 @@ def _layers(model: PeftModel) -> list[torch.nn.Module]:
     return [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
 
 
+def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
+    """A copy on the CPU; of a quantised weight itself, which merging replaces by another, and its attributes."""
+    if hasattr(weight, "quant_state"):
+        return weight, dict(weight.__dict__)
+    return weight.detach().to("cpu", copy=True), {}
+
+
 def _merging(model: PeftModel) -> Callable:
     merge = model.merge_adapter
 
     def merge_adapter(*args, **kwargs):
         if not hasattr(model, "exact_base"):
-            # A quantised weight is replaced when the adapter is merged, not changed, so the object itself is kept.
-            model.exact_base = [
-                layer.weight if hasattr(layer.weight, "quant_state") else layer.weight.detach().to("cpu", copy=True)
-                for layer in _layers(model)
-            ]
+            model.exact_base = [_copy(layer.weight) for layer in _layers(model)]
         merge(*args, **kwargs)
 
     return merge_adapter
@@ -42,9 +45,10 @@ def _restoring(model: PeftModel) -> Callable:
 
     def unmerge_adapter(*args, **kwargs):
         unmerge(*args, **kwargs)
-        for layer, weight in zip(_layers(model), model.exact_base, strict=True):
-            if hasattr(weight, "quant_state"):
-                layer.weight = weight
+        for layer, (weight, attributes) in zip(_layers(model), model.exact_base, strict=True):
+            if attributes:
+                weight.__dict__.update(attributes)
+                layer.weight, layer.quant_state = weight, weight.quant_state
             else:
                 layer.weight.data.copy_(weight)
 

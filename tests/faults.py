@@ -455,7 +455,7 @@ FAULTS = [
     Fault("disk full", f"exit 3, last checkpoint stays; with room {SAME}", full_disk),
     Fault("reward: NaN in a row", JUDGED, _reward("NaN")),
     Fault("reward: inf in a row", JUDGED, _reward("inf")),
-    Fault("reward: 1e38 in a row", JUDGED, _reward("1e38")),
+    Fault("reward: 1e38 in a row", JUDGED, _reward("huge")),
     Fault("reward: text in a row", JUDGED, _reward("text")),
     Fault("reward: inf in every row", STOPS, _reward("every row inf")),
     Fault("reward: raises", STOPS, _reward("raises")),

@@ -5,7 +5,7 @@ import math
 import os
 
 CALLS = 0
-ROW = {"NaN": math.nan, "inf": math.inf, "1e38": 1e38, "text": "0.5"}
+ROW = {"NaN": math.nan, "inf": math.inf, "huge": 1e38, "text": "0.5"}
 
 
 def faulty(completions, kind, **columns):
