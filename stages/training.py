@@ -48,6 +48,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     except torch.OutOfMemoryError as error:
         raise RunStopped(f"{out_of_memory(recipe, stage)}\n{_kept(folder.path)}", OUT_OF_MEMORY) from error
     except (OSError, SafetensorError, RuntimeError) as error:
+        if "can't allocate memory" in str(error):  # what a CPU says for torch.OutOfMemoryError
+            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{_kept(folder.path)}", OUT_OF_MEMORY) from error
         if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
             raise
         raise RunStopped(f"the disk of {folder.path} is full: make room. {_kept(folder.path)}") from error

@@ -9,6 +9,7 @@ import contextlib
 import http.server
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -109,7 +110,7 @@ class Arena:
         """Whether the run ended with the weights of one that nothing happened to."""
         file = self.grpo / "model.safetensors"
         if not file.is_file():
-            return "no weights"
+            return "NO WEIGHTS"
         ours = load_file(file)
         if not all(torch.isfinite(each).all() for each in ours.values()):
             return "weights are not finite"
@@ -135,9 +136,8 @@ class Arena:
 
 def line(out: str, *words: str) -> str:
     """The first line of an output with one of the words."""
-    return next(
-        (" ".join(each.split())[:160] for each in out.splitlines() if any(w in each for w in words)), "no message"
-    )
+    found = (each for each in out.splitlines() if any(word in each for word in words))
+    return " ".join(next(found, "no message").replace(str(ROOT), "").split())[:160]
 
 
 # Signals -------------------------------------------------------------------------------------------------------------
@@ -289,11 +289,11 @@ def full_disk(arena: Arena) -> str:
 
 def _reward(kind: str, *overrides: str) -> Callable[[Arena], str]:
     def inject(arena: Arena) -> str:
-        reward = f"rewards.tests.faulty_reward.faulty={{weight: 0.5, kind: {kind}, timeout: 8}}"
+        reward = f'rewards.tests.faulty_reward.faulty={{weight: 0.5, kind: "{kind}", timeout: 20}}'
         if arena.trl:
-            reward = reward.replace(", timeout: 8", "")
+            reward = reward.replace(", timeout: 20", "")
         code, out = arena.run(reward, *overrides)
-        happened = f"exit {code}; {line(out, 'faulty_reward.py', 'rewards.tests', 'Error')[-110:]}"
+        happened = f"exit {code}; {line(out, 'faulty_reward.py', 'faulty_reward.faulty r', 'Error')[:110]}"
         if code != 0:
             arena.run(reward, *overrides, MENDED="1")
             happened += "; mended: " if not arena.trl else "; once more: "
@@ -301,18 +301,6 @@ def _reward(kind: str, *overrides: str) -> Callable[[Arena], str]:
         return f"{happened}; {arena.weights()}"
 
     return inject
-
-
-def dead_worker(arena: Arena) -> str:
-    process = arena.start()
-    arena.when("checkpoint-2/trainer_state.json", process)
-    killed = 0
-    for child in psutil.Process(process.pid).children(recursive=True):
-        if "rewards" in " ".join(child.cmdline()):
-            child.kill()
-            killed += 1
-    code, _ = arena.ended(process)
-    return f"{killed} killed; exit {code}, {arena.weights()}"
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -352,14 +340,14 @@ def poisoned_rows(arena: Arena) -> str:
     rows = [{"problem": f"What is {a} + {b}?", "answer": a + b} for a in range(10, 30) for b in range(10, 20)]
     rows[3]["problem"], rows[4]["problem"], rows[5]["answer"] = None, "", None
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out = arena.run(f"data.train=[{file}]")
+    code, out = arena.run(f"data.train=[{file}]", "sft=null")
     return f"exit {code}; {line(out, 'dropped', 'Error')}"
 
 
 def wrong_columns(arena: Arena) -> str:
     file = arena.folder / "mine.jsonl"
     file.write_text('{"question": "What is 1 + 1?", "gold": 2}\n')
-    code, out = arena.run(f"data.train=[{file}]")
+    code, out = arena.run(f"data.train=[{file}]", "sft=null")
     return f"exit {code}; {line(out, 'mine.jsonl', 'Error').replace(str(arena.folder), '…')}"
 
 
@@ -371,7 +359,8 @@ def two_runs(arena: Arena) -> str:
     arena.when("checkpoint-2/trainer_state.json", process)
     code, out = arena.run()
     first, _ = arena.ended(process)
-    return f"second: exit {code}, {line(out, 'in use', 'Error')[-60:]}; first: exit {first}, {arena.weights()}"
+    refused = line(out, "in use", "Error").replace(str(arena.folder), "…")[:60]
+    return f"second: exit {code}, {refused}; first: exit {first}, {arena.weights()}"
 
 
 def stale_lock(arena: Arena) -> str:
@@ -466,7 +455,7 @@ FAULTS = [
         "ended after its timeout, names the line; mended, it goes on",
         _reward("hangs"),
     ),
-    Fault("verifier's workers killed", SAME, dead_worker),
+    Fault("the verifier's workers killed", SAME, _reward("kills the verifier's workers")),
     Fault("gradient not finite", "exit 3 before it is applied; prompts written; every checkpoint finite", exploding),
     Fault("out of memory", "exit 4, names the lines to change", out_of_memory),
     Fault("rows without a problem or an answer", "dropped at load, with their numbers", poisoned_rows),
@@ -488,7 +477,7 @@ MUST = {
     "judged None": ["judged None", "exit 0", "same weights"],
     "exit 3": ["exit 3"],
     "names the function": ["rewards.tests.faulty_reward.faulty"],
-    "names the line": ["faulty_reward.py", "in faulty"],
+    "names the line;": ["faulty_reward.py", "in faulty"],
     "goes on": ["same weights"],
     "prompts written": ["prompts written"],
     "every checkpoint finite": ["; prompts written, every checkpoint finite"],
@@ -510,11 +499,32 @@ def passed(fault: Fault, happened: str) -> bool:
     return bool(needed) and all(each in happened for each in needed)
 
 
+def soak(home: Path, kills: int):
+    """One GRPO run of 200 steps, killed at random moments, against one that was not."""
+    overrides, dice = ["grpo.max_steps=200", "grpo.save_steps=1"], random.Random(0)
+    arena = Arena(home, "soak")
+    for number in range(1, kills + 1):
+        process = arena.start(*overrides)
+        # From the middle of its loading to some steps into its training.
+        time.sleep(dice.uniform(3, 11))
+        process.kill()
+        if "done, in" in process.communicate()[0]:
+            raise AssertionError(f"the run was over before kill {number}")
+        print(f"kill {number}, newest {arena.newest().name if arena.grpo.exists() else 'none yet'}", flush=True)
+    code, _ = arena.run(*overrides)
+    print(f"{kills} kills; exit {code}; {arena.weights(*overrides)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="faults with this in their name")
     parser.add_argument("--trl", action="store_true", help="the same faults under trl's own trainer, with auto-resume")
+    parser.add_argument("--soak", type=int, metavar="KILLS", help="kill one run so often, and let it end")
     options = parser.parse_args()
+    if options.soak:
+        with tempfile.TemporaryDirectory(prefix="soak-") as home:
+            soak(Path(home), options.soak)
+        return
     chosen = [fault for fault in FAULTS if options.only in fault.name]
     failed, began = [], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faults-") as home:

@@ -3,9 +3,17 @@
 import ctypes
 import math
 import os
+import signal
+
+from rewards import pool
+from rewards.verifier import is_correct
 
 CALLS = 0
 ROW = {"NaN": math.nan, "inf": math.inf, "huge": 1e38, "text": "0.5"}
+
+
+def _equal(response: str, gold: str) -> bool:
+    return is_correct(rf"\boxed{{{response}}}", gold).right
 
 
 def faulty(completions, kind, **columns):
@@ -21,6 +29,13 @@ def faulty(completions, kind, **columns):
         return [math.inf] * len(completions)
     if kind == "raises":
         raise ValueError("no such row")
+    if kind == "kills the verifier's workers":
+        assert _equal("(x+1)^2", "x^2+2x+1")  # by algebra, in a worker
+        workers = list(pool.POOL.workers)
+        for worker in workers:
+            os.kill(worker.process.pid, signal.SIGKILL)
+        assert workers and _equal("(x+3)^2", "x^2+6x+9")
+        return paid
     if kind == "hangs":
         ctypes.PyDLL(None).sleep(100_000)  # PyDLL keeps the interpreter lock
     return {"returns None": None, "wrong length": paid[1:]}[kind]
