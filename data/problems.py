@@ -1,6 +1,5 @@
 """From the data sets a recipe names to clean rows, and the fixed line between training and held-out problems."""
 
-import importlib
 import inspect
 import os
 import random
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import data
 from data.gold import gold_answer
+from data.imports import import_trusted
 from data.sources import FILE_TYPES, DataError, problems_of_file
 
 
@@ -29,7 +29,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         raise ImportError(f"a file of problems ends in {' or '.join(FILE_TYPES)}")
     if "." in name:
         module, _, function = name.rpartition(".")
-        found = getattr(importlib.import_module(module), function, None)
+        found = getattr(import_trusted(module), function, None)
         if not callable(found):
             raise LookupError(f"{module} has no function {function}")
         return found

@@ -1,7 +1,6 @@
 """Faults of a recipe that no type shows: names that must exist, functions that must take the arguments given to them,
 and a batch that must hold whole groups. One function per section; each yields `(keys below the section, message)`."""
 
-import importlib
 import inspect
 import os
 from collections import Counter
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import data as data_room
 import rewards as rewards_room
+from data.imports import import_trusted
 from data.problems import data_set
 from data.sources import FILE_TYPES
 from stages import local_models
@@ -173,7 +173,7 @@ def reward_function(name: str) -> Callable:
             return getattr(rewards_room, name)
         raise LookupError(name)
     module, _, attribute = name.rpartition(".")
-    function = getattr(importlib.import_module(module), attribute, None)
+    function = getattr(import_trusted(module), attribute, None)
     if not callable(function):
         raise ImportError(f"{module} has no function {attribute}")
     return function

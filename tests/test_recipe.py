@@ -35,6 +35,10 @@ WRONG = {
     "tab": (GOOD.replace("  max_steps", "\tmax_steps"), ":7:", "indented with spaces"),
     "unknown section": (GOOD.replace("grpo:", "grpoo:"), ":6:", "did you mean grpo?"),
     "reserved key": (GOOD + "  output_dir: there\n", ":9:", "at the top of the recipe"),
+    "token": (GOOD + "  hub_token: hf_abc\n", ":9:", "a token belongs into the environment"),
+    "upload": (GOOD + "  push_to_hub: true\n", ":9:", "a run uploads nothing"),
+    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is an installed package"),
+    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is an installed package"),
     "remote code": (GOOD + "  trust_remote_code: true\n", ":9:", "never run"),
     "no model": (GOOD.replace("{build: tiny-qwen3}", "{dtype: bfloat16}"), ":1:", "exactly one of"),
     "unknown builder": (GOOD.replace("tiny-qwen3", "tiny-qwen"), ":1:", "did you mean tiny-qwen3?"),
@@ -143,3 +147,14 @@ def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):
     assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
     (tmp_path / "mine.yaml").write_text(GOOD)
     assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == f"make grpo RECIPE={tmp_path}/mine.yaml"
+
+
+def test_an_installed_package_may_be_trusted(tmp_path, monkeypatch):
+    recipe = tmp_path / "x.yaml"
+    recipe.write_text(GOOD.replace("correct_answer:", "trl.rewards.think_format_reward:"))
+    load_recipe(recipe)
+    recipe.write_text(GOOD.replace("correct_answer: {", "torch.hub.list: {github: x, "))
+    with pytest.raises(RecipeError, match="TRUST_PACKAGES=torch before the command allows it"):
+        load_recipe(recipe)
+    monkeypatch.setenv("TRUST_PACKAGES", "numpy, torch")
+    load_recipe(recipe)
