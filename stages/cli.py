@@ -40,6 +40,9 @@ def mistakes_reported() -> Iterator[None]:
         if is_main_process():
             print(error, file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on where it can", file=sys.stderr)
+        sys.exit(130)
     except RunStopped as stopped:
         print(f"\n{stopped}", file=sys.stderr)  # by whichever process it is: the others do not know
         sys.exit(stopped.exit_code)
