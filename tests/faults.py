@@ -500,13 +500,13 @@ def passed(fault: Fault, happened: str) -> bool:
 
 
 def soak(home: Path, kills: int):
-    """One GRPO run of 200 steps, killed at random moments, against one that was not."""
-    overrides, dice = ["grpo.max_steps=200", "grpo.save_steps=1"], random.Random(0)
+    """One GRPO run of 400 steps, killed at random moments, against one that was not."""
+    overrides, dice = ["grpo.max_steps=400", "grpo.save_steps=1"], random.Random(0)
     arena = Arena(home, "soak")
     for number in range(1, kills + 1):
         process = arena.start(*overrides)
         # From the middle of its loading to some steps into its training.
-        time.sleep(dice.uniform(3, 11))
+        time.sleep(dice.uniform(3, 10))
         process.kill()
         if "done, in" in process.communicate()[0]:
             raise AssertionError(f"the run was over before kill {number}")
