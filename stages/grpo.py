@@ -134,11 +134,10 @@ def trainer_for(
     return trainer
 
 
-def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float | None:
+def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float:
     """Say whether the adapter, loaded as anyone will load it, is the policy that was trained; how far from it, in
-    nats."""
-    if not is_main_process():
-        return None
+    nats. Every process loads it: they wait for one another there."""
+    trainer.accelerator.wait_for_everyone()  # the first of them saved it
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
     error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts)
