@@ -34,7 +34,7 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
     quiet_libraries()
     findings = [Finding("error", *fault.split(": ", 1)) for fault in faults]
     if recipe is not None:
-        if not faults or recipe.model.name_or_path or recipe.model.build:
+        if recipe.model.name_or_path or recipe.model.build:
             findings += model_findings(recipe, launched, card)
         findings += advice(recipe)
         _say_time(recipe, tokens_per_second)

@@ -81,7 +81,7 @@ class Checkpoints(TrainerCallback):
         if free < needed:
             raise RunStopped(
                 f"no room for a checkpoint at step {state.global_step}: it needs {needed / 1e6:,.0f} MB and {folder} "
-                f"has {free / 1e6:,.0f} MB left. Make room, or set save_total_limit lower; {_kept(folder)}"
+                f"has {free / 1e6:,.0f} MB left. Make room, or set save_total_limit lower. {kept(folder)}"
             )
 
     def on_save(self, args, state, control, **kwargs):
@@ -112,9 +112,10 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda each: -int(each.name[11:]))
 
 
-def _kept(folder: Path) -> str:
-    last = next(iter(_checkpoints(folder)), None)
-    return f"{last} stays, and the same command goes on from it" if last else "nothing was saved yet"
+def kept(folder: Path) -> str:
+    """What is left of a run that stops now, in words."""
+    last = newest_good(folder)
+    return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
 
 
 def _digest(file: Path) -> str:

@@ -3,13 +3,12 @@
 import errno
 import os
 import sys
-from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from transformers import Trainer
 
-from stages.checkpoints import Checkpoints, newest_good
+from stages.checkpoints import Checkpoints, kept
 from stages.cli import RunStopped, is_main_process, make_command, say
 from stages.interrupts import EXIT_CODES, Interrupts
 from stages.progress import show_progress
@@ -45,14 +44,13 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             say(f"next: {make_command(stage, recipe)} goes on from there")
             _leave(EXIT_CODES[interrupts.caught])
         trainer.save_model()
-    except torch.OutOfMemoryError as error:
-        raise RunStopped(f"{out_of_memory(recipe, stage)}\n{_kept(folder.path)}", OUT_OF_MEMORY) from error
     except (OSError, SafetensorError, RuntimeError) as error:
-        if "can't allocate memory" in str(error):  # what a CPU says for torch.OutOfMemoryError
-            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{_kept(folder.path)}", OUT_OF_MEMORY) from error
+        # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
         if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
             raise
-        raise RunStopped(f"the disk of {folder.path} is full: make room. {_kept(folder.path)}") from error
+        raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error
     return result
 
 
@@ -72,11 +70,6 @@ def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
         )
     lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
     return "\n".join(lines)
-
-
-def _kept(folder: Path) -> str:
-    last = newest_good(folder)
-    return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
 
 
 def _leave(code: int):

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,15 @@ def math_data(tmp_path_factory) -> Path:
         frame.to_parquet(folder / f"math-{split}.parquet")
     frame.to_parquet(folder / "math-500.parquet")
     return folder
+
+
+@contextmanager
+def far_below_quadratic():
+    """Fails on more processor time than any linear reading takes: milliseconds for the 100,000 characters of these
+    tests, where a quadratic one takes minutes. Wall time would measure the machine's other work."""
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < 5
 
 
 def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), check: bool = True, **environment: str):

@@ -318,17 +318,7 @@ def exploding(arena: Arena) -> str:
 def out_of_memory(arena: Arena) -> str:
     """A limit of address space that a thousand completions do not fit."""
     many = ["grpo.per_device_train_batch_size=4096", "grpo.max_completion_length=96", "grpo.num_generations=8"]
-    command = arena.command(arena.folder, *many)
-    code, out = arena.ended(
-        subprocess.Popen(
-            ["prlimit", f"--as={6 * 2**30}", *command],
-            cwd=ROOT,
-            env=os.environ | {"HF_HUB_OFFLINE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    )
+    code, out = arena.run(*many, launcher=["prlimit", f"--as={6 * 2**30}", sys.executable])
     return f"exit {code}; {line(out, 'out of memory', 'Error')[:70]}; {line(out, 'per_device_train_batch_size 4096')}"
 
 

@@ -1,7 +1,7 @@
 import itertools
-import time
 
 import pytest
+from conftest import far_below_quadratic
 
 from rewards import format_tags, tag_count
 
@@ -144,7 +144,6 @@ def test_full_count_is_the_form():
     ],
 )
 def test_long_texts_take_linear_time(text):
-    start = time.perf_counter()
-    format_tags([text])
-    tag_count([text])
-    assert time.perf_counter() - start < 0.5
+    with far_below_quadratic():
+        format_tags([text])
+        tag_count([text])

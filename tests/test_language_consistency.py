@@ -1,8 +1,8 @@
 import subprocess
 import sys
-import time
 
 import pytest
+from conftest import far_below_quadratic
 
 from rewards import language_consistency
 
@@ -243,9 +243,8 @@ def test_signature_of_the_trainer():
 )
 def test_long_texts_take_linear_time(text):
     share("Load the detector with eight plain words of no list", "en")
-    start = time.perf_counter()
-    assert 0.0 <= share(text, "en") <= 1.0
-    assert time.perf_counter() - start < 1.0
+    with far_below_quadratic():
+        assert 0.0 <= share(text, "en") <= 1.0
 
 
 def test_equal_shares_have_an_exact_mean():

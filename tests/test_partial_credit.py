@@ -1,6 +1,5 @@
-import time
-
 import pytest
+from conftest import far_below_quadratic
 
 from rewards import partial_credit
 
@@ -44,9 +43,8 @@ from rewards import partial_credit
     ],
 )
 def test_credit(answer, gold, credit):
-    start = time.perf_counter()
-    assert partial_credit([f"<think>a</think><answer>{answer}</answer>"], solution=[gold]) == [credit]
-    assert time.perf_counter() - start < 0.5
+    with far_below_quadratic():
+        assert partial_credit([f"<think>a</think><answer>{answer}</answer>"], solution=[gold]) == [credit]
 
 
 @pytest.mark.parametrize(
