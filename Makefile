@@ -26,6 +26,8 @@ CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(LAUNCHED)
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
 endif
+# After SIGTERM torch's launcher would kill its ranks in 30 s, which is less than a step of a large model.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm faults bench-rewards lint format

@@ -108,20 +108,26 @@ class FiniteNumbers(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
         gradients = [each.grad for each in model.parameters() if each.grad is not None]
-        self._require(gradients, "gradient", args, state)
+        self._require(gradients, "gradient", "applied", args, state)
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if control.should_save:
-            self._require([each.data for each in model.parameters() if each.requires_grad], "weight", args, state)
+            weights = [each.data for each in model.parameters() if each.requires_grad]
+            self._require(weights, "weight", "saved", args, state)
 
-    def _require(self, tensors: list[torch.Tensor], what: str, args, state):
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        # DeepSpeed applies a gradient inside its backward pass and keeps it to itself, but tells its norm.
+        norm = float((logs or {}).get("grad_norm") or 0.0)
+        self._require([torch.tensor(norm)], "gradient", "saved", args, state)
+
+    def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
         if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
             return
         file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
         file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
         last = newest_good(Path(args.output_dir))
         raise RunStopped(
-            f"a {what} is not finite after step {state.global_step}: the run stopped before it was applied or saved. "
+            f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
             f"The prompts are in {file}. {last or 'No checkpoint'} is the last good one; a lower learning_rate, "
             "max_grad_norm, or bfloat16 instead of float16 may help"
         )

@@ -2,16 +2,19 @@
 
 A checkpoint can be resumed to the bit only between two generation batches, so the run goes on to the end of the one it
 is in: one optimizer step, where `steps_per_generation` and `num_iterations` are not set. A second signal ends it at
-once.
+once; but a batch system signals every process of a job, and then torch's launcher passes its own on to its ranks, so
+there one that comes soon after the first is its echo.
 """
 
 import os
 import signal
+import time
 
 import torch
 from transformers import TrainerCallback
 
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
+ECHO = 5 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds
 
 
 class Interrupts(TrainerCallback):
@@ -23,13 +26,16 @@ class Interrupts(TrainerCallback):
 
     def __init__(self, cycle: int = 1):
         self.cycle, self.caught, self.training = cycle, None, False
+        self.echo_until = 0.0
         for number in EXIT_CODES:
             signal.signal(number, self._catch)
 
     def _catch(self, number, frame):
+        if number == self.caught and time.monotonic() < self.echo_until:
+            return
         if not self.training or self.caught is not None:
             os._exit(EXIT_CODES[number])
-        self.caught = number
+        self.caught, self.echo_until = number, time.monotonic() + ECHO
         # Not print: the signal may have come in the middle of one.
         os.write(2, b"\nstopping: this step is finished and saved first; once more stops at once\n")
 

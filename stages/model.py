@@ -87,6 +87,11 @@ def load_model(
         trust_remote_code=False,
         **placed,
     )
+    for module in model.modules():
+        # On a CPU that has it bitsandbytes would repack its weights for the forwards without gradients, and back for
+        # every state_dict, and lose digits of them each time (0.50.2): to save the adapter would change its base.
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
     # A policy stops where its template ends a turn, and still where its makers said it stops.
     ends = model.generation_config.eos_token_id
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)

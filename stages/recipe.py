@@ -119,6 +119,7 @@ RESERVED = {
     "chat_template_kwargs": "evaluation would not know them; set `model.chat_template`",
     "trust_remote_code": "code from a model repository is never run",
     "push_to_hub": "a run uploads nothing; when it is done: `hf upload you/your-model outputs/<recipe>/grpo`",
+    "log_completions_hub_repo": "a run uploads nothing, and this would be public; completions are in the run's folder",
     "hub_token": "a recipe is saved beside its run; a token belongs into the environment (HF_TOKEN)",
     "task_type": "it is always CAUSAL_LM here",
 }

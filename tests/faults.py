@@ -125,9 +125,9 @@ class Arena:
     def newest(self) -> Path:
         return max(self.grpo.glob("checkpoint-*"), key=lambda each: int(each.name[11:]))
 
-    def interrupted(self, after: str = "checkpoint-4/trainer_state.json", *overrides: str):
-        """A run that was killed a while after its second checkpoint."""
-        process = self.start(*overrides)
+    def interrupted(self, after: str = "checkpoint-4/trainer_state.json", *overrides: str, **environment: str):
+        """A run that was killed a while after a checkpoint, by default its second."""
+        process = self.start(*overrides, **environment)
         self.when(after, process)
         time.sleep(0.3)
         process.kill()
@@ -167,10 +167,14 @@ def killed_while_loading(arena: Arena) -> str:
     return f"exit {arena.run()[0]}, {arena.weights()}"
 
 
-def _signalled(arena: Arena, number: int, *overrides: str, launcher: list[str] = (), twice: bool = False) -> str:
+def _signalled(
+    arena: Arena, number: int, *overrides: str, launcher: list[str] = (), twice: bool = False, all_of_it: bool = False
+) -> str:
     process = arena.start(*overrides, launcher=launcher)
     arena.when("checkpoint-4/trainer_state.json", process)
     time.sleep(0.3)
+    for each in _ranks(process) if all_of_it else []:
+        each.send_signal(number)
     process.send_signal(number)
     if twice:
         time.sleep(0.02)
@@ -209,6 +213,15 @@ def killed_in_long_cycles(arena: Arena) -> str:
     arena.interrupted("checkpoint-4/trainer_state.json", *LONG)
     arena.run(*LONG)
     return arena.weights(*LONG)
+
+
+def saves_within_a_cycle(arena: Arena) -> str:
+    if not arena.trl:
+        code, out = arena.run(*LONG, "grpo.save_steps=2")
+        return f"exit {code}; {line(out, 'grpo.save_steps')}"
+    arena.interrupted("checkpoint-2/trainer_state.json", *LONG, SAVE_STEPS="2")
+    code, _ = arena.run(*LONG, SAVE_STEPS="2")
+    return f"exit {code}, {arena.weights(*LONG)}"
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -325,19 +338,21 @@ def out_of_memory(arena: Arena) -> str:
 # Data ----------------------------------------------------------------------------------------------------------------
 
 
-def poisoned_rows(arena: Arena) -> str:
+def _data(arena: Arena, rows: list[dict]) -> tuple[int, str]:
     file = arena.folder / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return arena.run(f"data.train=[{file}]", "sft=null")
+
+
+def poisoned_rows(arena: Arena) -> str:
     rows = [{"problem": f"What is {a} + {b}?", "answer": a + b} for a in range(10, 30) for b in range(10, 20)]
     rows[3]["problem"], rows[4]["problem"], rows[5]["answer"] = None, "", None
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out = arena.run(f"data.train=[{file}]", "sft=null")
+    code, out = _data(arena, rows)
     return f"exit {code}; {line(out, 'dropped', 'Error')}"
 
 
 def wrong_columns(arena: Arena) -> str:
-    file = arena.folder / "mine.jsonl"
-    file.write_text('{"question": "What is 1 + 1?", "gold": 2}\n')
-    code, out = arena.run(f"data.train=[{file}]", "sft=null")
+    code, out = _data(arena, [{"question": "What is 1 + 1?", "gold": 2}])
     return f"exit {code}; {line(out, 'mine.jsonl', 'Error').replace(str(arena.folder), '…')}"
 
 
@@ -360,15 +375,18 @@ def stale_lock(arena: Arena) -> str:
     return f"lock file there: {there}; exit {code}, {arena.weights()}"
 
 
+def _ranks(launcher: subprocess.Popen) -> list[psutil.Process]:
+    """A launcher's ranks, in order, without the verifier's workers."""
+    below = psutil.Process(launcher.pid).children(recursive=True)
+    ranks = [each for each in below if "RANK" in each.environ() and "rewards" not in " ".join(each.cmdline())]
+    return sorted(ranks, key=lambda each: each.environ()["RANK"])
+
+
 def dead_rank(arena: Arena) -> str:
     process = arena.start(*PAIR, launcher=CPU2)
     arena.when("checkpoint-4/trainer_state.json", process)
-    ranks = [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if child.environ().get("RANK") == "1" and "rewards" not in " ".join(child.cmdline())
-    ]
-    ranks[0].kill()
+    ranks = _ranks(process)
+    ranks[1].kill()
     code, _ = arena.ended(process)
     alive = [each for each in ranks if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     arena.run(*PAIR, launcher=CPU2)
@@ -379,29 +397,47 @@ def sigterm_of_two(arena: Arena) -> str:
     return _signalled(arena, signal.SIGTERM, *PAIR, launcher=CPU2)
 
 
+def sigterm_of_all(arena: Arena) -> str:
+    """What a batch system does: the launcher and each rank, so that a rank has it twice, once from its launcher."""
+    return _signalled(arena, signal.SIGTERM, *PAIR, launcher=CPU2, all_of_it=True)
+
+
 # The Hub -------------------------------------------------------------------------------------------------------------
 
 
-def hub_down(arena: Arena) -> str:
-    asked = []
+def _hub(status: int | None) -> Callable[[Arena], str]:
+    """A Hub that answers with this status, or never; the model was never downloaded."""
 
-    class Down(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self):
-            asked.append(self.path)
-            self.send_response(503)
-            self.end_headers()
+    def inject(arena: Arena) -> str:
+        asked, over = [], threading.Event()
 
-        do_GET = do_HEAD
+        class Hub(http.server.BaseHTTPRequestHandler):
+            def do_HEAD(self):
+                asked.append(self.path)
+                if status is None:
+                    over.wait()
+                    return
+                self.send_response(status)
+                self.end_headers()
 
-        def log_message(self, *arguments):
-            pass
+            do_GET = do_HEAD
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Down)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    hub = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(arena.folder)}
-    code, out = arena.run("model.build=null", "model.name_or_path=a/model", "sft=null", **hub)
-    server.shutdown()
-    return f"asked {len(asked)} times, exit {code}; {line(out, 'a/model', 'Error')[:90]}"
+            def log_message(self, *arguments):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        hub = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+        hub |= {"HF_HOME": str(arena.folder), "no_proxy": "127.0.0.1"}
+        began = time.monotonic()
+        code, out = arena.run("model.build=null", "model.name_or_path=a/model", "sft=null", **hub)
+        took = time.monotonic() - began
+        over.set()
+        server.shutdown()
+        return f"asked {len(asked)} times in {took:.0f} s, exit {code}; {line(out, 'a/model', 'Error')[:90]}"
+
+    return inject
 
 
 SAME = "the weights of a run that nothing happened to"
@@ -414,6 +450,7 @@ FAULTS = [
     Fault("SIGKILL while a checkpoint is written", PASSED, killed_while_saving),
     Fault("SIGKILL while loading", SAME, killed_while_loading),
     Fault("SIGKILL in a cycle of num_iterations 2, steps_per_generation 4", SAME, killed_in_long_cycles),
+    Fault("saves within a generation cycle", "exit 2, names the key: no run to the bit", saves_within_a_cycle),
     Fault("SIGTERM", f"step finished and saved, exit 75; {SAME}", sigterm),
     Fault("Ctrl-C", f"step finished and saved, exit 130; {SAME}", ctrl_c),
     Fault("SIGTERM twice", f"stops at once, exit 75; {SAME}", sigterm_twice),
@@ -440,27 +477,27 @@ FAULTS = [
     Fault("reward: raises", STOPS, _reward("raises")),
     Fault("reward: returns None", STOPS, _reward("returns None")),
     Fault("reward: a value too few", STOPS, _reward("wrong length")),
-    Fault(
-        "reward: sleeps for ever with the interpreter lock",
-        "ended after its timeout, names the line; mended, it goes on",
-        _reward("hangs"),
-    ),
+    Fault("reward: sleeps for ever with the interpreter lock", HANGS, _reward("hangs")),
     Fault("the verifier's workers killed", SAME, _reward("kills the verifier's workers")),
     Fault("gradient not finite", "exit 3 before it is applied; prompts written; every checkpoint finite", exploding),
     Fault("out of memory", "exit 4, names the lines to change", out_of_memory),
     Fault("rows without a problem or an answer", "dropped at load, with their numbers", poisoned_rows),
-    Fault("wrong column names", "exit 2, one line", wrong_columns),
+    Fault("wrong column names", "exit 2, names the file", wrong_columns),
     Fault("two runs on one folder", "the second refused, exit 2; the first unharmed", two_runs),
     Fault("the lock of a dead run", SAME, stale_lock),
     Fault("one of two ranks killed", f"none left behind; {SAME}", dead_rank),
     Fault("SIGTERM of two ranks", f"step finished and saved; {SAME}", sigterm_of_two),
-    Fault("Hub answers 503", "asks a few times, exit 2, one line", hub_down),
+    Fault("SIGTERM of two ranks and their launcher", f"step finished and saved; {SAME}", sigterm_of_all),
+    Fault("Hub answers 503", "asks a few times, exit 2, one line", _hub(503)),
+    Fault("Hub answers 429", "asks a few times, exit 2, one line", _hub(429)),
+    Fault("Hub never answers", "asks a few times, exit 2, one line", _hub(None)),
 ]
 # What must stand in what happened, by what is required; the first that is part of the requirement.
 MUST = {
     SAME: ["same weights"],
     "passed over": ["passed over", "exit 0"],
-    "all named": ["passed over", "exit 0"],
+    "all named": ["passed over", "exit 0", "same weights"],
+    "names the key": ["grpo.save_steps"],
     "exit 75": ["exit 75"],
     "exit 130": ["exit 130"],
     "saved": ["stopped at step"],
@@ -477,7 +514,8 @@ MUST = {
     "exit 2": ["exit 2"],
     "the second refused": ["in use by process", "first: exit 0, same weights"],
     "none left behind": ["0 left behind"],
-    "begins again": ["same weights"],
+    "one line": ["a/model"],
+    "names the file": ["mine.jsonl"],
 }
 
 

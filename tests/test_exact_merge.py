@@ -67,11 +67,13 @@ def test_the_merged_policy_is_still_what_is_sent():
     assert any(not torch.equal(before[name], merged[name]) for name in before)
 
 
-@pytest.mark.skipif(not is_bitsandbytes_available(), reason="bitsandbytes is not installed")
+QUANTISED = pytest.mark.skipif(not is_bitsandbytes_available(), reason="bitsandbytes is not installed")
+
+
+@QUANTISED
 def test_a_quantised_base_too(tiny_qwen2):
-    """The policy is not asked: bitsandbytes repacks the weights of a CPU as soon as it computes with them."""
     model = tuned(NF4, "model.build=null", f"model.name_or_path={tiny_qwen2}")
-    before = base_of(model)
+    before, policy = base_of(model), log_probabilities(model, [[1, 2, 3, 4]])
     constants = [each.base_layer.quant_state.absmax.clone() for each in model.modules() if hasattr(each, "base_layer")]
     keep_base_exact(model)
     cycle(model, 10)
@@ -79,6 +81,31 @@ def test_a_quantised_base_too(tiny_qwen2):
     assert all(torch.equal(before[name], after[name]) for name in before)
     layers = [each.base_layer for each in model.modules() if hasattr(each, "base_layer")]
     assert all(torch.equal(a, layer.weight.quant_state.absmax) for a, layer in zip(constants, layers, strict=True))
+    assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
+
+
+@QUANTISED
+@pytest.mark.parametrize("double", ["true", "false"])
+def test_saving_leaves_a_quantised_base_as_it_was(double, tiny_qwen2):
+    from bitsandbytes.functional import has_avx512bf16
+
+    quantization = NF4.replace("}", f", bnb_4bit_use_double_quant: {double}}}")
+    model = tuned(quantization, "model.build=null", f"model.name_or_path={tiny_qwen2}")
+    policy = log_probabilities(model, [[1, 2, 3, 4]])
+    model.state_dict()
+    assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
+    if not has_avx512bf16():
+        return
+    # Left to itself bitsandbytes loses digits there; should it mend that, this says so.
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = True
+    log_probabilities(model, [[1, 2, 3, 4]])
+    model.state_dict()
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    assert not torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
 
 
 def test_trl_still_merges_through_these_methods():

@@ -3,11 +3,12 @@
 import json
 import math
 import os
+import signal
 
 import pytest
 import torch
 
-from stages import checkpoints
+from stages import checkpoints, interrupts
 from stages.cli import RunStopped
 from stages.guards import FiniteNumbers, GuardedReward
 
@@ -77,6 +78,30 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
         watch.on_pre_optimizer_step(args, State, None, model=model)
     assert json.loads((tmp_path / "not-finite-5.json").read_text()) == ["the culprit"]
+
+
+@pytest.mark.parametrize("norm", [math.nan, math.inf])
+def test_so_does_a_norm_of_gradients_that_only_the_library_sees(norm, tmp_path):
+    args = type("Args", (), {"output_dir": str(tmp_path)})
+    FiniteNumbers().on_log(args, State, None, logs={"grad_norm": 1.0, "loss": 0.1})
+    FiniteNumbers().on_log(args, State, None, logs={"eval_reward": 1.0})
+    with pytest.raises(RunStopped, match="a gradient is not finite after step 5: the run stopped before it was saved"):
+        FiniteNumbers().on_log(args, State, None, logs={"grad_norm": norm})
+
+
+@pytest.mark.parametrize(("echo", "ends"), [(5, []), (0, [75])])
+def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, monkeypatch):
+    left = []
+    monkeypatch.setattr(interrupts, "ECHO", echo)
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
+    watch = interrupts.Interrupts()
+    watch.on_train_begin(None, None, None)
+    watch._catch(signal.SIGTERM, None)
+    watch._catch(signal.SIGTERM, None)
+    assert left == ends
+    watch._catch(signal.SIGINT, None)
+    assert left == [*ends, 130]
 
 
 def sealed(folder, step: int, best: str | None = None, keep: int | None = None):

@@ -37,6 +37,7 @@ WRONG = {
     "reserved key": (GOOD + "  output_dir: there\n", ":9:", "at the top of the recipe"),
     "token": (GOOD + "  hub_token: hf_abc\n", ":9:", "a token belongs into the environment"),
     "upload": (GOOD + "  push_to_hub: true\n", ":9:", "a run uploads nothing"),
+    "public upload": (GOOD + "  log_completions_hub_repo: me/completions\n", ":9:", "a run uploads nothing"),
     "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is an installed package"),
     "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is an installed package"),
     "remote code": (GOOD + "  trust_remote_code: true\n", ":9:", "never run"),

@@ -1,5 +1,6 @@
 """What trl's own GRPO script does with a recipe's configuration, data and rewards, and the usual auto-resume line."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from stages.recipe import load_recipe
 if __name__ == "__main__":
     recipe = load_recipe(sys.argv[1], sys.argv[2:], check=("grpo",))
     args, tokenizer = configs.training_config(recipe, "grpo"), load_tokenizer(recipe)
+    # Where a checkpoint falls inside a generation cycle our recipes are refused; trl has no such check.
+    args.save_steps = int(os.environ.get("SAVE_STEPS", args.save_steps))
     trainer = GRPOTrainer(
         model=load_model(recipe, tokenizer, recipe.stage_dir("sft")),
         reward_funcs=[bind_reward(name, options) for name, options in recipe.rewards.items()],

@@ -1,14 +1,23 @@
-"""What the guards of a run cost: the seconds spent in them, over those of the whole GRPO stage.
+"""What the guards of a run cost the default recipe's GRPO stage.
 
-    python -m tests.bench.guards
+    python -m tests.bench.guards               # seconds spent in them, in one run
+    python -m tests.bench.guards --pairs 10    # the same stage with them and without, in turn, and the ratio
 
-Checkpoint seals and pruning, signals, the checks of rewards, gradients and weights, the lock and the search for a whole
-checkpoint are timed in one run of the default recipe. Two whole processes side by side (tests/bench/trl_script.py)
-differ by more than that from one pair to the next.
+The guards: seals of checkpoints and pruning, signals, the checks of rewards, gradients and weights, the lock, and the
+search for a whole checkpoint.
 """
 
+import argparse
+import contextlib
+import statistics
 import tempfile
 import time
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from safetensors.torch import load_file
+from transformers import TrainerCallback
 
 from stages import grpo, sft
 from stages.checkpoints import Checkpoints
@@ -54,22 +63,83 @@ def bound(name: str, options: dict):
 BIND = grpo.bind_reward
 
 
+class LibraryCheckpoints(TrainerCallback):
+    """Checkpoints as the library leaves and prunes them."""
+
+    def __init__(self, keep: int | None):
+        self.keep = keep
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        args.save_total_limit = self.keep
+
+
+class Unwatched(TrainerCallback):
+    def watching(self, function):
+        return function
+
+
+def without_guards() -> contextlib.ExitStack:
+    stack = contextlib.ExitStack()
+    stack.enter_context(patch("stages.grpo.GuardedReward", lambda function, name, seconds: function))
+    stack.enter_context(patch("stages.grpo.FiniteNumbers", Unwatched))
+    stack.enter_context(patch("stages.training.Checkpoints", LibraryCheckpoints))
+    stack.enter_context(patch("stages.grpo.fault", lambda checkpoint: None))
+    stack.enter_context(patch.object(Interrupts, "on_step_end", lambda *args, **kwargs: None))
+    stack.enter_context(patch.object(RunFolder, "lock", lambda folder: None))
+    return stack
+
+
+def pairs(recipe_in, home: Path, count: int):
+    """The ratio of each pair, and whether both ended with the same weights."""
+
+    def seconds(name: str) -> float:
+        recipe = recipe_in(home / name)
+        sft_there = recipe.stage_dir("sft")
+        sft_there.parent.mkdir(parents=True)
+        sft_there.symlink_to(home / "warm/sft")
+        began = time.perf_counter()
+        grpo.main(recipe)
+        return time.perf_counter() - began
+
+    seconds("first")  # the machine's caches, and whatever is made once
+    ratios = []
+    for number in range(count):
+        took = {}
+        for guarded in (True, False) if number % 2 else (False, True):
+            with contextlib.nullcontext() if guarded else without_guards():
+                took[guarded] = seconds(f"{number}-{guarded}")
+        ratios.append(took[True] / took[False])
+        print(f"pair {number + 1}: {took[True]:.2f} s with, {took[False]:.2f} s without, {ratios[-1]:.3f}", flush=True)
+        ours, plain = (load_file(home / f"{number}-{each}/grpo/model.safetensors") for each in (True, False))
+        assert all(torch.equal(ours[name], plain[name]) for name in plain)
+    print(f"median {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), weights bit-equal")
+
+
 def main():
-    grpo.bind_reward = bound
-    timed(GuardedReward, "__call__")
-    for owner, names in (
-        (Checkpoints, ("on_step_end", "on_save")),
-        (FiniteNumbers, ("on_pre_optimizer_step", "on_step_end")),
-        (Interrupts, ("on_step_end",)),
-        (RunFolder, ("lock", "begin", "finish")),
-        (grpo, ("find_run", "fitting")),
-    ):
-        for name in names:
-            timed(owner, name)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, metavar="N")
+    count = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
-        recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"output_dir={folder}", "sft.max_steps=100"])
+
+        def recipe_in(home: Path):
+            return load_recipe("recipes/tiny-arithmetic.yaml", [f"output_dir={home}", "sft.max_steps=100"])
+
+        recipe = recipe_in(Path(folder) / "warm")
         sft.main(recipe)
-        spent.clear()
+        if count:
+            pairs(recipe_in, Path(folder), count)
+            return
+        grpo.bind_reward = bound
+        timed(GuardedReward, "__call__")
+        for owner, names in (
+            (Checkpoints, ("on_step_end", "on_save")),
+            (FiniteNumbers, ("on_pre_optimizer_step", "on_step_end")),
+            (Interrupts, ("on_step_end",)),
+            (RunFolder, ("lock", "begin", "finish")),
+            (grpo, ("find_run", "fitting")),
+        ):
+            for name in names:
+                timed(owner, name)
         began = time.perf_counter()
         grpo.main(recipe)
         whole = time.perf_counter() - began
