@@ -255,6 +255,8 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     assert "kl" in metrics  # beta > 0: the warm start is the reference
     sft, grpo = (load_file(tmp_path / stage / "adapter_model.safetensors") for stage in ("sft", "grpo"))
     assert sft.keys() == grpo.keys()
+    # trl would make a quantised model's bfloat16, and a resumed run would go on in float32.
+    assert {tensor.dtype for tensor in (*sft.values(), *grpo.values())} == {torch.float32}
     assert any(tensor.abs().max() > 0 for name, tensor in sft.items() if "lora_B" in name)
     if recipe == "qwen-math-lora":
         assert "merged model in" in run_stage("merge", path, *overrides).stdout
