@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+from data import hub
 from data.gold import gold_answer
 
 FILE_TYPES = (".jsonl", ".parquet")
@@ -197,6 +198,7 @@ def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file
     from datasets.exceptions import DatasetNotFoundError
 
     if folder is None:
+        hub.reach()
         try:
             dataset = load_dataset(hub_id, config, split=split)
         except (DatasetNotFoundError, OSError) as error:  # the Hub cannot be reached, or no longer has it

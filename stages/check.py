@@ -58,11 +58,11 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
     except RecipeError as error:
-        yield finding(recipe, "note", ("model",), f"not seen: {error}. Prompt, lengths and memory are not checked")
+        yield _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
     try:
         rows, _ = split(recipe)
     except DataError as error:
-        yield finding(recipe, "note", ("data",), f"not seen: {error}. The data is not checked")
+        yield _not_seen(recipe, error, ("data",), "The data is")
         rows = []
     lengths = []
     if tokenizer and rows:
@@ -83,6 +83,10 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
         yield from _memory_findings(recipe, longest, launched, card)
 
 
+def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:
+    return finding(recipe, "note", place, f"not seen: {str(error).removesuffix('.')}. {what} not checked")
+
+
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows:
         return
@@ -92,7 +96,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             message = f"{len(found):,} training problems are in the benchmarks too and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
     except DataError as error:
-        yield finding(recipe, "note", ("evaluate", "benchmarks"), f"not seen: {error}. Overlap is not checked")
+        yield _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     faults = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
     if faults:

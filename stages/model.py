@@ -9,7 +9,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled
 
-from data import prompt
+from data import hub, prompt
 from stages import configs
 from stages.local_models import built_model
 from stages.recipe import Recipe, RecipeError
@@ -20,6 +20,8 @@ ADAPTER_CONFIG = "adapter_config.json"
 def base_model(recipe: Recipe) -> str:
     """Hub id or folder of the recipe's base model; a model that is built here is built now."""
     if recipe.model.build is None:
+        if not Path(recipe.model.name_or_path).is_dir():
+            hub.reach()
         return recipe.model.name_or_path
     with PartialState().main_process_first():
         return str(built_model(recipe.model.build, recipe.seed))

@@ -33,7 +33,7 @@ LONG = ["grpo.num_iterations=2", "grpo.steps_per_generation=4", "grpo.gradient_a
 LONG += ["grpo.save_steps=4", "grpo.per_device_train_batch_size=16"]
 PAIR = ["grpo.per_device_train_batch_size=12"]
 CPU2 = [str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu2.yaml"]
-PATIENCE = 120  # seconds for any one run
+PATIENCE = 300  # seconds for any one run
 
 
 class Fault(NamedTuple):
@@ -405,39 +405,55 @@ def sigterm_of_all(arena: Arena) -> str:
 # The Hub -------------------------------------------------------------------------------------------------------------
 
 
-def _hub(status: int | None) -> Callable[[Arena], str]:
-    """A Hub that answers with this status, or never; the model was never downloaded."""
+@contextlib.contextmanager
+def _hub(arena: Arena, status: int | None):
+    """A Hub that answers with this status, or never: the environment that leads there, and what it was asked."""
+    asked, over = [], threading.Event()
 
+    class Hub(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(self.path)
+            if status is None:
+                over.wait()
+                return
+            self.send_response(status)
+            self.end_headers()
+
+        do_GET = do_HEAD
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    hub = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    yield hub | {"HF_HOME": str(arena.folder), "no_proxy": "127.0.0.1"}, asked
+    over.set()
+    server.shutdown()
+
+
+ELSEWHERE = ["model.build=null", "model.name_or_path=a/model", "sft=null"]
+
+
+def hub_fails(status: int) -> Callable[[Arena], str]:
     def inject(arena: Arena) -> str:
-        asked, over = [], threading.Event()
-
-        class Hub(http.server.BaseHTTPRequestHandler):
-            def do_HEAD(self):
-                asked.append(self.path)
-                if status is None:
-                    over.wait()
-                    return
-                self.send_response(status)
-                self.end_headers()
-
-            do_GET = do_HEAD
-
-            def log_message(self, *arguments):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        hub = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-        hub |= {"HF_HOME": str(arena.folder), "no_proxy": "127.0.0.1"}
-        began = time.monotonic()
-        code, out = arena.run("model.build=null", "model.name_or_path=a/model", "sft=null", **hub)
-        took = time.monotonic() - began
-        over.set()
-        server.shutdown()
-        return f"asked {len(asked)} times in {took:.0f} s, exit {code}; {line(out, 'a/model', 'Error')[:90]}"
+        with _hub(arena, status) as (environment, asked):
+            code, out = arena.run(*ELSEWHERE, **environment)
+        return f"asked {len(asked)} times, exit {code}; {line(out, 'model a/model:', 'Error:')[:90]}"
 
     return inject
+
+
+def hub_hangs(arena: Arena) -> str:
+    """The model was downloaded before."""
+    cache = arena.folder / "hub/models--a--model"
+    shutil.copytree(ROOT / "outputs/models/tiny-qwen3-seed42", cache / "snapshots" / ("0" * 40))
+    (cache / "refs").mkdir()
+    (cache / "refs/main").write_text("0" * 40)
+    with _hub(arena, None) as (environment, asked):
+        code, _ = arena.run(*ELSEWHERE, **environment)
+    return f"asked {len(asked)} times, exit {code}, {arena.weights('sft=null')}"
 
 
 SAME = "the weights of a run that nothing happened to"
@@ -488,9 +504,9 @@ FAULTS = [
     Fault("one of two ranks killed", f"none left behind; {SAME}", dead_rank),
     Fault("SIGTERM of two ranks", f"step finished and saved; {SAME}", sigterm_of_two),
     Fault("SIGTERM of two ranks and their launcher", f"step finished and saved; {SAME}", sigterm_of_all),
-    Fault("Hub answers 503", "asks a few times, exit 2, one line", _hub(503)),
-    Fault("Hub answers 429", "asks a few times, exit 2, one line", _hub(429)),
-    Fault("Hub never answers", "asks a few times, exit 2, one line", _hub(None)),
+    Fault("Hub answers 503", "asks a few times, exit 2, one line", hub_fails(503)),
+    Fault("Hub answers 429", "asks a few times, exit 2, one line", hub_fails(429)),
+    Fault("Hub never answers, the model in its cache", SAME, hub_hangs),
 ]
 # What must stand in what happened, by what is required; the first that is part of the requirement.
 MUST = {
@@ -514,7 +530,7 @@ MUST = {
     "exit 2": ["exit 2"],
     "the second refused": ["in use by process", "first: exit 0, same weights"],
     "none left behind": ["0 left behind"],
-    "one line": ["a/model"],
+    "one line": ["; model a/model: "],
     "names the file": ["mine.jsonl"],
 }
 
