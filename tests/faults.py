@@ -217,10 +217,10 @@ def killed_in_long_cycles(arena: Arena) -> str:
 
 def saves_within_a_cycle(arena: Arena) -> str:
     if not arena.trl:
-        code, out = arena.run(*LONG, "grpo.save_steps=2")
+        code, out = arena.run(*LONG, "grpo.save_steps=3")
         return f"exit {code}; {line(out, 'grpo.save_steps')}"
-    arena.interrupted("checkpoint-2/trainer_state.json", *LONG, SAVE_STEPS="2")
-    code, _ = arena.run(*LONG, SAVE_STEPS="2")
+    arena.interrupted("checkpoint-3/trainer_state.json", *LONG, SAVE_STEPS="3")
+    code, _ = arena.run(*LONG, SAVE_STEPS="3")
     return f"exit {code}, {arena.weights(*LONG)}"
 
 
@@ -319,13 +319,16 @@ def _reward(kind: str, *overrides: str) -> Callable[[Arena], str]:
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def exploding(arena: Arena) -> str:
-    code, out = arena.run("grpo.learning_rate=1.0e+30", "grpo.save_steps=1", "grpo.max_grad_norm=0")
-    saved = list(arena.grpo.glob("checkpoint-*/model.safetensors"))
-    finite = all(torch.isfinite(t).all() for file in saved for t in load_file(file).values())
-    prompts = "prompts written, " if list(arena.grpo.glob("not-finite-*.json")) else ""
-    message = line(out, "is not finite", "Error").split(":")[0]
-    return f"exit {code}; {message}; {prompts}{'every' if finite else 'NOT every'} checkpoint finite"
+def _exploding(*overrides: str) -> Callable[[Arena], str]:
+    def inject(arena: Arena) -> str:
+        code, out = arena.run(*overrides, "grpo.save_steps=1", "grpo.max_grad_norm=0")
+        saved = list(arena.grpo.glob("checkpoint-*/model.safetensors"))
+        finite = all(torch.isfinite(t).all() for file in saved for t in load_file(file).values())
+        prompts = "prompts written, " if list(arena.grpo.glob("not-finite-*.json")) else ""
+        message = line(out, "is not finite", "Error").split(":")[0]
+        return f"exit {code}; {message}; {prompts}{'every' if finite else 'NOT every'} checkpoint finite"
+
+    return inject
 
 
 def out_of_memory(arena: Arena) -> str:
@@ -460,6 +463,7 @@ SAME = "the weights of a run that nothing happened to"
 PASSED = f"named and passed over; {SAME}"
 JUDGED = f"judged None and told; {SAME}"
 STOPS = "stops with exit 3 and names the function; mended, it goes on"
+UNHARMED = "prompts written; every checkpoint finite"
 HANGS = "ended after its timeout, names the line; mended, it goes on"
 FAULTS = [
     Fault("SIGKILL", SAME, killed),
@@ -495,7 +499,12 @@ FAULTS = [
     Fault("reward: a value too few", STOPS, _reward("wrong length")),
     Fault("reward: sleeps for ever with the interpreter lock", HANGS, _reward("hangs")),
     Fault("the verifier's workers killed", SAME, _reward("kills the verifier's workers")),
-    Fault("gradient not finite", "exit 3 before it is applied; prompts written; every checkpoint finite", exploding),
+    Fault("gradient not finite", f"exit 3 before it is applied; {UNHARMED}", _exploding("grpo.beta=1.0e+39")),
+    Fault(
+        "weights not finite",
+        f"exit 3 before a checkpoint has them; {UNHARMED}",
+        _exploding("grpo.learning_rate=1.0e+39"),
+    ),
     Fault("out of memory", "exit 4, names the lines to change", out_of_memory),
     Fault("rows without a problem or an answer", "dropped at load, with their numbers", poisoned_rows),
     Fault("wrong column names", "exit 2, names the file", wrong_columns),
@@ -522,7 +531,8 @@ MUST = {
     "names the function": ["rewards.tests.faulty_reward.faulty"],
     "names the line;": ["faulty_reward.py", "in faulty"],
     "goes on": ["same weights"],
-    "prompts written": ["prompts written"],
+    "before it is applied": ["a gradient is not finite"],
+    "before a checkpoint has": ["a weight is not finite"],
     "every checkpoint finite": ["; prompts written, every checkpoint finite"],
     "exit 4": ["exit 4"],
     "lines to change": ["per_device_train_batch_size 4096 → 2048"],
