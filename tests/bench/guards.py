@@ -2,6 +2,7 @@
 
     python -m tests.bench.guards               # seconds spent in them, in one run
     python -m tests.bench.guards --pairs 10    # the same stage with them and without, in turn, and the ratio
+    python -m tests.bench.guards --seal 2      # a checkpoint of 2 GB: its seal, beside its writing
 
 The guards: seals of checkpoints and pruning, signals, the checks of rewards, gradients and weights, the lock, and the
 search for a whole checkpoint.
@@ -17,10 +18,11 @@ from unittest.mock import patch
 
 import torch
 from safetensors.torch import load_file
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
+from trl import GRPOConfig
 
 from stages import grpo, sft
-from stages.checkpoints import Checkpoints
+from stages.checkpoints import Checkpoints, fault
 from stages.guards import FiniteNumbers, GuardedReward
 from stages.interrupts import Interrupts
 from stages.recipe import load_recipe
@@ -115,19 +117,45 @@ def pairs(recipe_in, home: Path, count: int):
     print(f"median {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), weights bit-equal")
 
 
+def seal(folder: Path, gigabytes: float):
+    """Medians of three. The write is what the library does, into the page cache; the seal waits for the disk."""
+    args, writing, sealing = GRPOConfig(output_dir=str(folder), use_cpu=True, bf16=False), [], []
+    tensor = torch.randn(int(gigabytes * 1e9 / 4))
+    for step in (1, 2, 3):
+        checkpoint = folder / f"checkpoint-{step}"
+        checkpoint.mkdir()
+        began = time.perf_counter()
+        torch.save({"exp_avg": tensor}, checkpoint / "optimizer.pt")
+        written = time.perf_counter()
+        Checkpoints(keep=1).on_save(args, TrainerState(global_step=step, is_world_process_zero=True), None)
+        writing.append(written - began)
+        sealing.append(time.perf_counter() - written)
+    began = time.perf_counter()
+    assert fault(checkpoint) is None
+    checking = time.perf_counter() - began
+    written, sealed = statistics.median(writing), statistics.median(sealing)
+    print(
+        f"{gigabytes:g} GB: written in {written:.1f} s, sealed in {sealed:.1f} s, checked on resume in {checking:.1f} s"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, metavar="N")
-    count = parser.parse_args().pairs
+    parser.add_argument("--seal", type=float, metavar="GB")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if options.seal:
+            seal(Path(folder), options.seal)
+            return
 
         def recipe_in(home: Path):
             return load_recipe("recipes/tiny-arithmetic.yaml", [f"output_dir={home}", "sft.max_steps=100"])
 
         recipe = recipe_in(Path(folder) / "warm")
         sft.main(recipe)
-        if count:
-            pairs(recipe_in, Path(folder), count)
+        if options.pairs:
+            pairs(recipe_in, Path(folder), options.pairs)
             return
         grpo.bind_reward = bound
         timed(GuardedReward, "__call__")
