@@ -4,9 +4,12 @@ import json
 import math
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
+from conftest import ROOT
 
 from stages import checkpoints, interrupts
 from stages.cli import RunStopped
@@ -78,6 +81,50 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
         watch.on_pre_optimizer_step(args, State, None, model=model)
     assert json.loads((tmp_path / "not-finite-5.json").read_text()) == ["the culprit"]
+
+
+SHARDED = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from stages.cli import RunStopped
+from stages.guards import FiniteNumbers
+distributed.init_process_group("gloo")
+mesh = torch.distributed.init_device_mesh("cpu", (2,))
+model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
+for module in (model[0], model):
+    fully_shard(module, mesh=mesh)
+args = type("Args", (), {"output_dir": sys.argv[1]})
+state, control = type("State", (), {"global_step": 5}), type("Control", (), {"should_save": True})
+model(torch.ones(3, 4)).sum().backward()
+watch = FiniteNumbers()
+watch.on_pre_optimizer_step(args, state, control, model=model)
+watch.on_step_end(args, state, control, model=model)
+if distributed.get_rank() == 1:
+    model[0].weight.grad.to_local()[0, 0] = float("inf")
+try:
+    watch.on_pre_optimizer_step(args, state, control, model=model)
+except RunStopped as stopped:
+    sys.stdout.write(f"{stopped}\\n")
+"""
+
+
+def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
+    """As FSDP2 leaves them, on two processes of a CPU; an infinity in the second's shard."""
+    (tmp_path / "sharded.py").write_text(SHARDED)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run(
+        [*launcher, str(tmp_path / "sharded.py"), str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("a gradient is not finite after step 5") == 2
 
 
 @pytest.mark.parametrize("norm", [math.nan, math.inf])
