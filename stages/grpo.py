@@ -27,7 +27,7 @@ from stages.model import load_model, load_tokenizer
 from stages.problems import load_train, split_held_out
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
-from stages.training import train
+from stages.training import keep_adapter_float32, train
 
 
 class QuietGRPOTrainer(GRPOTrainer):
@@ -108,6 +108,7 @@ def trainer_for(
         RecipeError: a reward asks for a column that the data does not have.
     """
     model = load_model(recipe, tokenizer, warm_start)
+    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
     window = min(model.config.get_text_config().max_position_embeddings, args.vllm_max_model_length or 2**63)
     rows = fitting(rows, tokenizer, recipe.prompt.system, window - args.max_completion_length)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
@@ -129,6 +130,8 @@ def trainer_for(
         peft_config=None if warm_start else configs.adapter_config(recipe),
     )
     trainer.add_callback(finite)
+    if recipe.quantization is not None:
+        keep_adapter_float32(trainer, loaded)
     if recipe.adapter is not None and args.use_vllm:
         keep_base_exact(trainer.accelerator.unwrap_model(trainer.model))
     return trainer

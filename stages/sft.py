@@ -18,7 +18,7 @@ from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
-from stages.training import train
+from stages.training import keep_adapter_float32, train
 
 
 def main(recipe: Recipe, if_needed: bool = False):
@@ -47,6 +47,8 @@ def main(recipe: Recipe, if_needed: bool = False):
         processing_class=tokenizer,
         peft_config=configs.adapter_config(recipe),
     )
+    if recipe.quantization is not None:
+        keep_adapter_float32(trainer)
     if is_main_process():
         folder.begin(rows)
     say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")

@@ -30,8 +30,6 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         RunStopped: out of memory, or of disk; the message says what to change.
     """
     show_progress(trainer, folder.path)
-    if recipe.quantization is not None:
-        keep_adapter_float32(trainer)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     trainer.add_callback(interrupts)
@@ -56,14 +54,18 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     return result
 
 
-def keep_adapter_float32(trainer: Trainer):
+def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
     """Undo what trl does to the adapter of a quantised model. In bfloat16 a step of 1e-5 is lost on every weight above
-    0.004, and a run that is resumed goes on in float32, to which peft loads an adapter."""
+    0.004, and a run that is resumed goes on in float32, to which peft loads an adapter.
+
+    Args:
+        loaded: weights of an adapter that was loaded, by name, as they were before.
+    """
     if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:  # these gather parameters into buffers of one dtype
         return
-    for parameter in trainer.model.parameters():
+    for name, parameter in trainer.model.named_parameters():
         if parameter.requires_grad:
-            parameter.data = parameter.data.float()
+            parameter.data = (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
 
 
 def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
