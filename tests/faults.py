@@ -122,8 +122,10 @@ class Arena:
         theirs = load_file(whole / "grpo/model.safetensors")
         return "same weights" if all(torch.equal(ours[name], theirs[name]) for name in theirs) else "OTHER WEIGHTS"
 
-    def newest(self) -> Path:
-        return max(self.grpo.glob("checkpoint-*"), key=lambda each: int(each.name[11:]))
+    def newest(self) -> Path | None:
+        """Of those that were written to their end: their state comes last."""
+        written = [each.parent for each in self.grpo.glob("checkpoint-*/trainer_state.json")]
+        return max(written, key=lambda each: int(each.name[11:]), default=None)
 
     def interrupted(self, after: str = "checkpoint-4/trainer_state.json", *overrides: str, **environment: str):
         """A run that was killed a while after a checkpoint, by default its second."""
@@ -271,8 +273,8 @@ def torn_manifest(arena: Arena) -> str:
 
 def all_damaged(arena: Arena) -> str:
     def damage(newest: Path):
-        for folder in newest.parent.glob("checkpoint-*"):
-            os.truncate(folder / "optimizer.pt", 100_000)
+        for file in newest.parent.glob("checkpoint-*/optimizer.pt"):
+            os.truncate(file, 100_000)
 
     return _damaged(arena, damage)
 
@@ -564,7 +566,7 @@ def soak(home: Path, kills: int):
         process.kill()
         if "done, in" in process.communicate()[0]:
             raise AssertionError(f"the run was over before kill {number}")
-        print(f"kill {number}, newest {arena.newest().name if arena.grpo.exists() else 'none yet'}", flush=True)
+        print(f"kill {number}, newest {getattr(arena.newest(), 'name', 'none yet')}", flush=True)
     code, _ = arena.run(*overrides)
     print(f"{kills} kills; exit {code}; {arena.weights(*overrides)}")
 
@@ -583,7 +585,10 @@ def main():
     failed, began = [], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
         for number, fault in enumerate(chosen, 1):
-            happened = fault.inject(Arena(Path(home), fault.name, options.trl))
+            try:
+                happened = fault.inject(Arena(Path(home), fault.name, options.trl))
+            except Exception as error:  # the others are still to be seen
+                happened = f"NOT INJECTED: {error!r}"
             mark = "" if options.trl else "ok   " if passed(fault, happened) else "FAIL "
             failed += [fault.name] if mark == "FAIL " else []
             left = (time.monotonic() - began) / number * (len(chosen) - number) / 60
