@@ -1,10 +1,13 @@
 """No poisoned number reaches the weights: what a reward may return, and what a gradient may hold."""
 
+import contextlib
 import faulthandler
 import functools
 import json
 import math
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +21,14 @@ SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of 
 LEAST = 100
 LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would already drown every other
 SECONDS = 600  # a reward may take for one batch
+GRACE = 10  # seconds more for a reward that does not heed its time's end
 
 
 class GuardedReward:
     """Makes of a reward function one that returns a list of finite floats or None, a value a completion.
 
-    A row it returns None, NaN, an infinity or text for is judged None; where it raises, or returns no list of the right
-    length, so is every row. The first of each kind is told with its row.
+    A row it returns None, NaN, an infinity or text for is judged None; where it raises, takes more than `seconds` or
+    returns no list of the right length, so is every row. The first of each kind is told with its row.
 
     Raises:
         RunStopped: more than `SHARE` of its rows were faulty, or its whole first batch.
@@ -39,10 +43,9 @@ class GuardedReward:
 
     def __call__(self, completions: list, **columns) -> list[float | None]:
         rows = len(completions)
-        # Only a thread that needs no interpreter lock can end a function that holds it.
-        faulthandler.dump_traceback_later(self.seconds, exit=True, file=sys.__stderr__)
         try:
-            returned = self.function(completions=completions, **columns)
+            with _limited(self.seconds):
+                returned = self.function(completions=completions, **columns)
         except Exception as error:
             returned = None
             self._tell(f"raised {type(error).__name__}: {error}", 0, columns)
@@ -51,8 +54,6 @@ class GuardedReward:
                 got = f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
-        finally:
-            faulthandler.cancel_dump_traceback_later()
         values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
         bad = (
             rows
@@ -85,6 +86,28 @@ class GuardedReward:
         self.told.add(what)
         problem = (columns.get("problem") or [""] * (row + 1))[row]
         print(f"\nrewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _limited(seconds: float):
+    """TimeoutError after so many seconds. A function that holds the interpreter lock, or catches the error and goes on,
+    ends with the process: a thread that needs no lock sees to that, and prints where it hangs."""
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    heard = threading.current_thread() is threading.main_thread()  # no other thread is told of signals
+    if heard:
+        before = signal.signal(signal.SIGALRM, functools.partial(_late, seconds))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        if heard:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _late(seconds: float, number: int, frame):
+    raise TimeoutError(f"no answer within {seconds:g} s")
 
 
 class FiniteNumbers(TrainerCallback):

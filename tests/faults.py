@@ -499,7 +499,8 @@ FAULTS = [
     Fault("reward: raises", STOPS, _reward("raises")),
     Fault("reward: returns None", STOPS, _reward("returns None")),
     Fault("reward: a value too few", STOPS, _reward("wrong length")),
-    Fault("reward: sleeps for ever with the interpreter lock", HANGS, _reward("hangs")),
+    Fault("reward: waits for ever", STOPS, _reward("waits")),
+    Fault("reward: hangs with the interpreter lock", HANGS, _reward("hangs")),
     Fault("the verifier's workers killed", SAME, _reward("kills the verifier's workers")),
     Fault("gradient not finite", f"exit 3 before it is applied; {UNHARMED}", _exploding("grpo.beta=1.0e+39")),
     Fault(

@@ -4,6 +4,7 @@ import ctypes
 import math
 import os
 import signal
+import time
 
 from rewards import pool
 from rewards.verifier import is_correct
@@ -36,6 +37,10 @@ def faulty(completions, kind, **columns):
             os.kill(worker.process.pid, signal.SIGKILL)
         assert workers and _equal("(x+3)^2", "x^2+6x+9")
         return paid
+    if kind == "waits":
+        time.sleep(100_000)
     if kind == "hangs":
-        ctypes.PyDLL(None).sleep(100_000)  # PyDLL keeps the interpreter lock
+        c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)  # PyDLL keeps the interpreter lock
+        c.pthread_mutex_lock(mutex)
+        c.pthread_mutex_lock(mutex)  # its own: for ever, and no signal ends it
     return {"returns None": None, "wrong length": paid[1:]}[kind]

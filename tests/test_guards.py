@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -63,6 +64,19 @@ def test_a_share_of_faulty_rows_stops_the_run():
 def test_a_first_batch_of_faults_stops_at_once():
     with pytest.raises(RunStopped, match="8 of 8 rows"):
         GuardedReward(lambda completions, **columns: None, "mine")(completions=["a"] * 8)
+
+
+def test_one_that_waits_for_ever_is_judged_none_and_stops_as_another_fault_does():
+    def waits(completions, **columns):
+        time.sleep(1000)
+
+    reward = guarded(waits)
+    reward.seconds = 0.2
+    assert reward(completions=["a"] * 3) == [None] * 3
+    with pytest.raises(RunStopped, match=r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"):
+        GuardedReward(waits, "mine", 0.2)(completions=["a"] * 8)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 class State:
