@@ -24,12 +24,11 @@ def reach():
     try:
         http_backoff("HEAD", constants.ENDPOINT, timeout=SECONDS, max_retries=2)
     except (httpx.HTTPError, OSError) as error:
-        if os.environ.get("RANK", "0") == "0":
-            reason = str(error).splitlines()[0]
-            print(
-                f"the Hub, {constants.ENDPOINT}, does not answer ({reason}): using what was downloaded before",
-                file=sys.stderr,
-            )
+        reason = str(error).splitlines()[0]
+        print(
+            f"the Hub, {constants.ENDPOINT}, does not answer ({reason}): using what was downloaded before",
+            file=sys.stderr,
+        )
         _go_offline()
 
 

@@ -56,21 +56,24 @@ def _restoring(model: PeftModel) -> Callable:
 
 
 @torch.inference_mode()
-def log_probabilities(model: torch.nn.Module, prompts: list[list[int]]) -> torch.Tensor:
-    """Of each prompt's own tokens, one after the other; shape (tokens of all prompts,)."""
+def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bool = False) -> torch.Tensor:
+    """Of each prompt's own tokens, one after the other; shape (tokens of all prompts,). `bf16`: under autocast."""
     training = model.training
     model.eval()
     found = []
     for ids in prompts:
         batch = torch.tensor([ids], device=next(model.parameters()).device)
-        logits = model(input_ids=batch).logits[0, :-1].float()
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=bf16):
+            logits = model(input_ids=batch).logits[0, :-1].float()
         found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
     model.train(training)
     return torch.cat(found)
 
 
-def adapter_error(trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]]) -> float:
+def adapter_error(
+    trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], bf16: bool = False
+) -> float:
     """How far, in nats, the log-probabilities of the policy that was trained are from those of its saved adapter on a
-    clean base: the largest difference of any token."""
+    clean base: the largest difference of any token. `bf16`: the trainer has wrapped the policy in autocast to it."""
     clean = clean.to(next(trained.parameters()).device)
-    return (log_probabilities(trained, prompts) - log_probabilities(clean, prompts)).abs().max().item()
+    return (log_probabilities(trained, prompts, bf16) - log_probabilities(clean, prompts, bf16)).abs().max().item()

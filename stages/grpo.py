@@ -27,7 +27,7 @@ from stages.model import load_model, load_tokenizer
 from stages.problems import load_train, split_held_out
 from stages.recipe import Recipe, RecipeError
 from stages.run_folder import find_run
-from stages.training import keep_adapter_float32, train
+from stages.training import keep_adapter_float32, sharded, train
 
 
 class QuietGRPOTrainer(GRPOTrainer):
@@ -81,6 +81,9 @@ def main(recipe: Recipe):
     trainer = trainer_for(recipe, args, tokenizer, rows, judged, warm_start)
     if is_main_process():
         folder.begin(rows)
+    if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
+        # With a reference, a checkpoint has that adapter in a subfolder, and transformers then loads no other.
+        trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     if judged:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
@@ -88,7 +91,7 @@ def main(recipe: Recipe):
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
     if judged and (wrong := fault(Path(best["best_checkpoint"]))):
         raise RunStopped(f"the best checkpoint, {best['best_checkpoint']}, is not what was saved: {wrong}")
-    if recipe.adapter is not None and not (trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled):
+    if recipe.adapter is not None and not sharded(trainer):
         best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
     if is_main_process():
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
@@ -143,8 +146,8 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
     trainer.accelerator.wait_for_everyone()  # the first of them saved it
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
-    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts)
-    limit = 1e-4 if recipe.model.dtype == "float32" else 0.05
+    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, trainer.args.bf16)
+    limit = 1e-4 if recipe.model.dtype == "float32" and not trainer.args.bf16 else 0.05
     if error <= limit:
         say(f"grpo: the saved adapter on a clean base is the trained policy (log-probabilities within {limit:g})")
     else:

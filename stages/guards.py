@@ -111,7 +111,8 @@ def _late(seconds: float, number: int, frame):
 
 
 class FiniteNumbers(TrainerCallback):
-    """Stops a run before a gradient that is not finite is applied, and before weights that are not are saved.
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not are saved. DeepSpeed
+    keeps its gradients to itself, and with ZeRO-3 the weights too: there it sees nothing.
 
     `prompts`: of the batch at hand, written beside the run when it stops.
     """
@@ -137,11 +138,6 @@ class FiniteNumbers(TrainerCallback):
         if control.should_save:
             weights = [each.data for each in model.parameters() if each.requires_grad]
             self._require(weights, "weight", "saved", args, state)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        # DeepSpeed applies a gradient inside its backward pass and keeps it to itself, but tells its norm.
-        norm = float((logs or {}).get("grad_norm") or 0.0)
-        self._require([torch.tensor(norm)], "gradient", "saved", args, state)
 
     def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
         if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):

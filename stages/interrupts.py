@@ -14,18 +14,20 @@ import torch
 from transformers import TrainerCallback
 
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
-ECHO = 5 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds
+ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds
 
 
 class Interrupts(TrainerCallback):
-    """Stops a run after a signal. `caught`: the signal, None while there was none.
+    """Stops a run after a signal. `caught`: the one this process had, None while there was none; `agreed`: the one that
+    all processes stop for.
 
     Args:
         cycle: optimizer steps of a generation batch.
     """
 
     def __init__(self, cycle: int = 1):
-        self.cycle, self.caught, self.training = cycle, None, False
+        self.cycle, self.training = cycle, False
+        self.caught = self.agreed = None
         self.echo_until = 0.0
         for number in EXIT_CODES:
             signal.signal(number, self._catch)
@@ -35,16 +37,22 @@ class Interrupts(TrainerCallback):
             return
         if not self.training or self.caught is not None:
             os._exit(EXIT_CODES[number])
-        self.caught, self.echo_until = number, time.monotonic() + ECHO
+        self._note(number)
         # Not print: the signal may have come in the middle of one.
         os.write(2, b"\nstopping: this step is finished and saved first; once more stops at once\n")
+
+    def _note(self, number: int):
+        self.caught, self.echo_until = number, time.monotonic() + ECHO
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.training = True
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.caught = _agreed(self.caught)
-        if self.caught is not None and state.global_step % self.cycle == 0:
+        self.agreed = _agreed(self.caught)
+        if self.agreed is not None and self.caught is None:
+            self._note(self.agreed)
+        # Not `caught`: a signal that came since would stop this process alone.
+        if self.agreed is not None and state.global_step % self.cycle == 0:
             control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args, state, control, **kwargs):

@@ -32,17 +32,17 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     show_progress(trainer, folder.path)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
-    trainer.add_callback(interrupts)
+    trainer.callback_handler.callbacks.insert(0, interrupts)  # before those that look at what it orders saved
     try:
         result = trainer.train(resume_from_checkpoint=folder.checkpoint)
-        if interrupts.caught is not None:
+        if interrupts.agreed is not None:
             step = trainer.state.global_step
             say(
                 f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
                 f"{folder.path}/checkpoint-{step}"
             )
             say(f"next: {make_command(stage, recipe)} goes on from there")
-            _leave(EXIT_CODES[interrupts.caught])
+            _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (OSError, SafetensorError, RuntimeError) as error:
         # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
@@ -54,6 +54,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     return result
 
 
+def sharded(trainer: Trainer) -> bool:
+    """Whether a process may hold only a part of each weight."""
+    return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+
+
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
     """Undo what trl does to the adapter of a quantised model. In bfloat16 a step of 1e-5 is lost on every weight above
     0.004, and a run that is resumed goes on in float32, to which peft loads an adapter.
@@ -61,10 +66,11 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
     Args:
         loaded: weights of an adapter that was loaded, by name, as they were before.
     """
-    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:  # these gather parameters into buffers of one dtype
+    if sharded(trainer):  # these gather parameters into buffers of one dtype
         return
     for name, parameter in trainer.model.named_parameters():
-        if parameter.requires_grad:
+        # The modules that are trained whole compute in the model's own dtype.
+        if parameter.requires_grad and "modules_to_save" not in name:
             parameter.data = (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
 
 

@@ -123,8 +123,9 @@ class Arena:
         return "same weights" if all(torch.equal(ours[name], theirs[name]) for name in theirs) else "OTHER WEIGHTS"
 
     def newest(self) -> Path | None:
-        """Of those that were written to their end: their state comes last."""
-        written = [each.parent for each in self.grpo.glob("checkpoint-*/trainer_state.json")]
+        """Of those that were written to their end: what comes last is there."""
+        last = "trainer_state.json" if self.trl else "manifest.json"
+        written = [each.parent for each in self.grpo.glob(f"checkpoint-*/{last}")]
         return max(written, key=lambda each: int(each.name[11:]), default=None)
 
     def interrupted(self, after: str = "checkpoint-4/trainer_state.json", *overrides: str, **environment: str):
@@ -543,6 +544,7 @@ MUST = {
     "exit 2": ["exit 2"],
     "the second refused": ["in use by process", "first: exit 0, same weights"],
     "none left behind": ["0 left behind"],
+    "a few times": ["asked 3 times"],
     "one line": ["; model a/model: "],
     "names the file": ["mine.jsonl"],
 }
