@@ -32,6 +32,8 @@ SHORT += ["grpo.logging_steps=1", "grpo.save_total_limit=3"]
 LONG = ["grpo.num_iterations=2", "grpo.steps_per_generation=4", "grpo.gradient_accumulation_steps=2"]
 LONG += ["grpo.save_steps=4", "grpo.per_device_train_batch_size=16"]
 PAIR = ["grpo.per_device_train_batch_size=12"]
+ADAPTER = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04"]
+ADAPTER += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 CPU2 = [str(Path(sys.executable).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu2.yaml"]
 PATIENCE = 300  # seconds for any one run
 
@@ -48,10 +50,11 @@ class Arena:
     Args:
         home: where the warm start and the uninterrupted runs are kept, by their overrides.
         trl: run trl's own trainer instead of ours.
+        always: overrides of every run, the warm start's too.
     """
 
-    def __init__(self, home: Path, name: str, trl: bool = False):
-        self.home, self.trl = home, trl
+    def __init__(self, home: Path, name: str, trl: bool = False, always: list[str] = ()):
+        self.home, self.trl, self.always = home, trl, always
         self.folder = home / ("trl" if trl else "ours") / name.replace(" ", "-").replace("/", "-")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.warm_start()
@@ -67,7 +70,7 @@ class Arena:
 
     def command(self, folder: Path, *overrides: str, module: str | None = None, launcher: list[str] = ()) -> list[str]:
         module = module or ("tests.trl_auto_resume" if self.trl else "stages.grpo")
-        recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *overrides]
+        recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *self.always, *overrides]
         return [*(launcher or [sys.executable]), "-m", module, *recipe]
 
     def start(self, *overrides: str, launcher: list[str] = (), **environment: str) -> subprocess.Popen:
@@ -108,18 +111,18 @@ class Arena:
 
     def weights(self, *overrides: str, launcher: list[str] = ()) -> str:
         """Whether the run ended with the weights of one that nothing happened to."""
-        file = self.grpo / "model.safetensors"
-        if not file.is_file():
+        file = next(self.grpo.glob("*model.safetensors"), None)
+        if file is None:
             return "NO WEIGHTS"
         ours = load_file(file)
         if not all(torch.isfinite(each).all() for each in ours.values()):
             return "weights are not finite"
         key = "-".join(["whole", "trl" if self.trl else "ours", *overrides, "two" if launcher else "one"])
         whole = self.home / "whole" / "".join(c if c.isalnum() else "-" for c in key)
-        if not (whole / "grpo/model.safetensors").is_file():
+        if not (whole / "grpo" / file.name).is_file():
             shutil.copytree(self.home / "sft", whole / "sft", dirs_exist_ok=True)
             self.finish(self.command(whole, *overrides, launcher=launcher))
-        theirs = load_file(whole / "grpo/model.safetensors")
+        theirs = load_file(whole / "grpo" / file.name)
         return "same weights" if all(torch.equal(ours[name], theirs[name]) for name in theirs) else "OTHER WEIGHTS"
 
     def newest(self) -> Path | None:
@@ -216,6 +219,13 @@ def killed_in_long_cycles(arena: Arena) -> str:
     arena.interrupted("checkpoint-4/trainer_state.json", *LONG)
     arena.run(*LONG)
     return arena.weights(*LONG)
+
+
+def killed_with_a_reference(arena: Arena) -> str:
+    adapter = Arena(arena.home / "adapter", "SIGKILL", arena.trl, ADAPTER)
+    adapter.interrupted()
+    code, _ = adapter.run()
+    return f"exit {code}, {adapter.weights()}"
 
 
 def saves_within_a_cycle(arena: Arena) -> str:
@@ -473,6 +483,7 @@ FAULTS = [
     Fault("SIGKILL while a checkpoint is written", PASSED, killed_while_saving),
     Fault("SIGKILL while loading", SAME, killed_while_loading),
     Fault("SIGKILL in a cycle of num_iterations 2, steps_per_generation 4", SAME, killed_in_long_cycles),
+    Fault("SIGKILL of an adapter's run with a reference", SAME, killed_with_a_reference),
     Fault("saves within a generation cycle", "exit 2, names the key: no run to the bit", saves_within_a_cycle),
     Fault("SIGTERM", f"step finished and saved, exit 75; {SAME}", sigterm),
     Fault("Ctrl-C", f"step finished and saved, exit 130; {SAME}", ctrl_c),

@@ -100,6 +100,20 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
     assert steps[:4] == [1, 2, 3, 4]
 
 
+def test_so_does_an_adapter_with_a_reference(tmp_path):
+    """Its checkpoint holds two adapters, of which transformers would load the reference alone."""
+    overrides = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04", "sft.max_steps=10"]
+    overrides += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
+    run_stage("sft", *tiny(tmp_path, *overrides))
+    run_stage("grpo", *tiny(tmp_path, *overrides))
+    whole = load_file(tmp_path / "grpo/adapter_model.safetensors")
+    (tmp_path / "grpo/summary.json").unlink()
+    shutil.rmtree(tmp_path / "grpo/checkpoint-4")
+    assert "checkpoint-2" in run_stage("grpo", *tiny(tmp_path, *overrides)).stdout
+    resumed = load_file(tmp_path / "grpo/adapter_model.safetensors")
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
 def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path):
     """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same answers in the end."""
     arguments = [
