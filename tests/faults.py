@@ -422,7 +422,7 @@ def sigterm_of_all(arena: Arena) -> str:
 
 
 @contextlib.contextmanager
-def _hub(arena: Arena, status: int | None):
+def hub(home: Path, status: int | None):
     """A Hub that answers with this status, or never: the environment that leads there, and what it was asked."""
     asked, over = [], threading.Event()
 
@@ -443,8 +443,8 @@ def _hub(arena: Arena, status: int | None):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    hub = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-    yield hub | {"HF_HOME": str(arena.folder), "no_proxy": "127.0.0.1"}, asked
+    there = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    yield there | {"HF_HOME": str(home), "no_proxy": "127.0.0.1"}, asked
     over.set()
     server.shutdown()
 
@@ -454,7 +454,7 @@ ELSEWHERE = ["model.build=null", "model.name_or_path=a/model", "sft=null"]
 
 def hub_fails(status: int) -> Callable[[Arena], str]:
     def inject(arena: Arena) -> str:
-        with _hub(arena, status) as (environment, asked):
+        with hub(arena.folder, status) as (environment, asked):
             code, out = arena.run(*ELSEWHERE, **environment)
         return f"asked {len(asked)} times, exit {code}; {line(out, 'model a/model:', 'Error:')[:90]}"
 
@@ -467,7 +467,7 @@ def hub_hangs(arena: Arena) -> str:
     shutil.copytree(ROOT / "outputs/models/tiny-qwen3-seed42", cache / "snapshots" / ("0" * 40))
     (cache / "refs").mkdir()
     (cache / "refs/main").write_text("0" * 40)
-    with _hub(arena, None) as (environment, asked):
+    with hub(arena.folder, None) as (environment, asked):
         code, _ = arena.run(*ELSEWHERE, **environment)
     return f"asked {len(asked)} times, exit {code}, {arena.weights('sft=null')}"
 
