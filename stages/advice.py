@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from stages.configs import setting
 from stages.recipe import Recipe
 
 # Rewards that are earned by the answer, and rewards that are earned by its form.
@@ -26,7 +27,7 @@ class Finding(NamedTuple):
 def advice(recipe: Recipe) -> Iterator[Finding]:
     """What no type shows and no library complains of, from the recipe alone."""
     grpo = recipe.grpo
-    rate, group = grpo.get("learning_rate", 1e-6), grpo.get("num_generations", 8)
+    rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     if recipe.adapter is not None and rate < 4e-6:
         yield finding(
             recipe,
@@ -73,7 +74,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
             "section, or `tag_count`, or leave `strict` out",
         )
-    if grpo.get("use_vllm") and recipe.quantization and grpo.get("vllm_mode", "colocate") == "colocate":
+    if grpo.get("use_vllm") and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
         yield finding(recipe, "warning", ("grpo", "use_vllm"), "vLLM keeps a copy of the weights in full precision")
 
 

@@ -17,9 +17,10 @@ from data.gold import gold_answer
 from rewards import cheats
 from rewards.verifier import is_correct
 from stages.cli import make_command, run, say
+from stages.faults import RecipeError
 from stages.meaning import bind_reward, missing_columns
 from stages.problems import split
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
 
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by
 

@@ -11,14 +11,17 @@ from collections.abc import Iterator
 
 from data import prompt
 from data.sources import DataError
-from stages import memory
+from stages import hardware, memory
 from stages.advice import LEVELS, Finding, advice, finding
 from stages.audit import audited, bound_rewards, gold_fault, problems
 from stages.cli import make_command, mistakes_reported, quiet_libraries, say
+from stages.configs import setting
+from stages.faults import RecipeError
 from stages.meaning import missing_columns
 from stages.model import load_tokenizer
 from stages.problems import overlapping, split
-from stages.recipe import Recipe, RecipeError, launch, launch_arguments, read_for, recipe_arguments
+from stages.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments
+from stages.requirements import missing
 
 SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
 GOLDS = 200  # of the training data, to try the verifier on
@@ -34,6 +37,7 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
     quiet_libraries()
     findings = [Finding("error", *fault.split(": ", 1)) for fault in faults]
     if recipe is not None:
+        findings += machine_findings(recipe, launched, card)
         if recipe.model.name_or_path or recipe.model.build:
             findings += model_findings(recipe, launched, card)
         findings += advice(recipe)
@@ -49,6 +53,15 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
         sys.exit(2)
     say("\nready, with the warnings above" if "warning" in levels else "\nready")
     say(f"next: {make_command('grpo', recipe)}")
+
+
+def machine_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
+    """What the machine at hand lacks; with a `card` that is not at hand, only in passing."""
+    for keys, message in missing(recipe, ("grpo", "evaluate"), launched):
+        yield Finding("note" if card else "error", recipe.place(*keys), message)
+    if not card and not hardware.has_arithmetic(recipe.model.dtype):
+        message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"
+        yield finding(recipe, "note", ("model", "dtype"), message)
 
 
 def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
@@ -129,7 +142,7 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 
 
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
-    completion = recipe.grpo.get("max_completion_length", 256)
+    completion = setting(recipe, "grpo", "max_completion_length")
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     if window and longest + completion > window:
         yield finding(
@@ -147,7 +160,7 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
             ("grpo", "vllm_max_model_length"),
             f"{longest} tokens of prompt and {completion} of completion do not fit {served}",
         )
-    if recipe.adapter is None and recipe.grpo.get("learning_rate", 1e-6) > 1e-5:
+    if recipe.adapter is None and setting(recipe, "grpo", "learning_rate") > 1e-5:
         parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
         if parameters > SMALL:
             yield finding(
@@ -166,7 +179,7 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
     of = f" of its {card:.0f}" if card else ""
     say(f"memory: {total:.1f} GiB on each GPU{of} ({make_command('memory', recipe)} tells of what)")
     if card and total > card:
-        size = recipe.grpo.get("per_device_train_batch_size", 8)
+        size = setting(recipe, "grpo", "per_device_train_batch_size")
         yield finding(
             recipe,
             "warning",
@@ -196,12 +209,14 @@ def _say_prompt(recipe: Recipe, tokenizer, row: dict):
 
 
 def _say_time(recipe: Recipe, tokens_per_second: float | None):
-    grpo = recipe.grpo
-    answers = grpo.get("per_device_train_batch_size", 8) * grpo.get("gradient_accumulation_steps", 1)
-    tokens, steps = answers * grpo.get("max_completion_length", 256), grpo.get("max_steps", 0)
-    total = steps * tokens / 1e6
-    say(f"a step: {answers} completions a process, at most {tokens:,} tokens; {steps} steps, {total:.1f} M tokens")
-    if tokens_per_second and steps:
+    keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "max_completion_length", "max_steps")
+    size, accumulation, length, steps = (setting(recipe, "grpo", key) for key in keys)
+    answers = size * accumulation
+    tokens = answers * length
+    say(f"a step: {answers} completions a process, at most {tokens:,} tokens")
+    if steps > 0:  # else the library counts them, by num_train_epochs
+        say(f"{steps} steps: {steps * tokens / 1e6:.1f} M tokens")
+    if tokens_per_second and steps > 0:
         say(f"at {tokens_per_second:g} tokens a second: at most {steps * tokens / tokens_per_second / 3600:.1f} h")
 
 

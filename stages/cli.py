@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator
 
 from data.sources import DataError
-from stages.recipe import Recipe, RecipeError, load_recipe, recipe_arguments
+from stages.faults import RecipeError
+from stages.recipe import Recipe, load_recipe, recipe_arguments
 
 
 class RunStopped(Exception):
@@ -28,7 +29,7 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
     options = vars(parser.parse_intermixed_args())
     path, overrides = options.pop("recipe"), options.pop("overrides")
     with mistakes_reported():
-        main(load_recipe(path, overrides, check=(stage,) if stage in ("sft", "grpo") else ()), **options)
+        main(load_recipe(path, overrides, check=()), **options)
 
 
 @contextlib.contextmanager

@@ -4,12 +4,12 @@ A field is checked against the installed library's own class, so a new one works
 """
 
 import enum
-import inspect
 import os
 import types
-from dataclasses import is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
+
+from stages import declared, hardware
 
 SECTIONS = {
     "adapter": ("peft", "LoraConfig"),
@@ -20,6 +20,9 @@ SECTIONS = {
 
 # trl's name for the share of held-out problems that are right.
 ACCURACY = "eval_rewards/correct_answer/mean"
+
+SAVE_STEPS = 50  # where the recipe does not say
+EVALUATED = 4  # times as many sequences in a batch of the evaluation while training as in one of the training
 
 # Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
 # tests/test_configs.py notices when trl learns a new loss.
@@ -43,16 +46,6 @@ CHOICES = {
 def section_class(section: str) -> type:
     module, name = SECTIONS[section]
     return getattr(__import__(module), name)
-
-
-@cache
-def field_types(section: str) -> dict[str, Any]:
-    """Name to type of every field of the section's class; `Any` where the class does not say."""
-    cls = section_class(section)
-    hints = get_type_hints(cls) if is_dataclass(cls) else {}
-    parameters = inspect.signature(cls).parameters.values()
-    named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
-    return {p.name: hints.get(p.name, type(p.default) if isinstance(p.default, bool) else Any) for p in named}
 
 
 def choices(section: str, key: str, value: Any) -> tuple[str, ...] | None:
@@ -118,13 +111,23 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
     import torch
 
     has_gpu = torch.cuda.is_available()
+    machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
+    return machine | own_defaults(recipe, section) | getattr(recipe, section)
+
+
+def setting(recipe, section: str, key: str) -> Any:
+    """What a field of a section is: the recipe's value, else ours, else the library's default. No library is
+    imported for it: what a class works out from other fields is read off `training_config` instead."""
+    return (declared.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
+
+
+def own_defaults(recipe, section: str) -> dict[str, Any]:
+    """The fields that are set here, where the recipe does not, on any machine."""
     defaults = {
         "output_dir": str(recipe.stage_dir(section)),
         "seed": recipe.seed,
-        "use_cpu": not has_gpu,
-        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
         "report_to": "none",
-        "save_steps": 50,
+        "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
         "logging_steps": 5 if section == "grpo" else 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
@@ -138,7 +141,10 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
-    return defaults | getattr(recipe, section)
+        # trl's own default multiplies the ratios of all tokens of a completion and drops it where that is above 3: over
+        # a thousand tokens the two engines' rounding alone gets there (trl issues 5815 and 7269).
+        defaults["vllm_importance_sampling_mode"] = "token_truncate"
+    return defaults
 
 
 def even_batch(problems: int, at_most: int) -> int:
@@ -153,10 +159,13 @@ def _judged_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
     best of them kept and loaded at the end."""
     if not grpo.get("eval_steps"):
         return {}
+    batch = (declared.defaults("grpo") | grpo)["per_device_train_batch_size"]
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        "per_device_eval_batch_size": even_batch(held_out, grpo.get("per_device_train_batch_size", 8)),
+        # vLLM is woken, given the weights and put to sleep for each batch. trl passes a batch through the model whole:
+        # without gradients four times as many sequences take no more than a training step's.
+        "per_device_eval_batch_size": even_batch(held_out, EVALUATED * batch),
         "save_steps": grpo["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +11,10 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from stages import configs
+from stages.faults import RecipeError
 from stages.model import ADAPTER_CONFIG, base_model, check_base, is_adapter, load_model
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
 
 
 class Completion(NamedTuple):
@@ -48,7 +51,7 @@ def engine(
 
 def max_new_tokens(recipe: Recipe) -> int:
     """As many tokens as training allows a completion, unless the recipe says otherwise."""
-    return recipe.evaluate.max_new_tokens or recipe.grpo.get("max_completion_length", 512)
+    return recipe.evaluate.max_new_tokens or configs.setting(recipe, "grpo", "max_completion_length")
 
 
 def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
@@ -101,6 +104,9 @@ def vllm_engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
 ) -> Iterator[Engine]:
     """vLLM's offline `LLM`; an adapter is served as one, beside its base, without merging."""
+    # On a GPU vLLM would sample through a kernel that is compiled when it is first called, for which most machines lack
+    # the compiler (nvcc); here nothing needs it.
+    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         from vllm import LLM, SamplingParams
         from vllm.lora.request import LoRARequest

@@ -16,12 +16,14 @@ from transformers import PreTrainedTokenizerBase
 
 from data import prompt
 from rewards.verifier import is_correct
-from stages import report
+from stages import hardware, report
 from stages.cli import make_command, quiet_libraries, run, say
 from stages.engines import Engine, engine, max_new_tokens
+from stages.faults import RecipeError
 from stages.model import base_model, is_adapter, load_tokenizer
 from stages.problems import load_benchmarks, split, split_held_out
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
+from stages.requirements import require
 
 HELD_OUT = "held-out"
 
@@ -38,6 +40,9 @@ class Contestant(NamedTuple):
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's prompt."""
+    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    require(recipe, ("evaluate",))
+    say(f"evaluate: {hardware.line(recipe, asked)}")
     quiet_libraries()
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])

@@ -13,6 +13,8 @@ import time
 import torch
 from transformers import TrainerCallback
 
+from stages.step_clock import StepClock
+
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
 ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds
 
@@ -26,7 +28,8 @@ class Interrupts(TrainerCallback):
     """
 
     def __init__(self, cycle: int = 1):
-        self.cycle, self.training = cycle, False
+        self.cycle, self.training, self.step = cycle, False, 0
+        self.clock: StepClock | None = None  # of the run, once it trains
         self.caught = self.agreed = None
         self.echo_until = 0.0
         for number in EXIT_CODES:
@@ -38,16 +41,20 @@ class Interrupts(TrainerCallback):
         if not self.training or self.caught is not None:
             os._exit(EXIT_CODES[number])
         self._note(number)
+        steps = self.cycle - self.step % self.cycle
+        what = "this step is" if steps == 1 else f"{steps} steps, to the end of this generation batch, are"
+        when = f", {self.clock.left(steps)}" if self.clock else ""
         # Not print: the signal may have come in the middle of one.
-        os.write(2, b"\nstopping: this step is finished and saved first; once more stops at once\n")
+        os.write(2, f"\nstopping: {what} finished and saved first{when}; once more stops at once\n".encode())
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.training = True
+        self.training, self.step = True, state.global_step
 
     def on_step_end(self, args, state, control, **kwargs):
+        self.step = state.global_step
         self.agreed = _agreed(self.caught)
         if self.agreed is not None and self.caught is None:
             self._note(self.agreed)

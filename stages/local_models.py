@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from stages.recipe import RecipeError
+from stages.faults import RecipeError
 
 # One token a character. What a policy of this size can learn in a minute has no room for merges.
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]

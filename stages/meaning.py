@@ -14,9 +14,10 @@ import rewards as rewards_room
 from data.imports import import_trusted
 from data.problems import data_set
 from data.sources import FILE_TYPES
-from stages import local_models
-from stages.configs import even_batch
-from stages.recipe import nearest
+from stages import declared, local_models
+from stages.configs import SAVE_STEPS, even_batch
+from stages.faults import nearest
+from stages.recipe import Data, Evaluate, Model
 
 ENGINES = ("transformers", "vllm")
 
@@ -29,7 +30,7 @@ def model(section: dict, recipe: dict) -> Faults:
     build = section.get("build")
     if build is not None and build not in local_models.BUILDERS:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
-    if section.get("dtype", "float32") not in ("float32", "bfloat16", "float16"):
+    if section.get("dtype", Model.dtype) not in ("float32", "bfloat16", "float16"):
         yield ("dtype",), f"model.dtype: {section['dtype']!r} is not one of float32, bfloat16, float16"
 
 
@@ -42,7 +43,7 @@ def data(section: dict, recipe: dict) -> Faults:
     if "train" not in section:
         yield (), "data: `train` is missing: a list of data sets"
     yield from _data_sets(("train",), section.get("train"))
-    validation = section.get("validation", 500)
+    validation = section.get("validation", Data.validation)
     if isinstance(validation, int) and validation < 1:
         yield ("validation",), f"data.validation: {validation} held-out problems cannot measure anything"
     if isinstance(section.get("dir"), str) and not Path(section["dir"]).is_dir():
@@ -62,7 +63,7 @@ def evaluate(section: dict, recipe: dict) -> Faults:
             continue
         if value is None or (isinstance(value, int) and value < 1):
             yield (key,), f"evaluate.{key}: {value} is too few; take 1 or more"
-    samples, temperature = section.get("samples", 1), section.get("temperature", 0.0)
+    samples, temperature = section.get("samples", Evaluate.samples), section.get("temperature", Evaluate.temperature)
     if isinstance(temperature, int | float) and temperature < 0:
         yield ("temperature",), f"evaluate.temperature: {temperature} is below 0, which is greedy"
     if isinstance(samples, int) and isinstance(temperature, int | float) and samples > 1 and temperature <= 0:
@@ -70,7 +71,7 @@ def evaluate(section: dict, recipe: dict) -> Faults:
             ("samples",),
             f"evaluate.samples: {samples} greedy answers are {samples} times the same; set evaluate.temperature too",
         )
-    if section.get("engine", "transformers") not in ENGINES:
+    if section.get("engine", Evaluate.engine) not in ENGINES:
         yield ("engine",), f"evaluate.engine: {section['engine']!r} is not one of {', '.join(ENGINES)}"
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         yield (
@@ -213,10 +214,9 @@ def _missing_arguments(name: str, function: Callable, given: Iterable[str]) -> l
 
 def grpo(section: dict, recipe: dict) -> Faults:
     processes = int(os.environ.get("WORLD_SIZE", 1))
-    per_device = section.get("per_device_train_batch_size", 8)
-    accumulation = section.get("gradient_accumulation_steps", 1)
-    group = section.get("num_generations", 8)
-    steps = section.get("steps_per_generation") or accumulation
+    values = declared.defaults("grpo") | section
+    per_device, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
     if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
         return
     if section.get("eval_steps") and "correct_answer" not in (recipe.get("rewards") or {}):
@@ -227,7 +227,7 @@ def grpo(section: dict, recipe: dict) -> Faults:
         )
     if section.get("eval_strategy", "no") != "no" and not section.get("eval_steps"):
         yield ("eval_strategy",), "grpo.eval_strategy: set grpo.eval_steps, and the rest follows"
-    choosing = (recipe.get("evaluate") or {}).get("held_out", 100)
+    choosing = (recipe.get("evaluate") or {}).get("held_out", Evaluate.held_out)
     if not isinstance(choosing, int):
         return
     if section.get("eval_steps") and not even_batch(choosing, 1):
@@ -236,14 +236,14 @@ def grpo(section: dict, recipe: dict) -> Faults:
             f"evaluate.held_out: {choosing} problems cannot be shared evenly among {os.environ.get('WORLD_SIZE')} "
             "processes; take a multiple",
         )
-    validation = (recipe.get("data") or {}).get("validation", 500)
+    validation = (recipe.get("data") or {}).get("validation", Data.validation)
     if section.get("eval_steps") and isinstance(validation, int) and validation <= choosing:
         yield (
             ("eval_steps",),
             f"grpo.eval_steps: evaluate.held_out = {choosing} problems choose the checkpoint, and none of the "
             f"data.validation = {validation} is left to compare the stages on; hold out more",
         )
-    batch = section.get("generation_batch_size") or processes * per_device * steps
+    batch = values["generation_batch_size"] or processes * per_device * steps
     if batch % group:
         fitting = [n for n in range(2, batch + 1) if batch % n == 0]
         yield (
@@ -252,8 +252,8 @@ def grpo(section: dict, recipe: dict) -> Faults:
             f"{per_device} per_device_train_batch_size × {steps} steps) does not hold whole groups of "
             f"num_generations = {group}; with this batch a group can have {', '.join(map(str, fitting))}",
         )
-    cycle = steps * section.get("num_iterations", 1)
-    save_steps = section.get("save_steps", section.get("eval_steps", 50))
+    cycle = steps * values["num_iterations"]
+    save_steps = section.get("save_steps", section.get("eval_steps", SAVE_STEPS))
     if isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
         yield (
             ("save_steps",) if "save_steps" in section else (),

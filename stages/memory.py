@@ -16,8 +16,9 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 
 from stages import configs
 from stages.cli import make_command, quiet_libraries, run, say
+from stages.faults import RecipeError
 from stages.model import base_model
-from stages.recipe import Recipe, RecipeError, launch, launch_arguments
+from stages.recipe import Recipe, launch, launch_arguments
 
 GIB = 2**30
 # Tokens of a prompt where the data has not been read.

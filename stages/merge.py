@@ -8,8 +8,9 @@ import dataclasses
 from peft import PeftModel
 
 from stages.cli import quiet_libraries, run, say
+from stages.faults import RecipeError
 from stages.model import load_model, load_tokenizer
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
 
 
 def main(recipe: Recipe):

@@ -10,9 +10,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from data import hub, prompt
-from stages import configs
+from stages import configs, hardware
+from stages.cli import say
+from stages.faults import RecipeError
 from stages.local_models import built_model
-from stages.recipe import Recipe, RecipeError
+from stages.recipe import Recipe
 
 ADAPTER_CONFIG = "adapter_config.json"
 
@@ -89,6 +91,9 @@ def load_model(
         trust_remote_code=False,
         **placed,
     )
+    used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
+    if used != announced:
+        say(f"attention is {used}: this model has no {announced}")
     for module in model.modules():
         # On a CPU that has it bitsandbytes would repack its weights for the forwards without gradients, and back for
         # every state_dict, and lose digits of them each time (0.50.2): to save the adapter would change its base.

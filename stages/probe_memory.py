@@ -11,17 +11,21 @@ import time
 import torch
 
 from data import prompt
-from stages import configs, memory
+from stages import configs, hardware, memory
 from stages.cli import RunStopped, make_command, quiet_libraries, run, say
-from stages.grpo import trainer_for
 from stages.model import load_tokenizer
 from stages.problems import load_train
 from stages.recipe import Recipe
+from stages.requirements import require
+from stages.trainer import trainer_for
 from stages.training import OUT_OF_MEMORY, out_of_memory
 
 
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
+    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    require(recipe, ("grpo",))
+    say(f"probe: {hardware.line(recipe, asked)}")
     quiet_libraries()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -45,7 +49,7 @@ def main(recipe: Recipe):
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
     """The recipe for two steps of completions that end at their limit, in a folder of its own."""
     given = recipe.grpo.get("generation_kwargs") or {}
-    limit = recipe.grpo.get("max_completion_length", 256)
+    limit = configs.setting(recipe, "grpo", "max_completion_length")
     changed = {
         "max_steps": 2,  # the optimizer's states are there from the second step on
         "save_strategy": "no",

@@ -18,6 +18,7 @@ GRPO_WORDS = {
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",
+    "sampling/importance_sampling_ratio/mean": "vLLM ratio",
 }
 
 
@@ -40,8 +41,14 @@ def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> 
     parts = [f"{word} {logs[key]:.3g}" for key, word in words.items() if logs.get(key) is not None]
     means = {key.split("/")[1]: value for key, value in logs.items() if key.startswith("rewards/") and "mean" in key}
     parts[1:1] = [f"{name} {mean:.3g}" for name, mean in means.items() if mean is not None]
-    clock = f"{left / 3600:.1f} h" if left > 5400 else f"{left / 60:.0f} min" if left > 90 else f"{left:.0f} s"
-    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {seconds:.2g} s/step  {clock} left"
+    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {seconds:.2g} s/step  {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: 8.3 h, 2 min, 45 s."""
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 class Metrics(TrainerCallback):
@@ -61,8 +68,10 @@ class Metrics(TrainerCallback):
                 file.write(json.dumps(state.log_history[-1]) + "\n")
 
 
-def show_progress(trainer, folder: Path):
+def show_progress(trainer, folder: Path) -> Progress:
     """Give a trainer our two callbacks in place of the library's own bar."""
     trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(Progress())
+    bar = Progress()
+    trainer.add_callback(bar)
     trainer.add_callback(Metrics(folder))
+    return bar

@@ -1,20 +1,16 @@
-"""The recipe: one YAML file, strict. Every fault is found before a weight is loaded, and all are reported together.
-
-`python -m stages.recipe recipes/x.yaml [key=value …]` checks a recipe and prints it resolved; exit code 2 on a fault.
-"""
+"""The recipe: one YAML file, strict. Every fault is found before a weight is loaded, and all are reported together."""
 
 import argparse
-import difflib
 import os
 import shlex
-import sys
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from ruamel.yaml import YAML, YAMLError
 
-from stages import configs
+from stages import configs, declared
+from stages.faults import RecipeError, nearest
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ class Evaluate:
     samples: int = 1
     temperature: float = 0.0
     control: bool = True
-    held_out: int = 100
+    held_out: int = 96  # goes into full batches on 1 to 4, 6, 8, 12 and 16 processes
     patience: int = 3
 
 
@@ -125,13 +121,6 @@ RESERVED = {
 }
 
 
-class RecipeError(Exception):
-    """All faults of one recipe, a line each."""
-
-    def __init__(self, faults: list[str]):
-        super().__init__("\n".join(faults))
-
-
 def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")) -> Recipe:
     """Read, override and check a recipe.
 
@@ -165,10 +154,32 @@ def read_recipe(
     if draft.faults:
         return draft.what_is_sound(), draft.in_order()
     recipe = draft.recipe()
-    for section in check:
-        if getattr(recipe, section) is not None and (complaint := configs.complaint(recipe, section)):
-            draft.blame_value(section, complaint)
-    return recipe, draft.in_order()
+    return recipe, refused_values(recipe, check)
+
+
+def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[str]:
+    """What the libraries' own configs say against sections of a sound recipe, a line each, on the line of the first key
+    that the complaint names."""
+    faults = []
+    for section in sections:
+        values = getattr(recipe, section)
+        if values is not None and (complaint := configs.complaint(recipe, section)):
+            named = [key for key, value in values.items() if key in complaint or str(value) in complaint.split()]
+            faults.append(f"{recipe.place(section, *named[:1])}: {section}: {complaint}")
+    return faults
+
+
+def require_values(recipe: Recipe, section: str):
+    """Refuse to begin a stage with values that its library refuses, or, where one process can ask that too, the stage
+    after it. Last of all its own config is built: it leaves its mark on the process.
+
+    Raises:
+        RecipeError: names them.
+    """
+    alone = "WORLD_SIZE" not in os.environ  # a DeepSpeed plugin keeps what the first config of a process told it
+    others = tuple(each for each in ("sft", "grpo") if each != section) if alone else ()
+    if faults := refused_values(recipe, (*others, section)):
+        raise RecipeError(faults)
 
 
 class _Draft:
@@ -275,7 +286,8 @@ class _Draft:
             elif section in OWN_SECTIONS:
                 self._check_fields(section, get_type_hints(OWN_SECTIONS[section]))
             elif section in configs.SECTIONS:
-                self._check_fields(section, configs.field_types(section), RESERVED)
+                types = {name: each.type for name, each in declared.fields(section).items()}
+                self._check_fields(section, types, RESERVED)
             self._check_meaning(section)
 
     def _check_fields(self, section: str, types: dict[str, Any], reserved: dict[str, str] = {}):  # noqa: B006
@@ -301,13 +313,6 @@ class _Draft:
         if check and isinstance(self.values[section], dict):
             for keys, message in check(self.values[section], self.values):
                 self.fault((section, *keys), message)
-
-    def blame_value(self, section: str, complaint: str):
-        """Put a library's complaint on the line of the first key it names."""
-        named = [
-            key for key, value in self.values[section].items() if key in complaint or str(value) in complaint.split()
-        ]
-        self.fault((section, *named[:1]), f"{section}: {complaint}")
 
     def what_is_sound(self) -> Recipe | None:
         """The recipe without its faulty keys."""
@@ -339,40 +344,10 @@ class _Draft:
         return (f" RECIPE={recipe}" if recipe else "") + (f" ARGS={shlex.quote(arguments)}" if arguments else "")
 
 
-def nearest(name: object, names) -> str:
-    """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
-    close = difflib.get_close_matches(str(name), list(names), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
 def recipe_arguments(parser: argparse.ArgumentParser):
     """The two arguments every stage takes."""
     parser.add_argument("recipe", help="recipes/x.yaml")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe")
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Check a recipe without loading a weight.")
-    recipe_arguments(parser)
-    parser.add_argument("--quiet", action="store_true", help="print faults only")
-    parser.add_argument("--advise", action="store_true", help="print what is likely to disappoint, too")
-    launch_arguments(parser)
-    arguments = parser.parse_intermixed_args()
-    try:
-        launched = launch(arguments.accelerate, arguments.processes)
-        recipe, faults = read_for(launched, arguments.recipe, arguments.overrides)
-        if faults:
-            raise RecipeError(faults)
-    except RecipeError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    from stages.advice import advice
-
-    for finding in advice(recipe) if arguments.advise else ():
-        if finding.level != "note":
-            print(finding, file=sys.stderr)
-    if not arguments.quiet:
-        YAML().dump(recipe.resolved(), sys.stdout)
 
 
 def launch_arguments(parser: argparse.ArgumentParser):
@@ -398,19 +373,14 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
     return values | {"num_processes": processes or values.get("num_processes", 1)}
 
 
-def read_for(launched: dict, path: str | Path, overrides: list[str]) -> tuple[Recipe | None, list[str]]:
+def read_for(
+    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo")
+) -> tuple[Recipe | None, list[str]]:
     """`read_recipe` as the processes of a launch will."""
     if launched["num_processes"] == 1:
-        return read_recipe(path, overrides)
+        return read_recipe(path, overrides, check)
     os.environ["WORLD_SIZE"] = str(launched["num_processes"])
     try:
         return read_recipe(path, overrides, check=())
     finally:
         del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
-
-
-if __name__ == "__main__":
-    # The module the sections' checks import is this one: a second copy would have another RecipeError.
-    from stages.recipe import main
-
-    main()

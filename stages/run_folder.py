@@ -19,8 +19,10 @@ from typing import IO
 
 from ruamel.yaml import YAML
 
+from stages import hardware
 from stages.checkpoints import newest_good, write_whole
-from stages.recipe import Recipe, RecipeError
+from stages.faults import RecipeError
+from stages.recipe import Recipe
 
 # What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
 # the problems it drops from the training set are others, which data.json tells.
@@ -104,28 +106,42 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     Raises:
         RecipeError: the folder holds a run of another recipe; the message names the keys that differ and the ways out.
     """
+    if lines := conflict(recipe, stage):
+        raise RecipeError(lines)
     path = recipe.stage_dir(stage)
+    finished = (path / "summary.json").is_file()
+    return RunFolder(path, finished, None if finished else newest_good(path), _depends_on(recipe, stage), recipe.seed)
+
+
+def conflict(recipe: Recipe, stage: str) -> list[str]:
+    """What to say where the stage's folder holds a run of another recipe; nothing where it does not."""
+    path = recipe.stage_dir(stage)
+    saved = path / "recipe.yaml"
+    if not saved.is_file():
+        return []
+    wanted = _flat(_depends_on(hardware.fitted(recipe), stage))
+    found = _flat(YAML(typ="safe", pure=True).load(saved.read_text(encoding="utf-8")))
+    differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
+    if not differing:
+        return []
+    lines = [f"{path} holds a run of another recipe:"]
+    lines += [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
+    if differing == ["model.dtype"]:
+        lines.append(
+            f"That run was begun on a machine with other arithmetic: model.dtype={found['model.dtype']} goes on."
+        )
+    lines.append(
+        f"Give this run a folder of its own (override output_dir={recipe.output_dir}-2, or copy the recipe "
+        f"under a new name), or delete {path}."
+    )
+    return lines
+
+
+def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
     if stage == "grpo" and recipe.grpo.get("eval_steps"):
         depends_on["evaluate"] = {"held_out": recipe.evaluate.held_out, "patience": recipe.evaluate.patience}
-    wanted = _flat(depends_on)
-    saved = path / "recipe.yaml"
-    if saved.is_file():
-        found = _flat(YAML(typ="safe", pure=True).load(saved.read_text(encoding="utf-8")))
-        differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
-        if differing:
-            changes = [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
-            raise RecipeError(
-                [
-                    f"{path} holds a run of another recipe:",
-                    *changes,
-                    f"Give this run a folder of its own (override output_dir={recipe.output_dir}-2, or copy the recipe "
-                    f"under a new name), or delete {path}.",
-                ]
-            )
-    finished = (path / "summary.json").is_file()
-    checkpoint = newest_good(path) if not finished else None
-    return RunFolder(path, finished, checkpoint, depends_on, recipe.seed)
+    return depends_on
 
 
 def _flat(tree: dict | None, prefix: str = "") -> dict:

@@ -5,20 +5,17 @@ to begin from, not a result.
 """
 
 import time
-
-from datasets import Dataset
-from trl import SFTTrainer
+from typing import TYPE_CHECKING
 
 from data import prompt
-from stages import configs
+from stages import configs, hardware
 from stages.cli import is_main_process, make_command, quiet_libraries, run, say
-from stages.guards import FiniteNumbers
-from stages.interrupts import Interrupts
-from stages.model import load_model, load_tokenizer
-from stages.problems import load_train
-from stages.recipe import Recipe, RecipeError
+from stages.faults import RecipeError
+from stages.recipe import Recipe, require_values
 from stages.run_folder import find_run
-from stages.training import keep_adapter_float32, train
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def main(recipe: Recipe, if_needed: bool = False):
@@ -27,14 +24,26 @@ def main(recipe: Recipe, if_needed: bool = False):
         if if_needed:
             return
         raise RecipeError([f"recipes/{recipe.name}.yaml has no `sft` section: there is no warm start to train"])
-    quiet_libraries()
-    args = configs.training_config(recipe, "sft")
+    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     folder = find_run(recipe, "sft")
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
         return
     if is_main_process():
         folder.lock()
+    say(f"sft: {hardware.line(recipe, asked)}")
+    quiet_libraries()
+
+    from trl import SFTTrainer
+
+    from stages.guards import FiniteNumbers
+    from stages.interrupts import Interrupts
+    from stages.model import load_model, load_tokenizer
+    from stages.problems import load_train
+    from stages.training import keep_adapter_float32, train
+
+    require_values(recipe, "sft")
+    args = configs.training_config(recipe, "sft")
     interrupts = Interrupts()
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
@@ -61,12 +70,14 @@ def main(recipe: Recipe, if_needed: bool = False):
     say(f"sft: done, in {folder.path}\nnext: {make_command('grpo', recipe)}")
 
 
-def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> Dataset:
+def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":
     """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens.
 
     Tokenised here, not by the trainer: the prompt's ids are then the very ones GRPO and the evaluation use, and a chat
     template that rewrites past turns (or drops their thoughts) has no say in what is learned.
     """
+    from datasets import Dataset
+
     opened = prompt.think_opened(tokenizer)
     examples, without, too_long = [], 0, 0
     for row in rows:

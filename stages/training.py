@@ -8,12 +8,15 @@ import torch
 from safetensors import SafetensorError
 from transformers import Trainer
 
-from stages.checkpoints import Checkpoints, kept
+from stages.checkpoints import kept
 from stages.cli import RunStopped, is_main_process, make_command, say
+from stages.configs import setting
 from stages.interrupts import EXIT_CODES, Interrupts
 from stages.progress import show_progress
 from stages.recipe import Recipe
 from stages.run_folder import RunFolder
+from stages.saving import Checkpoints
+from stages.step_clock import StepClock
 
 OUT_OF_MEMORY = 4  # exit code
 
@@ -29,7 +32,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: out of memory, or of disk; the message says what to change.
     """
-    show_progress(trainer, folder.path)
+    clock = StepClock(show_progress(trainer, folder.path))
+    trainer.add_callback(clock)
+    interrupts.clock = clock
+    if stage == "grpo":
+        follow_sampling(trainer, clock)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before those that look at what it orders saved
@@ -54,6 +61,15 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     return result
 
 
+def follow_sampling(trainer: Trainer, clock: StepClock):
+    """Let the clock see the tokens that trl samples."""
+    if trainer.use_vllm:
+        trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
+    else:
+        policy = trainer.accelerator.unwrap_model(trainer.model)
+        policy.generate = clock.watching(policy.generate)
+
+
 def sharded(trainer: Trainer) -> bool:
     """Whether a process may hold only a part of each weight."""
     return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
@@ -76,11 +92,11 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
 
 def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
     """The two lines of the recipe to change, and to what."""
-    values = getattr(recipe, section)
-    size = values.get("per_device_train_batch_size", 8)
-    steps = values.get("gradient_accumulation_steps", 1)
+    size, steps = (
+        setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
+    )
     length = "max_completion_length" if section == "grpo" else "max_length"
-    limit = values.get(length, 256 if section == "grpo" else 1024)
+    limit = setting(recipe, section, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:
         key, half = "per_device_train_batch_size", size // 2

@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import ROOT, run_stage
 
-from stages import check
+from stages import check, requirements
 from stages.recipe import launch, read_recipe
 
 RECIPES = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
@@ -42,6 +42,7 @@ FOUND = [  # level, line, a part of the message
     ("error", 13, "do not fit 64"),
     ("note", 4, "1 training problems are in the benchmarks too"),
     ("warning", 4, "golds cannot be judged"),
+    ("error", 12, "vllm is not installed"),
     ("error", 15, "expected true or false, got 'yes please'"),
     ("error", 16, "unknown key grpo.learning_rat; did you mean learning_rate?"),
     ("error", 17, "falls inside a generation cycle"),
@@ -53,7 +54,8 @@ def check_recipe(path, overrides=()):
     check.main(recipe, faults, launch(None, None), card=None, tokens_per_second=None)
 
 
-def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys):
+def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(requirements, "find_spec", lambda package: None)
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
@@ -68,13 +70,14 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys)
     for level, line, message in FOUND:
         assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
     assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
-    assert "not ready: 5 to change" in out
+    assert "not ready: 6 to change" in out
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys):
+def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys, monkeypatch):
     hub = [] if recipe == "tiny-arithmetic" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.held_out=2"]
+    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
     check_recipe(f"recipes/{recipe}.yaml", overrides)
     out = capsys.readouterr().out
     assert "\nready\n" in out
@@ -85,6 +88,7 @@ def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys):
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
+    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
     check_recipe("recipes/qwen-math-lora.yaml")
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
@@ -93,7 +97,7 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
 
 
 def test_the_first_line_of_a_training_run_warns_too():
-    quiet = run_stage("recipe", "recipes/tiny-arithmetic.yaml", "--quiet", "--advise")
+    quiet = run_stage("precheck", "recipes/tiny-arithmetic.yaml")
     assert quiet.stdout == quiet.stderr == ""
-    warned = run_stage("recipe", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--quiet", "--advise")
+    warned = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2")
     assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr

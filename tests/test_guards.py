@@ -16,6 +16,7 @@ from transformers import TrainerControl
 from stages import checkpoints, interrupts
 from stages.cli import RunStopped
 from stages.guards import FiniteNumbers, GuardedReward
+from stages.saving import Checkpoints
 
 
 def guarded(function, seen: int = 1000) -> GuardedReward:
@@ -176,7 +177,7 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
     (checkpoint / "sub/weights").write_bytes(os.urandom(100))
     state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
-    checkpoints.Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
+    Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
     return checkpoint
 
 

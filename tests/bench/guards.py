@@ -21,12 +21,13 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig
 
-from stages import grpo, sft
-from stages.checkpoints import Checkpoints, fault
+from stages import grpo, sft, trainer
+from stages.checkpoints import fault
 from stages.guards import FiniteNumbers, GuardedReward
 from stages.interrupts import Interrupts
 from stages.recipe import load_recipe
 from stages.run_folder import RunFolder
+from stages.saving import Checkpoints
 
 spent: dict[str, float] = {}
 
@@ -62,7 +63,7 @@ def bound(name: str, options: dict):
     return counted
 
 
-BIND = grpo.bind_reward
+BIND = trainer.bind_reward
 
 
 class LibraryCheckpoints(TrainerCallback):
@@ -82,8 +83,8 @@ class Unwatched(TrainerCallback):
 
 def without_guards() -> contextlib.ExitStack:
     stack = contextlib.ExitStack()
-    stack.enter_context(patch("stages.grpo.GuardedReward", lambda function, name, seconds: function))
-    stack.enter_context(patch("stages.grpo.FiniteNumbers", Unwatched))
+    stack.enter_context(patch("stages.trainer.GuardedReward", lambda function, name, seconds: function))
+    stack.enter_context(patch("stages.trainer.FiniteNumbers", Unwatched))
     stack.enter_context(patch("stages.training.Checkpoints", LibraryCheckpoints))
     stack.enter_context(patch("stages.grpo.fault", lambda checkpoint: None))
     stack.enter_context(patch.object(Interrupts, "on_step_end", lambda *args, **kwargs: None))
@@ -157,14 +158,15 @@ def main():
         if options.pairs:
             pairs(recipe_in, Path(folder), options.pairs)
             return
-        grpo.bind_reward = bound
+        trainer.bind_reward = bound
         timed(GuardedReward, "__call__")
         for owner, names in (
             (Checkpoints, ("on_step_end", "on_save")),
             (FiniteNumbers, ("on_pre_optimizer_step", "on_step_end")),
             (Interrupts, ("on_step_end",)),
             (RunFolder, ("lock", "begin", "finish")),
-            (grpo, ("find_run", "fitting")),
+            (grpo, ("find_run",)),
+            (trainer, ("fitting",)),
         ):
             for name in names:
                 timed(owner, name)

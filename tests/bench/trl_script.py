@@ -20,10 +20,10 @@ from ruamel.yaml import YAML
 from safetensors.torch import load_file
 
 from stages.configs import training_arguments
-from stages.grpo import with_prompts
 from stages.model import load_tokenizer
 from stages.problems import load_train
 from stages.recipe import load_recipe
+from stages.trainer import with_prompts
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 

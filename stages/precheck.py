@@ -1,0 +1,45 @@
+"""What `make` asks before a stage begins, in well under a second: it imports no library.
+
+    python -m stages.precheck recipes/x.yaml [key=value …] --stages sft grpo evaluate
+
+Faults of the recipe, packages that are missing and folders that hold another run end it with exit code 2, all of them
+together. What only a library can tell (a value its class refuses) the stages ask when they have imported it.
+"""
+
+import argparse
+import sys
+
+from stages.advice import advice
+from stages.cli import mistakes_reported
+from stages.faults import RecipeError
+from stages.recipe import launch, launch_arguments, read_for, recipe_arguments
+from stages.requirements import missing
+from stages.run_folder import DEPENDS_ON, conflict
+
+STAGES = ("sft", "grpo", "evaluate")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m stages.precheck", description=__doc__)
+    recipe_arguments(parser)
+    launch_arguments(parser)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="those that are about to run")
+    options = parser.parse_intermixed_args()
+    with mistakes_reported():
+        launched = launch(options.accelerate, options.processes)
+        recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
+        if recipe is not None and not faults:
+            found = missing(recipe, tuple(options.stages), launched)
+            faults = [f"{recipe.place(*keys)}: {message}" for keys, message in found]
+            for stage in options.stages:
+                if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
+                    faults += conflict(recipe, stage)
+        if faults:
+            raise RecipeError(faults)
+    for each in advice(recipe):
+        if each.level != "note":
+            print(each, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

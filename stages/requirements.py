@@ -1,0 +1,39 @@
+"""The packages a recipe needs beside those that are always there: known from it, and told before anything trains."""
+
+from importlib.util import find_spec
+
+from stages.faults import RecipeError
+from stages.recipe import Recipe
+
+
+def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[tuple[tuple[str, ...], str]]:
+    """What these stages need and is not installed: (keys of the recipe, none for the launcher; message).
+
+    Args:
+        stages: of `grpo` and `evaluate`, which a recipe can ask vLLM for.
+        launched: the values of the accelerate config they will run under.
+    """
+    needs = []
+    if "grpo" in stages and recipe.grpo.get("use_vllm"):
+        needs.append((("grpo", "use_vllm"), "vllm"))
+    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
+        needs.append((("evaluate", "engine"), "vllm"))
+    if (launched or {}).get("distributed_type") == "DEEPSPEED":
+        needs.append(((), "deepspeed"))
+    absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
+    command = f"make setup EXTRAS={','.join(absent)}"
+    return [
+        (keys, f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed, which this needs: {command}")
+        for keys, package in needs
+        if package in absent
+    ]
+
+
+def require(recipe: Recipe, stages: tuple[str, ...]):
+    """Refuse to begin without them.
+
+    Raises:
+        RecipeError: names the one command that installs them.
+    """
+    if found := missing(recipe, stages):
+        raise RecipeError([f"{recipe.place(*keys)}: {message}" for keys, message in found])

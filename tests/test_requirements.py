@@ -1,0 +1,78 @@
+"""What a recipe needs is known before anything trains, and one command installs it."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, run_stage
+
+from stages import requirements
+from stages.faults import RecipeError
+from stages.recipe import launch, load_recipe
+
+WITHOUT = ["recipes/qwen-math-lora.yaml"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch):
+    find = requirements.find_spec
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in ("vllm", "deepspeed") else find(name))
+
+
+def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
+    recipe = load_recipe(f"recipes/{recipe}.yaml", overrides, check=())
+    return [message for _, message in requirements.missing(recipe, stages, launch(accelerate, None))]
+
+
+def test_vllm_for_training_and_for_evaluation():
+    assert told("qwen-math-lora") == [
+        "grpo.use_vllm: vllm is not installed, which this needs: make setup EXTRAS=vllm",
+        "evaluate.engine: vllm is not installed, which this needs: make setup EXTRAS=vllm",
+    ]
+    assert told("qwen-math-lora", stages=("sft",)) == []
+    assert told("qwen-math-lora", "grpo.use_vllm=false", "evaluate.engine=transformers") == []
+    assert told("qwen-math-qlora") == told("tiny-arithmetic") == []
+
+
+@pytest.mark.parametrize("config", ["zero2", "zero3"])
+def test_deepspeed_for_its_configs(config):
+    assert told("tiny-arithmetic", accelerate=config) == [
+        "ACCELERATE: deepspeed is not installed, which this needs: make setup EXTRAS=deepspeed"
+    ]
+    assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
+    assert told("tiny-arithmetic", accelerate="ddp") == []
+
+
+def test_a_stage_that_is_started_by_itself_says_so_too():
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):
+        requirements.require(recipe, ("grpo",))
+
+
+@pytest.mark.skipif(requirements.find_spec("vllm") is not None, reason="vllm is installed")
+@pytest.mark.parametrize("command", [["precheck"], ["grpo"], ["evaluate", "--held-out"], ["check"]])
+def test_without_vllm_the_recipe_is_refused(command, tmp_path):
+    stage, *options = command
+    done = run_stage(stage, "recipes/qwen-math-lora.yaml", f"output_dir={tmp_path}/x", *options, check=False)
+    assert done.returncode == 2
+    assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_mistake_is_told_before_a_library_is_imported():
+    """The limit on processor time is what importing torch alone would take several times over."""
+    program = (
+        "import sys\nfrom stages import precheck\n"
+        "sys.argv[1:] = ['recipes/smollm2-arithmetic.yaml', 'grpo.learning_rat=1']\n"
+        "try:\n    precheck.main()\n"
+        "except SystemExit as error:\n    assert error.code == 2\n"
+        "heavy = {'torch', 'transformers', 'trl', 'peft', 'datasets', 'accelerate', 'pandas', 'matplotlib', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "did you mean learning_rate?" in done.stderr
+    assert done.stdout.strip() == "[]"
+    assert time.monotonic() - began < 20
