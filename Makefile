@@ -31,7 +31,7 @@ endif
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-check check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-vllm faults bench-rewards lint format
+.PHONY: help setup lock lock-check check memory probe-memory audit decontaminate sft grpo eval eval-report merge smollm2 test test-slow test-gpu test-vllm faults bench-rewards lint format
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -110,7 +110,10 @@ test: setup  ## the tests, under 10 minutes on 2 cores
 	@$(RUN) pytest -m 'not slow'
 
 test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
-	@$(RUN) pytest -m 'slow and not vllm'
+	@$(RUN) pytest -m 'slow and not vllm and not gpu'
+
+test-gpu: smollm2  ## the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
+	@$(RUN) pytest -m gpu -rs tests/test_gpu.py tests/test_vllm.py tests/test_vllm_colocate.py
 
 # vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
 .venv-vllm/installed: pyproject.toml
@@ -121,7 +124,7 @@ test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, 
 	@touch $@
 
 test-vllm: .venv-vllm/installed  ## vLLM against transformers, on a CPU, in .venv-vllm
-	@.venv-vllm/bin/python -m pytest -m vllm -s
+	@.venv-vllm/bin/python -m pytest -m vllm -s -rs
 
 faults: setup  ## inject every fault into the tiny recipe for real: what is required, and what happened
 	@$(RUN) tests.faults

@@ -76,6 +76,9 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
         )
     if grpo.get("use_vllm") and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
         yield finding(recipe, "warning", ("grpo", "use_vllm"), "vLLM keeps a copy of the weights in full precision")
+    if grpo.get("use_vllm") and recipe.model.dtype == "float32":
+        message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
+        yield finding(recipe, "note", ("grpo", "use_vllm"), message)
 
 
 def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:

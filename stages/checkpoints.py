@@ -29,7 +29,7 @@ def fault(checkpoint: Path) -> str | None:
             return f"{name} is missing"
         if file.stat().st_size != size:
             return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
-        if digest(file) != digest:
+        if sha256(file) != digest:
             return f"{name} is not what was written"
     return None
 
@@ -67,7 +67,7 @@ def kept(folder: Path) -> str:
     return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
 
 
-def digest(file: Path) -> str:
+def sha256(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

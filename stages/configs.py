@@ -22,7 +22,7 @@ SECTIONS = {
 ACCURACY = "eval_rewards/correct_answer/mean"
 
 SAVE_STEPS = 50  # where the recipe does not say
-EVALUATED = 4  # times as many sequences in a batch of the evaluation while training as in one of the training
+EVALUATED = 2  # times as many sequences in a batch of the evaluation while training as in one of the training
 
 # Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
 # tests/test_configs.py notices when trl learns a new loss.
@@ -163,8 +163,8 @@ def _judged_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        # vLLM is woken, given the weights and put to sleep for each batch. trl passes a batch through the model whole:
-        # without gradients four times as many sequences take no more than a training step's.
+        # vLLM is woken, given the weights and put to sleep for each batch. But trl passes a batch through the model
+        # whole: twice as many sequences as a training step's, of which nothing is kept for a backward, take less.
         "per_device_eval_batch_size": even_batch(held_out, EVALUATED * batch),
         "save_steps": grpo["eval_steps"],
         "load_best_model_at_end": True,

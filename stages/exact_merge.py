@@ -1,6 +1,7 @@
-"""vLLM is given the policy with its adapter merged, and the adapter is taken out again at every sync. In bfloat16 what
-is added and subtracted does not come back to the bit, so the base weights drift (trl issue 6688), and the adapter that
-is saved belongs to a base nobody has. Here the base is put back as it was.
+"""The adapter is merged into its base for vLLM at every sync, and for transformers at every sampling, and taken out
+again. What is added and subtracted does not come back to the bit, so the base weights drift (in bfloat16 soon by more
+than the adapter, trl issue 6688), and the adapter that is saved belongs to a base nobody has. Here the base is put back
+as it was.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 
 
 def keep_base_exact(model: PeftModel):
-    """From now on `model.unmerge_adapter()` ends with the very base weights that the first `merge_adapter()` found.
+    """From now on `model.unmerge_adapter()` ends with the very base weights that `merge_adapter()` found.
 
-    They are copied once, to the CPU's memory: as many bytes as the layers that carry the adapter.
+    They are copied to the memory of the CPU: as many bytes as the adapted layers. Of a model on a GPU the copy
+    is made once and kept; of one on the CPU, which needs that memory to train, it is made anew each time.
     """
     model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
 
@@ -51,6 +53,8 @@ def _restoring(model: PeftModel) -> Callable:
                 layer.weight, layer.quant_state = weight, weight.quant_state
             else:
                 layer.weight.data.copy_(weight)
+        if all(layer.weight.device.type == "cpu" for layer in _layers(model)):
+            del model.exact_base
 
     return unmerge_adapter
 

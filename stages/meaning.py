@@ -219,6 +219,12 @@ def grpo(section: dict, recipe: dict) -> Faults:
     group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
     if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
         return
+    if section.get("use_vllm") and (recipe.get("model") or {}).get("revision"):
+        yield (
+            ("use_vllm",),
+            "grpo.use_vllm: trl has vLLM load the newest revision of the model, not model.revision; download that one "
+            "(`hf download … --revision … --local-dir folder`) and name the folder",
+        )
     if section.get("eval_steps") and "correct_answer" not in (recipe.get("rewards") or {}):
         yield (
             ("eval_steps",),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from peft import get_peft_model
+from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from stages import configs
@@ -28,7 +29,7 @@ PROMPT_TOKENS = 256
 TILE = (4096, 32768)
 # What only training holds, and only sampling.
 TRAINING = ("activations", "logits")
-SAMPLING = ("cache of sampling", "vLLM weights", "vLLM cache")
+SAMPLING = ("cache of sampling", "base beside its merge", "vLLM weights", "vLLM cache")
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
 
@@ -96,6 +97,9 @@ def estimate(
     cache = answered * tokens * cache_bytes_per_token(config, recipe)
     if not args.use_vllm:
         parts["cache of sampling"] = cache
+        if recipe.adapter is not None and recipe.quantization is None and not gpu:
+            layers = [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+            parts["base beside its merge"] = sum(each.weight.numel() * each.weight.element_size() for each in layers)
     elif args.vllm_mode == "colocate":
         parts |= _vllm_bytes(model, args, cache, card)
     return parts | {"total": _total(parts, recipe)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from stages.checkpoints import MANIFEST, checkpoints_of, digest, kept, sync, write_whole
+from stages.checkpoints import MANIFEST, checkpoints_of, kept, sha256, sync, write_whole
 from stages.cli import RunStopped
 
 
@@ -43,7 +43,7 @@ class Checkpoints(TrainerCallback):
             files = {}
             for file in sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST):
                 sync(file)
-                files[str(file.relative_to(checkpoint))] = [file.stat().st_size, digest(file)]
+                files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
             sync(checkpoint)
             write_whole(checkpoint / MANIFEST, json.dumps({"step": state.global_step, "files": files}, indent=1))
             self._prune(Path(args.output_dir), state.best_model_checkpoint)

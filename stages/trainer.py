@@ -72,10 +72,7 @@ def trainer_for(
     """
     model = load_model(recipe, tokenizer, warm_start)
     if args.use_vllm:
-        # vLLM reads from the disk where an answer ends, and a base model's end is not its template's (load_model). Its
-        # token stays the last one of the completion, as transformers leaves it.
-        ends = {"stop_token_ids": model.generation_config.eos_token_id}
-        args.generation_kwargs = ends | (args.generation_kwargs or {})
+        stop_at_the_end(args, model.generation_config.eos_token_id)
     loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
     window = min(model.config.get_text_config().max_position_embeddings, args.vllm_max_model_length or 2**63)
     rows = fitting(rows, tokenizer, recipe.prompt.system, window - args.max_completion_length)
@@ -108,6 +105,13 @@ def trainer_for(
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())
     return trainer
+
+
+def stop_at_the_end(args: GRPOConfig, ends: list[int]):
+    """Tell vLLM, colocated or a server, which tokens end an answer. It would read that from the model's folder, where a
+    base model's end is not its template's, and trl would learn from all that follows the turn. The token stays the last
+    one of the completion, as transformers leaves it."""
+    args.generation_kwargs = {"stop_token_ids": ends} | (args.generation_kwargs or {})
 
 
 def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float:

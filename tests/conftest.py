@@ -5,12 +5,20 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
+GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
+
+
+def pytest_terminal_summary(terminalreporter):
+    if GPU_TABLE:
+        rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
+        terminalreporter.write_line(f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n")
 
 
 @pytest.fixture(scope="session")
@@ -87,5 +95,15 @@ def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), ch
         check=False,
     )
     if check and done.returncode:
+        raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+    return done
+
+
+def run_program(program: Path, *arguments: object) -> subprocess.CompletedProcess:
+    """A stage with something patched, from the root of the repository."""
+    command = [sys.executable, str(program), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

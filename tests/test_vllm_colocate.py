@@ -1,24 +1,35 @@
-"""GRPO with a LoRA adapter and a colocated vLLM, for real, on a CPU: `make test-vllm`.
+"""GRPO with a LoRA adapter and a colocated vLLM, for real: on a CPU by `make test-vllm`, on a GPU by `make test-gpu`.
 
 vLLM's build for CPUs packs each linear layer's weight for oneDNN once and drops the parameter, so that trl's syncs find
-nothing to load into. Here that packing is switched off, and vLLM multiplies with its own fallback, torch's `linear`.
-All else is the product's, trl's and vLLM's.
+nothing to load into. There that packing is switched off, and vLLM multiplies with its own fallback, torch's `linear`.
+All else is the product's, trl's and vLLM's. A CPU has no sleep mode either; on a GPU vLLM sleeps between its samplings.
 """
 
+import contextlib
 import os
+import statistics
+import time
+from importlib.util import find_spec
 from itertools import pairwise
 
 import pytest
 import torch
+from conftest import GPU_TABLE
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from stages import configs
 from stages.model import load_tokenizer
 from stages.problems import load_train
 from stages.recipe import load_recipe
-from stages.trainer import trainer_for
+from stages.trainer import trainer_for, with_prompts
 
-pytestmark = [pytest.mark.slow, pytest.mark.vllm]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.vllm,
+    pytest.mark.gpu,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
+]
+GPU = torch.cuda.is_available()
 STEPS = 4
 # How vLLM names what it computes at once.
 TOGETHER = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
@@ -58,6 +69,7 @@ class Run:
         overrides += ["grpo.per_device_train_batch_size=32", "grpo.learning_rate=0.02", "grpo.logging_steps=1"]
         overrides += ["grpo.save_strategy=no", "grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
         overrides += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
+        overrides += [f"grpo.vllm_enable_sleep_mode={str(GPU).lower()}"]
         recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=())
         tokenizer = load_tokenizer(recipe)
         self.end = tokenizer.eos_token_id
@@ -67,12 +79,15 @@ class Run:
         self.policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
         self.vllm = self.trainer.vllm_generation
         self.served = self.vllm.llm.llm_engine.model_executor.driver_worker.model_runner.model
-        self.prompts, self.completions, self.syncs = [], [], []
+        self.rows, self.system = rows, recipe.prompt.system
+        self.prompts, self.completions, self.syncs, self.seconds = [], [], [], []
         self.base = self.base_weights()
         self.sync, generate = self.vllm.sync_weights, self.vllm.generate
 
         def seen_sync():
+            began = time.monotonic()
             self.sync()
+            self.seconds.append(time.monotonic() - began)
             self.syncs.append((self.merged(), snapshot(self.served)))
 
         def seen_generate(prompts, *args, **kwargs):
@@ -111,25 +126,35 @@ def as_served(merged, name):
     return merged[name]
 
 
-@pytest.fixture(scope="module")
-def run(policy_folder, tmp_path_factory):
-    before, threads = dict(os.environ), torch.get_num_threads()
+@contextlib.contextmanager
+def vllm_for_a_cpu():
+    """With weights that can be synced, little memory, no compiling and one thread."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more would wait for one another where other work takes a core
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB, however much the tests before this one hold
-        patch.setenv("VLLM_CPU_CI_ENV", "1")  # no compiling
+        patch.setenv("VLLM_CPU_CI_ENV", "1")
         from vllm import _custom_ops
-        from vllm.distributed import cleanup_dist_env_and_memory
         from vllm.model_executor.layers import utils
 
         patch.setattr(_custom_ops, "_supports_onednn", False)
         patch.setattr(utils, "check_cpu_sgl_kernel", lambda *_: False)
         patch.setattr(torch, "set_num_threads", torch.set_num_threads)  # which vLLM replaces
+        yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def run(policy_folder, tmp_path_factory):
+    from vllm.distributed import cleanup_dist_env_and_memory
+
+    before = dict(os.environ)
+    with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
         run = Run(policy_folder, tmp_path_factory.mktemp("run"))
+        GPU_TABLE["vLLM, a tiny Qwen2: seconds a sync"] = f"{statistics.median(run.seconds):.2f}"
         yield run
         run.vllm.llm.llm_engine.engine_core.shutdown()
         cleanup_dist_env_and_memory()
-    torch.set_num_threads(threads)
     os.environ.clear()
     os.environ.update(before)  # trl leaves a rank and a world's size there
 
@@ -185,13 +210,15 @@ def test_it_is_the_adapted_policy_that_samples(run):
     run.sync()
     prompts = run.prompts[:32]
     _, completions, theirs, _ = run.vllm.generate(prompts, None, 1)
+    device = run.policy.device
 
     def difference():
         found = []
         for prompt, completion, given in zip(prompts, completions, theirs, strict=True):
-            logits = run.policy(input_ids=torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1].float()
-            ours = logits.log_softmax(-1).gather(-1, torch.tensor(completion)[:, None])
-            found.append((ours - torch.tensor(given)).abs())
+            logits = run.policy(input_ids=torch.tensor([prompt + completion], device=device)).logits[0]
+            said = torch.tensor(completion, device=device)[:, None]
+            ours = logits[len(prompt) - 1 : -1].float().log_softmax(-1).gather(-1, said)
+            found.append((ours.cpu() - torch.tensor(given)).abs())
         return torch.cat(found).mean().item()
 
     run.policy.merge_adapter()
@@ -202,3 +229,33 @@ def test_it_is_the_adapted_policy_that_samples(run):
     print(f"from the policy {from_policy:.3f}, from the base model {from_base:.3f}")
     assert from_policy < 0.05
     assert from_base > 0.2
+
+
+def test_an_evaluation_while_training_is_greedy(run):
+    """Twice the same answers, and in fewer batches than there are problems."""
+    answers, generate = [], run.vllm.generate
+
+    def seen(*args, **kwargs):
+        answer = generate(*args, **kwargs)
+        answers.append(answer[1])
+        return answer
+
+    run.vllm.generate = seen
+    problems = with_prompts(run.rows[:16], run.trainer.processing_class, run.system)
+    for _ in range(2):
+        run.trainer.evaluate(problems)
+    run.vllm.generate = generate
+    half = len(answers) // 2
+    assert 1 <= half < 16
+    assert answers[:half] == answers[half:]
+
+
+@pytest.mark.skipif(not GPU, reason="vLLM has no sleep mode on a CPU")
+def test_it_gives_its_memory_back_when_it_sleeps(run):
+    run.vllm.llm.wake_up()
+    awake = torch.cuda.mem_get_info()[0]
+    run.vllm.llm.sleep(level=2)
+    asleep = torch.cuda.mem_get_info()[0]
+    GPU_TABLE["vLLM asleep: GiB given back"] = f"{(asleep - awake) / 2**30:.1f}"
+    assert asleep - awake > 2**28
+    run.vllm._llm_weights_sleeping = True

@@ -1,0 +1,109 @@
+"""What the trainer is given beside a recipe's own settings."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
+
+from stages import configs
+from stages.recipe import RecipeError, load_recipe
+from stages.trainer import stop_at_the_end
+
+
+def recipe(*overrides: str):
+    return load_recipe("recipes/qwen-math-lora.yaml", overrides, check=())
+
+
+def test_vllm_is_told_where_an_answer_ends():
+    """tests/test_vllm_colocate.py shows with vLLM itself that nothing follows it, and what follows without."""
+    args = GRPOConfig(use_cpu=True, bf16=False, use_vllm=True, generation_kwargs={"min_tokens": 4})
+    stop_at_the_end(args, [7, 9])
+    assert args.generation_kwargs == {"stop_token_ids": [7, 9], "min_tokens": 4}
+
+
+def test_trl_still_passes_it_on_in_both_modes():
+    assert "generation_kwargs=args.generation_kwargs" in inspect.getsource(GRPOTrainer)
+    source = inspect.getsource(VLLMGeneration.generate)
+    assert "generation_kwargs.update(self.generation_kwargs)" in source  # colocate
+    assert '"generation_kwargs": self.generation_kwargs' in source  # server
+
+
+def test_the_sampler_is_corrected_token_by_token():
+    """A product over a thousand tokens' ratios leaves the bounds for the engines' rounding alone."""
+    assert configs.training_config(recipe(), "grpo").vllm_importance_sampling_mode == "token_truncate"
+    other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
+    assert configs.training_config(other, "grpo").vllm_importance_sampling_mode == "sequence_mask"
+    assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"  # trl's own, for which ours stands in
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
+def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
+    """On any usual number of GPUs, as the recipe ships; and in few: vLLM is woken for each."""
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    values = configs.own_defaults(recipe(), "grpo")
+    size = values["per_device_eval_batch_size"]
+    batches = 96 / (size * processes)
+    assert batches == int(batches) <= 6
+    assert size <= 16
+
+
+def test_a_revision_is_refused_where_vllm_would_load_another():
+    with pytest.raises(RecipeError, match="trl has vLLM load the newest revision"):
+        recipe("model.revision=abc")
+    recipe("model.revision=abc", "grpo.use_vllm=false")
+    assert "revision" not in inspect.getsource(VLLMGeneration)  # should trl pass it on, this says so
+
+
+FSDP2 = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from stages.trainer import Reshard
+distributed.init_process_group("gloo")
+mesh = torch.distributed.init_device_mesh("cpu", (1,))
+model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
+fully_shard(model[1], mesh=mesh)
+fully_shard(model[2], mesh=mesh, reshard_after_forward=False)  # as accelerate does with norm, embedding and head
+fully_shard(model, mesh=mesh)
+whole = lambda: [name for name, each in model.named_parameters() if not hasattr(each, "full_tensor")]
+with torch.no_grad():
+    model(torch.ones(3, 4))
+sys.stdout.write(f"after a forward {whole()}\\n")
+Reshard().on_prediction_step(None, None, None, model=model)
+sys.stdout.write(f"after Reshard {whole()}\\n")
+with torch.no_grad():
+    model(torch.ones(3, 4))
+distributed.destroy_process_group()
+"""
+
+
+def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
+    """trl takes `full_tensor()` of each parameter for vLLM, which those left whole do not have."""
+    (tmp_path / "whole.py").write_text(FSDP2)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node=1",
+            str(tmp_path / "whole.py"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = done.stdout.splitlines()
+    assert "2.weight" in first
+    assert second == "after Reshard []"
+    assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)
