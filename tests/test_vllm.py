@@ -1,5 +1,5 @@
-"""vLLM as the evaluation's engine, for real: on a CPU by `make test-vllm`, which makes an environment of its own for it,
-on a GPU by `make test-gpu`.
+"""vLLM as the evaluation's engine, for real: on a CPU by `make test-vllm`, in an environment of its own, on a GPU by
+`make test-gpu`.
 """
 
 import json
@@ -23,11 +23,8 @@ pytestmark = [
 ]
 GPU = torch.cuda.is_available()
 LEAST = 45 if GPU else 48  # of 50 answers that are the same; on a GPU the engines' kernels differ more
-WITHOUT_NVCC = {
-    "PATH": os.pathsep.join(
-        each for each in os.environ["PATH"].split(os.pathsep) if not (Path(each) / "nvcc").is_file()
-    )
-}
+FOLDERS = os.environ["PATH"].split(os.pathsep)
+WITHOUT_NVCC = {"PATH": os.pathsep.join(each for each in FOLDERS if not (Path(each) / "nvcc").is_file())}
 RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]
 RECIPE += ["evaluate.limit=50"]
 
@@ -41,8 +38,8 @@ def answered(folder, engine, *models):
 
 
 def test_both_engines_answer_alike(tmp_path):
-    """The base model, and an adapter that vLLM serves beside it, in one process without a compiler: in float32 the same greedy answers but for a near tie,
-    and equal lengths and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
+    """The base model, and an adapter that vLLM serves beside it, in one process and without a compiler for kernels: in
+    float32 the same greedy answers but for a near tie, and equal lengths and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
     run_stage("sft", *RECIPE, f"output_dir={tmp_path}")
     adapter = tmp_path / "sft"
     ours = answered(tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter)
