@@ -51,10 +51,12 @@ class Interrupts(TrainerCallback):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.training, self.step = True, state.global_step
+        self.training = True
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self.step = state.global_step
 
     def on_step_end(self, args, state, control, **kwargs):
-        self.step = state.global_step
         self.agreed = _agreed(self.caught)
         if self.agreed is not None and self.caught is None:
             self._note(self.agreed)

@@ -1,7 +1,5 @@
 """Sampling with the adapter merged: the same answers, the same learning, and the base as it was."""
 
-import json
-
 import pandas as pd
 import pytest
 import torch
@@ -15,8 +13,9 @@ from stages.recipe import load_recipe
 from stages.sampling import sample_merged
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
-SHORT = ["data.validation=40", "sft.max_steps=200", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
+SHORT = ["data.validation=40", "sft.max_steps=60", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
 SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
+SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 
 
 def tuned():
@@ -48,34 +47,43 @@ def test_a_sampling_that_fails_leaves_the_base_as_it_was():
     model = tuned()
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
     sample_merged(model)
-    with pytest.raises(TypeError):
+    with pytest.raises(AttributeError):
         model.generate(input_ids="no tokens")
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
 
 
+PATCHED = """
+import sys
+from stages import trainer
+from stages.cli import run
+from stages.grpo import main
+merge = trainer.sample_merged
+def merged(model):
+    print("sampling is merged")
+    merge(model)
+trainer.sample_merged = {way}
+run("grpo", main)
+"""
+
+
 def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
-    """In float32 every completion of four steps is the same, and no weight of the adapter is further than 1e-4 of the
-    largest from where it would be; two thousand times less than it moved."""
-    (tmp_path / "beside.py").write_text(
-        "import sys\nfrom stages import trainer\nfrom stages.grpo import main\nfrom stages.cli import run\n"
-        "trainer.sample_merged = lambda model: None\n"
-        "run('grpo', main)\n"
-    )
+    """In float32 a merged layer's output differs in its last bits, which moves no sampled token of these four steps;
+    and what is learned from the same tokens is the same, to the bit."""
     arguments = ["recipes/tiny-arithmetic.yaml", LORA, *SHORT]
     run_stage("sft", *arguments, f"output_dir={tmp_path}/merged")
-    (tmp_path / "apart").mkdir()
-    (tmp_path / "apart/sft").symlink_to(tmp_path / "merged/sft")
-    run_stage("grpo", *arguments, f"output_dir={tmp_path}/merged")
-    run_program(tmp_path / "beside.py", *arguments, f"output_dir={tmp_path}/apart")
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/sft").symlink_to(tmp_path / "merged/sft")
+    for way, patch in (("merged", "merged"), ("beside", "lambda model: None")):
+        (tmp_path / f"{way}.py").write_text(PATCHED.format(way=patch))
+        said = run_program(tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}").stdout
+        assert ("sampling is merged" in said) is (way == "merged")
     for step in range(1, 5):
         file = f"grpo/completions/completions_{step:05}.parquet"
-        ours, theirs = (pd.read_parquet(tmp_path / way / file)["completion"].map(str) for way in ("merged", "apart"))
+        ours, theirs = (pd.read_parquet(tmp_path / way / file)["completion"].map(str) for way in ("merged", "beside"))
         assert ours.equals(theirs), step
-    start, merged, apart = (
+    start, merged, beside = (
         load_file(tmp_path / folder / "adapter_model.safetensors")
-        for folder in ("merged/sft", "merged/grpo", "apart/grpo")
+        for folder in ("merged/sft", "merged/grpo", "beside/grpo")
     )
-    moved = max((merged[name] - start[name]).abs().max().item() for name in merged)
-    differ = max((merged[name] - apart[name]).abs().max().item() for name in merged)
-    print(json.dumps({"moved": moved, "differ": differ}))
-    assert 0 < differ < moved / 2000
+    assert all(torch.equal(merged[name], beside[name]) for name in merged)
+    assert any(not torch.equal(merged[name], start[name]) for name in merged)

@@ -76,7 +76,8 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
     watch = interrupts.Interrupts(cycle)
     watch.clock = clock
     clock.at.now += 30
-    watch.on_train_begin(None, TrainerState(global_step=step), TrainerControl())
+    watch.on_train_begin(None, None, TrainerControl())
+    watch.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
     watch._catch(signal.SIGINT, None)
     assert said in capfd.readouterr().err
 

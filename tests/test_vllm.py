@@ -39,7 +39,8 @@ def answered(folder, engine, *models):
 
 def test_both_engines_answer_alike(tmp_path):
     """The base model, and an adapter that vLLM serves beside it, in one process and without a compiler for kernels: in
-    float32 the same greedy answers but for a near tie, and equal lengths and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
+    float32 the same greedy answers but for a near tie, and equal lengths and ends. (Both are given the same token ids:
+    the engine itself refuses anything else.)"""
     run_stage("sft", *RECIPE, f"output_dir={tmp_path}")
     adapter = tmp_path / "sft"
     ours = answered(tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter)
