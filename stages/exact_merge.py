@@ -20,8 +20,14 @@ def keep_base_exact(model: PeftModel):
     model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
 
 
-def _layers(model: PeftModel) -> list[torch.nn.Module]:
+def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
+    """The base's layers that carry the adapter."""
     return [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+
+
+def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
+    """(layer, name) of every parameter that a merge may touch: weights, and with `lora_bias` biases."""
+    return [(layer, name) for layer in adapted_layers(model) for name, _ in layer.named_parameters(recurse=False)]
 
 
 def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
@@ -36,7 +42,7 @@ def _merging(model: PeftModel) -> Callable:
 
     def merge_adapter(*args, **kwargs):
         if not hasattr(model, "exact_base"):
-            model.exact_base = [_copy(layer.weight) for layer in _layers(model)]
+            model.exact_base = [_copy(getattr(layer, name)) for layer, name in _parameters(model)]
         merge(*args, **kwargs)
 
     return merge_adapter
@@ -47,13 +53,14 @@ def _restoring(model: PeftModel) -> Callable:
 
     def unmerge_adapter(*args, **kwargs):
         unmerge(*args, **kwargs)
-        for layer, (weight, attributes) in zip(_layers(model), model.exact_base, strict=True):
+        held = _parameters(model)
+        for (layer, name), (value, attributes) in zip(held, model.exact_base, strict=True):
             if attributes:
-                weight.__dict__.update(attributes)
-                layer.weight, layer.quant_state = weight, weight.quant_state
+                value.__dict__.update(attributes)
+                layer.weight, layer.quant_state = value, value.quant_state
             else:
-                layer.weight.data.copy_(weight)
-        if all(layer.weight.device.type == "cpu" for layer in _layers(model)):
+                getattr(layer, name).data.copy_(value)
+        if all(getattr(layer, name).device.type == "cpu" for layer, name in held):
             del model.exact_base
 
     return unmerge_adapter

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import torch
 from peft import get_peft_model
-from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from stages import configs
 from stages.cli import make_command, quiet_libraries, run, say
+from stages.exact_merge import adapted_layers
 from stages.faults import RecipeError
 from stages.model import base_model
 from stages.recipe import Recipe, launch, launch_arguments
@@ -98,8 +98,8 @@ def estimate(
     if not args.use_vllm:
         parts["cache of sampling"] = cache
         if recipe.adapter is not None and recipe.quantization is None and not gpu:
-            layers = [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
-            parts["base beside its merge"] = sum(each.weight.numel() * each.weight.element_size() for each in layers)
+            held = [each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)]
+            parts["base beside its merge"] = sum(each.numel() * each.element_size() for each in held)
     elif args.vllm_mode == "colocate":
         parts |= _vllm_bytes(model, args, cache, card)
     return parts | {"total": _total(parts, recipe)}

@@ -23,7 +23,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m stages.precheck", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
-    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="those that are about to run")
+    parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="those that are about to run")
     options = parser.parse_intermixed_args()
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes)
@@ -36,7 +36,7 @@ def main():
                     faults += conflict(recipe, stage)
         if faults:
             raise RecipeError(faults)
-    for each in advice(recipe):
+    for each in advice(recipe) if "sft" in options.stages or "grpo" in options.stages else ():
         if each.level != "note":
             print(each, file=sys.stderr)
 

@@ -19,7 +19,7 @@ from stages.guards import SECONDS, FiniteNumbers, GuardedReward
 from stages.meaning import bind_reward, missing_columns
 from stages.model import load_model
 from stages.recipe import Recipe
-from stages.sampling import sample_merged
+from stages.sampling import mergeable, sample_merged
 from stages.training import keep_adapter_float32, sharded
 
 
@@ -100,7 +100,7 @@ def trainer_for(
     policy = trainer.accelerator.unwrap_model(trainer.model)
     if recipe.adapter is not None and args.use_vllm:
         keep_base_exact(policy)
-    elif recipe.adapter is not None and recipe.quantization is None and not sharded(trainer):
+    elif recipe.adapter is not None and recipe.quantization is None and not sharded(trainer) and mergeable(policy):
         sample_merged(policy)
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())

@@ -49,6 +49,17 @@ def test_a_thousand_syncs_leave_the_base_as_it_was():
     assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
 
 
+def test_biases_that_an_adapter_trains_too(tiny_qwen2):
+    model = tuned("model.build=null", f"model.name_or_path={tiny_qwen2}", "adapter.lora_bias=true")
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name and name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.1)
+    before = base_of(model)
+    keep_base_exact(model)
+    cycle(model, 10)
+    assert all(torch.equal(before[name], each) for name, each in base_of(model).items())
+
+
 def test_without_it_they_drift():
     """What the module is for; should peft mend it, this test says so."""
     model = tuned()

@@ -51,7 +51,9 @@ def test_a_stage_that_is_started_by_itself_says_so_too():
 
 
 @pytest.mark.skipif(requirements.find_spec("vllm") is not None, reason="vllm is installed")
-@pytest.mark.parametrize("command", [["precheck"], ["grpo"], ["evaluate", "--held-out"], ["check"]])
+@pytest.mark.parametrize(
+    "command", [["precheck", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
+)
 def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     stage, *options = command
     done = run_stage(stage, "recipes/qwen-math-lora.yaml", f"output_dir={tmp_path}/x", *options, check=False)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from stages import configs
 from stages.model import load_model, load_tokenizer
 from stages.recipe import load_recipe
-from stages.sampling import sample_merged
+from stages.sampling import mergeable, sample_merged
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = ["data.validation=40", "sft.max_steps=60", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
@@ -18,8 +18,8 @@ SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 
 
-def tuned():
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA], check=())
+def tuned(*overrides: str):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
     torch.manual_seed(0)
     model = get_peft_model(load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe)).eval()
     for name, parameter in model.named_parameters():
@@ -50,6 +50,13 @@ def test_a_sampling_that_fails_leaves_the_base_as_it_was():
     with pytest.raises(AttributeError):
         model.generate(input_ids="no tokens")
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+
+
+def test_what_merging_would_change_elsewhere_is_not_merged():
+    """The tiny model's head is its embedding."""
+    assert mergeable(tuned())
+    assert not mergeable(tuned("adapter.target_modules=[lm_head]"))
+    assert not mergeable(tuned("adapter.alora_invocation_tokens=[5, 6]"))
 
 
 PATCHED = """
