@@ -13,8 +13,8 @@ FILE ?=
 CARD ?=
 # More for the installer, as pip and uv both understand it.
 PIP_ARGS ?=
-# Optional parts of the environment: dev, vllm, deepspeed, smollm2. One that is there is kept, and kept up to date.
-EXTRAS ?= dev
+# Parts of the environment beside dev: vllm, deepspeed, smollm2. One that is there is kept, and kept up to date.
+EXTRAS ?=
 PYTHON ?= python3
 
 BIN := .venv/bin
@@ -38,19 +38,21 @@ help:  ## list the targets
 	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
 
 # uv where it is on the machine, pip otherwise: both install what requirements.lock says, transitive packages too.
-UV := $(shell command -v uv)
+UV := $(shell command -v uv 2>/dev/null)
 INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python --index-strategy unsafe-best-match,$(BIN)/python -m pip install --quiet) $(PIP_ARGS) --constraint requirements.lock
 
 comma := ,
 THERE := $(patsubst .venv/with-%,%,$(wildcard .venv/with-*))
-WANTED := $(sort $(subst $(comma), ,$(EXTRAS)) $(THERE))
+WANTED := $(sort dev $(subst $(comma), ,$(EXTRAS)) $(THERE))
 known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
   sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
 
-.venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE)
+.venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
-	@$(PYTHON) -c '$(known_extras)' $(WANTED)
-	@test -x $(BIN)/python || $(if $(UV),uv venv --quiet --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
+	$(if $(UV),uv venv --quiet --seed --allow-existing --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
+
+.venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/python
+	@$(BIN)/python -c '$(known_extras)' $(WANTED)
 	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
 	@touch $@ $(WANTED:%=.venv/with-%)
 
@@ -58,10 +60,14 @@ FORCE:
 
 setup: .venv/installed  ## make the environment in .venv; EXTRAS=vllm adds a part to it
 
-lock: setup  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
+# Not after setup, which installs what the lock says: after a change of versions that is what it must not do yet.
+.venv/bin/uv: | .venv/bin/python
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) "$$(grep -o 'uv==[0-9.]*' pyproject.toml)"
+
+lock: .venv/bin/uv  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
 	@$(BIN)/uv $(RESOLVE) $(LOCK_ARGS) --output-file requirements.lock
 
-lock-check: setup  ## whether requirements.lock is what pyproject.toml asks for, vllm and deepspeed included
+lock-check: .venv/bin/uv  ## whether requirements.lock is what pyproject.toml asks for, vllm and deepspeed included
 	@cp requirements.lock .venv/requirements.lock
 	@$(BIN)/uv $(RESOLVE) --output-file .venv/requirements.lock
 	@diff requirements.lock .venv/requirements.lock || { echo "requirements.lock is not what pyproject.toml asks for: make lock"; exit 1; }

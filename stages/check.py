@@ -11,6 +11,7 @@ from stages import hardware
 from stages.advice import LEVELS, Finding, advice, finding
 from stages.cli import make_command, mistakes_reported, quiet_libraries, say
 from stages.configs import setting
+from stages.faults import RecipeError
 from stages.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments, refused_values
 from stages.requirements import missing
 
@@ -26,6 +27,8 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
         findings += machine_findings(recipe, launched, card)
     told = say_all(findings)  # at once: what follows imports the libraries, for seconds
     if recipe is not None:
+        recipe, fitting = fitted_to_machine(recipe, card)
+        findings += fitting
         quiet_libraries()
         if not faults and launched["num_processes"] == 1:
             findings += [Finding("error", *each.split(": ", 1)) for each in refused_values(recipe, ("sft", "grpo"))]
@@ -56,11 +59,20 @@ def say_all(findings: list[Finding]) -> int:
 
 def machine_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
     """What the machine at hand lacks; with a `card` that is not at hand, only in passing."""
-    for keys, message in missing(recipe, ("grpo", "evaluate"), launched):
+    for keys, message in missing(recipe, ("sft", "grpo", "evaluate"), launched):
         yield Finding("note" if card else "error", recipe.place(*keys), message)
-    if not card and not hardware.has_arithmetic(recipe.model.dtype):
-        message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"
-        yield finding(recipe, "note", ("model", "dtype"), message)
+
+
+def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:
+    """The recipe as this machine would run it, unless a `card` is not at hand, and what to say of that."""
+    try:
+        fitted = recipe if card else hardware.fitted(recipe)
+    except RecipeError as error:
+        return recipe, [Finding("error", "this machine", str(error))]
+    if fitted is recipe:
+        return recipe, []
+    message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"
+    return fitted, [finding(recipe, "note", ("model", "dtype"), message)]
 
 
 def _say_time(recipe: Recipe, tokens_per_second: float | None):

@@ -111,6 +111,8 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
     import torch
 
     has_gpu = torch.cuda.is_available()
+    if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # else the launcher's would stand against our `bf16` below
     machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
     return machine | own_defaults(recipe, section) | getattr(recipe, section)
 

@@ -120,6 +120,10 @@ def vllm_engine(
     adapter = Path(trained) if is_adapter(trained) else None
     if adapter:
         check_base(recipe, adapter)
+        if recipe.model.dtype == "float32" and torch.cuda.is_available():
+            raise RecipeError(
+                ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: evaluate.engine=transformers"]
+            )
     name = base_model(recipe) if trained is None or adapter else str(trained)
     try:
         model = LLM(
@@ -131,11 +135,11 @@ def vllm_engine(
             max_model_len=longest_prompt + max_new_tokens(recipe),
             trust_remote_code=False,
             # On a CPU the share is of the machine's memory, which other programs need too.
-            gpu_memory_utilization=0.9 if torch.cuda.is_available() else 0.4,
+            gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
             enable_lora=adapter is not None,
             max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # what its engine's own process failed of is a RuntimeError
         raise RecipeError([f"evaluate.engine: vllm cannot serve {trained or name}: {error}"]) from error
     request = LoRARequest("policy", 1, str(adapter)) if adapter else None
 

@@ -22,7 +22,8 @@ def keep_base_exact(model: PeftModel):
 
 def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
     """The base's layers that carry the adapter."""
-    return [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+    layers = [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+    return list(dict.fromkeys(layers))  # one with several adapted parameters is found for each
 
 
 def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:

@@ -1,9 +1,11 @@
 """What this machine can do, told and not assumed: the device a stage runs on, and the dtypes it has arithmetic for."""
 
+import contextlib
 import dataclasses
 import os
 import platform
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +16,7 @@ INSTRUCTIONS = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"),
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
+UNKNOWN = "of unknown version"
 ATTENTION = "sdpa"  # transformers' choice where a model has it; load_model tells where it has not
 # oneDNN's levels (ONEDNN_MAX_CPU_ISA) below those that have them: arithmetic a user, or a test, has switched off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -46,11 +49,17 @@ def fitted(recipe):
     asked = recipe.model.dtype
     if has_arithmetic(asked):
         return recipe
-    quantization = recipe.quantization
+    quantization, evaluate = recipe.quantization, recipe.evaluate
+    if recipe.adapter is not None and evaluate.engine == "vllm":
+        # Its kernels for adapters have no float32, and an evaluation that fails comes after all the training.
+        evaluate = dataclasses.replace(evaluate, engine="transformers")
     if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
         quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
     return dataclasses.replace(
-        recipe, model=dataclasses.replace(recipe.model, dtype="float32"), quantization=quantization
+        recipe,
+        model=dataclasses.replace(recipe.model, dtype="float32"),
+        quantization=quantization,
+        evaluate=evaluate,
     )
 
 
@@ -120,4 +129,10 @@ def driver() -> str:
     """Version of the NVIDIA kernel driver."""
     file = Path("/proc/driver/nvidia/version")
     found = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", file.read_text()) if file.is_file() else None
-    return found[1] if found else "of unknown version"
+    if found:
+        return found[1]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):  # no such program, or one that hangs
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+        return said[0] if said else UNKNOWN
+    return UNKNOWN

@@ -219,6 +219,8 @@ def grpo(section: dict, recipe: dict) -> Faults:
     group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
     if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
         return
+    if isinstance(values["generation_batch_size"], int) and not values["steps_per_generation"]:
+        steps = max(1, values["generation_batch_size"] // (processes * per_device))
     if section.get("use_vllm") and (recipe.get("model") or {}).get("revision"):
         yield (
             ("use_vllm",),

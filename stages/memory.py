@@ -14,7 +14,7 @@ import torch
 from peft import get_peft_model
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
-from stages import configs
+from stages import configs, hardware
 from stages.cli import make_command, quiet_libraries, run, say
 from stages.exact_merge import adapted_layers
 from stages.faults import RecipeError
@@ -304,6 +304,8 @@ def main(
     """Estimate what a recipe needs of each GPU's memory, beside other ways to train the same model."""
     quiet_libraries()
     launched = launch(accelerate, processes)
+    if not card:
+        recipe = hardware.fitted(recipe)
     say(table(recipe, prompt_tokens, shards(launched), card or this_card()))
     say("\ntotal: what training holds alone (activations, logits) and what sampling does (cache, vLLM) take turns,")
     say("unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")

@@ -1,4 +1,5 @@
-"""What `make` asks before a stage begins, in well under a second: it imports no library.
+"""What `make` asks before a stage begins, in well under a second. It imports no library but torch, and that only where
+a run in 16 bits is there already and the machine must be asked.
 
     python -m stages.precheck recipes/x.yaml [key=value …] --stages sft grpo evaluate
 

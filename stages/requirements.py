@@ -10,7 +10,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     """What these stages need and is not installed: (keys of the recipe, none for the launcher; message).
 
     Args:
-        stages: of `grpo` and `evaluate`, which a recipe can ask vLLM for.
+        stages: those that are about to run.
         launched: the values of the accelerate config they will run under.
     """
     needs = []
@@ -18,7 +18,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    if (launched or {}).get("distributed_type") == "DEEPSPEED":
+    if {"sft", "grpo"} & set(stages) and (launched or {}).get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     command = f"make setup EXTRAS={','.join(absent)}"

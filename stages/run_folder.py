@@ -126,9 +126,13 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
         return []
     lines = [f"{path} holds a run of another recipe:"]
     lines += [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
-    if differing == ["model.dtype"]:
+    dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
+    if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
+        override = " ".join(f"{key}=float32" for key in differing)
+        lines.append(f"That run was begun on a machine without {wanted['model.dtype']}; {override} goes on with it.")
+    elif set(differing) <= dtypes and {wanted.get(key) for key in differing} == {"float32"}:
         lines.append(
-            f"That run was begun on a machine with other arithmetic: model.dtype={found['model.dtype']} goes on."
+            f"This machine has no arithmetic for {found['model.dtype']}: go on with that run where it was begun."
         )
     lines.append(
         f"Give this run a folder of its own (override output_dir={recipe.output_dir}-2, or copy the recipe "

@@ -29,6 +29,7 @@ class StepClock(TrainerCallback):
     def __init__(self, bar: Progress):
         self.bar, self.took, self.ended = bar, deque(maxlen=5), threading.Event()
         self.began = self.sampling = None  # when the step, and its sampling, did
+        self.evaluating = False
         self.batches = self.rows = self.token = self.limit = self.step = 0
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -74,7 +75,8 @@ class StepClock(TrainerCallback):
     @contextlib.contextmanager
     def _sampling(self, rows: int, limit: int):
         self.rows, self.token, self.limit, self.sampling = rows, 0, limit, time.monotonic()
-        self.began = self.began or self.sampling  # an evaluation begins with it
+        if self.began is None:  # between two steps: an evaluation begins with it
+            self.began, self.evaluating = self.sampling, True
         try:
             yield
         finally:
@@ -82,19 +84,22 @@ class StepClock(TrainerCallback):
 
     def status(self) -> str:
         """What is going on, in words."""
-        if self.sampling is None:
+        began = self.sampling  # once: the other thread sets it
+        if began is None:
             return f"{self.batches} of {self.of} batches trained on" if self.batches else "scoring, training"
         if not self.token:
             return f"sampling {self.rows} completions"
-        rate = self.rows * self.token / (time.monotonic() - self.sampling)
+        rate = self.rows * self.token / (time.monotonic() - began)
         return f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,}, {rate:,.0f} tokens/s"
 
     def left(self, steps: int = 1) -> str:
         """About how long until so many steps, with this one, are done; of the first step only what it may sample."""
         if self.began is None:
             return "at once"
+        mean = sum(self.took) / len(self.took) if self.took else 0.0
+        if self.evaluating:
+            return f"after this evaluation and a step of about {duration(mean)}"
         if self.took:
-            mean = sum(self.took) / len(self.took)
             return f"in about {duration(max(1.0, mean * steps - (time.monotonic() - self.began)))}"
         if self.sampling is None or not self.token:
             return "how soon is not known yet"
@@ -102,7 +107,7 @@ class StepClock(TrainerCallback):
         return f"after at most {duration(still)} of sampling and then training"
 
     def _rest(self):
-        self.began = None
+        self.began, self.evaluating = None, False
         if self.bar.training_bar is not None and sys.stderr.isatty():
             self.bar.training_bar.set_postfix_str("")
 

@@ -100,7 +100,7 @@ def trainer_for(
     policy = trainer.accelerator.unwrap_model(trainer.model)
     if recipe.adapter is not None and args.use_vllm:
         keep_base_exact(policy)
-    elif recipe.adapter is not None and recipe.quantization is None and not sharded(trainer) and mergeable(policy):
+    elif recipe.adapter is not None and not sharded(trainer) and mergeable(policy):
         sample_merged(policy)
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())

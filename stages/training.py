@@ -52,6 +52,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (OSError, SafetensorError, RuntimeError) as error:
+        clock.ended.set()
         # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
@@ -104,7 +105,8 @@ def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
             f"  {recipe.place(section, key)}: {section}.{key} {size} → {half}, "
             f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
         )
-    lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
+    if limit:
+        lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
     return "\n".join(lines)
 
 

@@ -50,7 +50,12 @@ def test_a_thousand_syncs_leave_the_base_as_it_was():
 
 
 def test_biases_that_an_adapter_trains_too(tiny_qwen2):
-    model = tuned("model.build=null", f"model.name_or_path={tiny_qwen2}", "adapter.lora_bias=true")
+    model = tuned(
+        "model.build=null",
+        f"model.name_or_path={tiny_qwen2}",
+        "adapter.lora_bias=true",
+        "adapter.target_modules=[q_proj]",
+    )
     for name, parameter in model.named_parameters():
         if "lora_B" in name and name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.1)

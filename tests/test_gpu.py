@@ -26,7 +26,13 @@ needs_bitsandbytes = pytest.mark.skipif(not is_bitsandbytes_available(), reason=
 
 RECIPE = "recipes/smollm2-arithmetic.yaml"
 SHORT = ["data.validation=128", "data.worked=320", "sft.logging_steps=1", "grpo.logging_steps=1", "grpo.max_steps=4"]
-SHORT += ["grpo.beta=0.04", "grpo.eval_steps=2", "evaluate.held_out=32", "grpo.per_device_train_batch_size=32"]
+SHORT += [
+    "grpo.beta=0.04",
+    "grpo.eval_steps=2",
+    "grpo.save_steps=2",
+    "evaluate.held_out=32",
+    "grpo.per_device_train_batch_size=32",
+]
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: bfloat16}"
 
 # A stage as ever, that says of its trainer what only the process itself can see.
@@ -92,7 +98,7 @@ def test_the_device_and_its_driver(tmp_path):
     out = run_stage("sft", "recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "sft.max_steps=20").stdout
     assert out.splitlines()[0].startswith(f"sft: {hardware.device()}; float32; attention sdpa; 1 process")
     assert json.loads((tmp_path / "sft/versions.json").read_text())["hardware"] == [torch.cuda.get_device_name()]
-    assert hardware.driver()[0].isdigit()
+    assert hardware.driver() != hardware.UNKNOWN
 
 
 def trains(folder: Path, *overrides: str):

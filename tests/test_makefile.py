@@ -42,7 +42,9 @@ def checkout(tmp_path):
 
 
 def mark(folder: Path, *extras: str):
-    (folder / ".venv").mkdir(exist_ok=True)
+    (folder / ".venv/bin").mkdir(parents=True, exist_ok=True)
+    (folder / ".venv/bin/python").unlink(missing_ok=True)
+    (folder / ".venv/bin/python").symlink_to(sys.executable)
     for name in ("installed", *(f"with-{each}" for each in extras)):
         (folder / ".venv" / name).touch()
 
@@ -78,6 +80,8 @@ def test_setup_takes_uv_where_it_is(checkout):
     assert "uv pip install --quiet --python .venv/bin/python" in said
     assert "--find-links there --constraint requirements.lock -e '.[dev,vllm]'" in said
     assert "-m pip" not in said
+    shutil.rmtree(checkout / ".venv")
+    assert "uv venv --quiet --seed" in setup(checkout, path=f"{tools}:/usr/bin:/bin").stdout  # with a pip, for others
 
 
 def test_setup_refuses_a_part_that_does_not_exist(checkout):
@@ -94,3 +98,16 @@ def test_everything_that_is_pinned_is_in_the_lock():
     lock = (ROOT / "requirements.lock").read_text().splitlines()
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", each) for each in pinned)
     assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {line.partition(" ;")[0] for line in lock}
+
+
+def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
+    """Else a changed version could never be locked: the old lock contradicts it."""
+    later = time.time() + 5
+    os.utime(checkout / "pyproject.toml", (later, later))
+    for target in ("lock", "lock-check"):
+        command = ["make", "-n", target, f"PYTHON={sys.executable}"]
+        said = subprocess.run(
+            command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
+        ).stdout
+        assert "uv pip compile" in said
+        assert "install" not in said.replace("pip install --quiet  \"$(grep -o 'uv==", "")

@@ -42,6 +42,7 @@ def test_deepspeed_for_its_configs(config):
     ]
     assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
     assert told("tiny-arithmetic", accelerate="ddp") == []
+    assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
 
 
 def test_a_stage_that_is_started_by_itself_says_so_too():

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from stages import configs
 from stages.model import load_model, load_tokenizer
 from stages.recipe import load_recipe
-from stages.sampling import mergeable, sample_merged
+from stages.sampling import mergeable, sample_merged, surviving_share
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = ["data.validation=40", "sft.max_steps=60", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
@@ -18,13 +18,13 @@ SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 
 
-def tuned(*overrides: str):
+def tuned(*overrides: str, size: float = 0.1):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
     torch.manual_seed(0)
     model = get_peft_model(load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe)).eval()
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.1)
+            torch.nn.init.normal_(parameter, std=size)
     return model
 
 
@@ -57,6 +57,30 @@ def test_what_merging_would_change_elsewhere_is_not_merged():
     assert mergeable(tuned())
     assert not mergeable(tuned("adapter.target_modules=[lm_head]"))
     assert not mergeable(tuned("adapter.alora_invocation_tokens=[5, 6]"))
+    assert not mergeable(tuned("adapter.lora_bias=true"))
+    quantised = tuned()
+    quantised.get_base_model().is_quantized = True  # as that of a folder that says so itself
+    assert not mergeable(quantised)
+
+
+def test_what_rounding_would_swallow_is_not_merged():
+    """In bfloat16 a young adapter moves most weights by less than half their last digit."""
+    ids, seen = torch.randint(3, 90, (2, 8), generator=torch.Generator().manual_seed(0)), []
+    for dtype, size, share, merged in (
+        ("float32", 1e-5, (1.0, 1.0), True),
+        ("bfloat16", 0.0, (1.0, 1.0), True),
+        ("bfloat16", 1e-5, (0.0, 0.1), False),
+        ("bfloat16", 1e-4, (0.5, 0.9), False),
+        ("bfloat16", 0.1, (0.99, 1.01), True),
+    ):
+        model = tuned(f"model.dtype={dtype}", size=size)
+        least, most = share
+        assert least <= surviving_share(model) <= most, (dtype, size)
+        layer = model.base_model.model.model.layers[0].mlp.down_proj
+        layer.register_forward_hook(lambda module, *_: seen.append(module.merged))
+        sample_merged(model)
+        model.generate(input_ids=ids, max_new_tokens=2, do_sample=False)
+        assert seen.pop() is merged, (dtype, size)
 
 
 PATCHED = """

@@ -64,6 +64,14 @@ def test_of_a_first_step_the_sampling_is_estimated(clock):
         assert clock.left() == "after at most 4 min of sampling and then training"
 
 
+def test_of_an_evaluation_a_step_is_still_to_come(clock):
+    clock.on_step_end(ARGS, None, None)
+    with clock._sampling(64, 1000):
+        assert clock.left() == "after this evaluation and a step of about 50 s"
+    clock.on_evaluate(ARGS, None, None)
+    assert clock.left() == "at once"
+
+
 @pytest.mark.parametrize(
     ("cycle", "step", "said"),
     [
@@ -83,9 +91,8 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
 
 
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
-    """Of the sampling, token by token, and of the batches trained on; and nothing in a run of quick steps."""
+    """Of the sampling, token by token, and of the batches trained on."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)
-    (tmp_path / "as_ever.py").write_text(GRPO)
     arguments = [*SHORT, "grpo.max_steps=3"]
     said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
     lines = [line for line in said.splitlines() if " so far: " in line]
@@ -94,10 +101,9 @@ def test_a_log_file_gets_a_line_now_and_then(tmp_path):
     ]
     assert len([each for each in samplings if each]) >= 3
     assert any(re.search(r"[123] of 4 batches trained on", each) for each in lines)
-    as_ever = run_program(tmp_path / "as_ever.py", *arguments, f"output_dir={tmp_path}/as-ever")
-    assert " so far: " not in as_ever.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_samples(tmp_path):
     """It says so, goes on to the end of the step, and saves it."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+import test_gpu
+import test_vllm
 from conftest import ROOT
 from trl import GRPOConfig, GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
@@ -57,6 +59,24 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
         recipe("model.revision=abc")
     recipe("model.revision=abc", "grpo.use_vllm=false")
     assert "revision" not in inspect.getsource(VLLMGeneration)  # should trl pass it on, this says so
+
+
+@pytest.mark.parametrize("quantization", [[], [test_gpu.NF4]])
+def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
+    """It runs where nobody may look for long."""
+    load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
+    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.WITH_VLLM])
+
+
+def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
+    """accelerate's configs for GPUs say bf16, and the library lets that stand where its own field is off."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: True)
+    configs.training_arguments(recipe(), "grpo")
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "bf16"
+    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: dtype == "float32")
+    configs.training_arguments(recipe(), "grpo")
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "no"
 
 
 FSDP2 = """

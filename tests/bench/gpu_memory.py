@@ -25,7 +25,7 @@ from peft import get_peft_model
 from torch.utils.checkpoint import checkpoint
 
 from data import prompt
-from stages import configs, memory, probe_memory
+from stages import configs, hardware, memory, probe_memory
 from stages.model import load_model, load_tokenizer
 from stages.problems import load_train
 from stages.recipe import Recipe, load_recipe, recipe_arguments
@@ -107,7 +107,7 @@ def measure(recipe: Recipe, arm: str) -> str:
     tokenizer = load_tokenizer(recipe)
     longest = probe_memory.longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)[0]
     tokens = len(prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system)))
-    recipe = dataclasses.replace(recipe, grpo=recipe.grpo | {"use_vllm": False})
+    recipe = dataclasses.replace(hardware.fitted(recipe), grpo=recipe.grpo | {"use_vllm": False})
     recipe = memory.variants(recipe)[arm.removeprefix("PPO, ")]
     parts = memory.estimate(recipe, tokens)
     if arm.startswith("PPO"):
