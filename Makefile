@@ -53,6 +53,7 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
 
 .venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/python
 	@$(BIN)/python -c '$(known_extras)' $(WANTED)
+	@echo 'installing into .venv, once: gigabytes, some minutes'
 	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
 	@touch $@ $(WANTED:%=.venv/with-%)
 

@@ -2,7 +2,13 @@
 
 import logging
 import os
+import signal
 import sys
+
+# Ctrl-C while a stage is still importing what it needs ends it, without a stack trace of that; stages.cli takes over.
+# (While Python looks for the module it was told to run, argv has "-m" in its place.)
+if sys.argv[0] == "-m":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn about tokenizers.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

@@ -24,7 +24,7 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
     """
     findings = [Finding("error", *fault.split(": ", 1)) for fault in faults]
     if recipe is not None:
-        findings += machine_findings(recipe, launched, card)
+        findings += machine_findings(recipe, launched)
     told = say_all(findings)  # at once: what follows imports the libraries, for seconds
     if recipe is not None:
         recipe, fitting = fitted_to_machine(recipe, card)
@@ -57,10 +57,10 @@ def say_all(findings: list[Finding]) -> int:
     return len(findings)
 
 
-def machine_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
-    """What the machine at hand lacks; with a `card` that is not at hand, only in passing."""
+def machine_findings(recipe: Recipe, launched: dict) -> Iterator[Finding]:
+    """What the machine at hand lacks."""
     for keys, message in missing(recipe, ("sft", "grpo", "evaluate"), launched):
-        yield Finding("note" if card else "error", recipe.place(*keys), message)
+        yield Finding("error", recipe.place(*keys), message)
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
 @contextlib.contextmanager
 def mistakes_reported() -> Iterator[None]:
     """A user's mistake in the block ends the program with its message and exit code 2, printed by one process only."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except (RecipeError, DataError) as error:

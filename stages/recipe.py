@@ -360,10 +360,12 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
     """The values of a file of accelerate_configs/, and how many processes there will be.
 
     Raises:
-        RecipeError: there is no such file.
+        RecipeError: there is no such file, or several processes and no file to launch them by.
     """
+    if accelerate is None and (processes or 1) > 1:
+        raise RecipeError([f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"])
     if accelerate is None:
-        return {"num_processes": processes or 1}
+        return {"num_processes": 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))

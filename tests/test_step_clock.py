@@ -59,7 +59,10 @@ def test_what_a_step_is_doing(clock):
 def test_of_a_first_step_the_sampling_is_estimated(clock):
     clock.took.clear()
     with clock._sampling(64, 1000):
-        clock.token = 100
+        clock.at.now += 60  # the prompt
+        clock.token, clock.first = 1, clock.at.now
+        assert clock.left() == "how soon is not known yet"
+        clock.token = 101
         clock.at.now += 30
         assert clock.left() == "after at most 4 min of sampling and then training"
 
