@@ -6,12 +6,19 @@ import sys
 import time
 from contextlib import contextmanager
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
+WITH_VLLM = [
+    pytest.mark.slow,
+    pytest.mark.vllm,
+    pytest.mark.gpu,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
+]
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
 
 

@@ -65,7 +65,7 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
 def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
     """It runs where nobody may look for long."""
     load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
-    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.WITH_VLLM])
+    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.SAMPLING])
 
 
 def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):

@@ -8,19 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import GPU_TABLE, ROOT, run_stage
+from conftest import GPU_TABLE, ROOT, WITH_VLLM, run_stage
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.gpu,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
-]
+pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
 LEAST = 45 if GPU else 48  # of 50 answers that are the same; on a GPU the engines' kernels differ more
 FOLDERS = os.environ["PATH"].split(os.pathsep)
@@ -28,8 +22,8 @@ WITHOUT_NVCC = {"PATH": os.pathsep.join(each for each in FOLDERS if not (Path(ea
 RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]
 RECIPE += ["evaluate.limit=50"]
 DTYPE = "float16" if GPU else "float32"  # vLLM's kernels for adapters have no float32 on a GPU
-WITH_VLLM = ["grpo.use_vllm=true", "grpo.vllm_enable_sleep_mode=true", "grpo.vllm_max_model_length=256"]
-WITH_VLLM += ["grpo.vllm_gpu_memory_utilization=0.2", "grpo.logging_steps=1", "grpo.max_steps=30"]
+SAMPLING = ["grpo.use_vllm=true", "grpo.vllm_enable_sleep_mode=true", "grpo.vllm_max_model_length=256"]
+SAMPLING += ["grpo.vllm_gpu_memory_utilization=0.2", "grpo.logging_steps=1", "grpo.max_steps=30"]
 
 
 def answered(folder, engine, *models):
@@ -64,7 +58,7 @@ def test_both_engines_answer_alike(tmp_path):
 @pytest.mark.skipif(not GPU, reason="trl's sync needs vLLM's build for GPUs")
 def test_sigterm_while_vllm_samples(tmp_path):
     """The step is finished and saved, the exit code says so, and the same command goes on."""
-    arguments = [*RECIPE, *WITH_VLLM, "model.dtype=bfloat16", f"output_dir={tmp_path}"]
+    arguments = [*RECIPE, *SAMPLING, "model.dtype=bfloat16", f"output_dir={tmp_path}"]
     run_stage("sft", *arguments)
     command = [sys.executable, "-m", "stages.grpo", *map(str, arguments)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

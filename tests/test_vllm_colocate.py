@@ -9,12 +9,11 @@ import contextlib
 import os
 import statistics
 import time
-from importlib.util import find_spec
 from itertools import pairwise
 
 import pytest
 import torch
-from conftest import GPU_TABLE
+from conftest import GPU_TABLE, WITH_VLLM
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from stages import configs
@@ -23,12 +22,7 @@ from stages.problems import load_train
 from stages.recipe import load_recipe
 from stages.trainer import trainer_for, with_prompts
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.gpu,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
-]
+pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
 STEPS = 4
 # How vLLM names what it computes at once.
