@@ -20,6 +20,11 @@ def test_a_line_of_grpo_says_what_a_person_watches():
     )
 
 
+def test_where_vllm_samples_its_ratio_stands_there():
+    logs = {"loss": 0.1, "reward": 1.0, "sampling/importance_sampling_ratio/mean": 0.9987}
+    assert "vLLM ratio 0.999" in log_line(logs, 1, 2, 1.0, 1.0)
+
+
 def test_a_line_of_sft():
     logs = {"loss": 0.5, "mean_token_accuracy": 0.875, "learning_rate": 1e-4}
     assert log_line(logs, 25, 25, 61.0, 0.0) == "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"

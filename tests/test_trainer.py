@@ -12,7 +12,7 @@ from conftest import ROOT
 from trl import GRPOConfig, GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
-from stages import configs
+from stages import configs, engines, probe_memory, training
 from stages.recipe import RecipeError, load_recipe
 from stages.trainer import stop_at_the_end
 
@@ -59,6 +59,25 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
         recipe("model.revision=abc")
     recipe("model.revision=abc", "grpo.use_vllm=false")
     assert "revision" not in inspect.getsource(VLLMGeneration)  # should trl pass it on, this says so
+
+
+def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
+    """Everywhere the same: in the evaluation, the largest step, the advice when memory runs out."""
+    silent = load_recipe("recipes/qwen-coder-0.5b-lora.yaml", check=())
+    assert "max_completion_length" not in silent.grpo
+    args = configs.training_config(silent, "grpo")
+    assert engines.max_new_tokens(silent) == args.max_completion_length == 512
+    assert probe_memory.worst_step(silent, tmp_path).grpo["generation_kwargs"] == {"min_tokens": 512}
+    assert "max_completion_length 512 → 256" in training.out_of_memory(silent)
+
+
+def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
+    """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is imported."""
+    monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
+    monkeypatch.setitem(sys.modules, "vllm", None)  # its import fails
+    with pytest.raises(RecipeError, match="vllm cannot be imported"), engines.vllm_engine(recipe(), None, None, 10):
+        pass
+    assert os.environ.pop("VLLM_USE_FLASHINFER_SAMPLER") == "0"
 
 
 @pytest.mark.parametrize("quantization", [[], [test_gpu.NF4]])
