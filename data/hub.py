@@ -4,9 +4,11 @@ Its client else waits up to six minutes for each file that a model may have, and
 the model is in the cache.
 """
 
+import contextlib
 import functools
 import os
 import sys
+from collections.abc import Iterator
 
 import httpx
 from huggingface_hub import constants
@@ -30,6 +32,21 @@ def reach():
             file=sys.stderr,
         )
         _go_offline()
+
+
+def is_offline() -> bool:
+    """Whether what is not in the cache cannot be had, for `reach` has found so or the environment says so."""
+    return constants.HF_HUB_OFFLINE
+
+
+@contextlib.contextmanager
+def unasked() -> Iterator[None]:
+    """While the block runs the Hub is not asked for anything: what a folder's files name is nobody's wish."""
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def _go_offline():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import data
 from data.gold import gold_answer
-from data.imports import import_trusted
+from data.imports import named_function, own_line
 from data.sources import FILE_TYPES, DataError, problems_of_file
 
 
@@ -20,6 +20,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
 
     Raises:
         LookupError: nothing has that name.
+        ImportError: it may not be named, or cannot be read.
     """
     if Path(name).suffix in FILE_TYPES:
         if not Path(name).is_file():
@@ -28,11 +29,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if "/" in name or name.endswith((".json", ".csv", ".txt")):
         raise ImportError(f"a file of problems ends in {' or '.join(FILE_TYPES)}")
     if "." in name:
-        module, _, function = name.rpartition(".")
-        found = getattr(import_trusted(module), function, None)
-        if not callable(found):
-            raise LookupError(f"{module} has no function {function}")
-        return found
+        return named_function(name, "split")
     if (attribute := name.replace("-", "_")) in data.__all__:
         return getattr(data, attribute)
     raise LookupError(name)
@@ -57,7 +54,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     accepted = inspect.signature(function).parameters
     place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
     rows, dropped, seen = [], defaultdict(list), set()
-    for number, row in enumerate(function(split, **place, **arguments), 1):
+    for number, row in enumerate(_rows_of(name, function, split, place | arguments), 1):
         if fault := _fault(row, seen):
             dropped[fault].append(number)
             continue
@@ -73,6 +70,26 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     return rows, report
 
 
+def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
+    """What a data set's function returns. One of the reader's own may raise anything, and return anything."""
+    own = "." in name and Path(name).suffix not in FILE_TYPES
+    try:
+        rows = function(split, **arguments)
+        rows = rows if isinstance(rows, str | dict) or not hasattr(rows, "__iter__") else list(rows)
+    except DataError:
+        raise
+    except Exception as error:
+        if not own:
+            raise
+        raise DataError(f"data set {name}: {own_line(error, function)}: {type(error).__name__}: {error}") from error
+    odd = [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
+    if odd:
+        raise DataError(
+            f"data set {name}: its function must return a list of rows {{'problem': …}}, not {odd[0]!r:.60}"
+        )
+    return rows
+
+
 def _rows(numbers: list[int], shown: int = 3) -> str:
     """`row 4`, `rows 4, 5`, `rows 4, 5, 9, …`; the first row of a data set is row 1."""
     listed = ", ".join(map(str, numbers[:shown])) + (", …" if len(numbers) > shown else "")
@@ -86,6 +103,8 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         )
     if not isinstance(row["problem"], str) or not row["problem"].strip():
         return "without a problem"
+    if isinstance(row["solution"], bool | list | dict):
+        return "with a gold that is neither text nor a number"
     if row["solution"] is None or gold_answer(str(row["solution"])) is None:
         return "without a gold answer"
     if row["problem"] in seen:

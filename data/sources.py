@@ -20,6 +20,10 @@ class DataError(ValueError):
     """A mistake in the data or in how the recipe names it; the message says which, where and what to do."""
 
 
+class NotReached(DataError):
+    """The Hub cannot be asked from here: the same data set may be there tomorrow, or on another machine."""
+
+
 def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
     """GSM8K (Cobbe et al. 2021, arXiv:2110.14168), 7,473 train and 1,319 test problems. A raw row:
 
@@ -139,14 +143,18 @@ def problems_of_file(split: str, file: str) -> list[dict]:
 
 def _jsonl(file: Path) -> list[dict]:
     try:
-        lines = file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not UTF-8: {error}") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}") from error
     rows = []
-    for number, line in enumerate(lines if lines != [""] else [], 1):
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{file} line {number} is not JSON: {error}") from error
         if not isinstance(row, dict):
             raise DataError(f"{file} line {number} is {line[:40]!r}, not an object with a problem and an answer")
@@ -154,13 +162,21 @@ def _jsonl(file: Path) -> list[dict]:
     return rows
 
 
-def _parquet(file: Path) -> list[dict]:
+def _parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.read_table(file).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
+        table = pyarrow.parquet.read_table(file)
+        rows = table.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+    _require_columns(str(file), table.column_names, columns)
+    return rows
+
+
+def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):
+    if missing := [column for column in columns if column not in there]:
+        raise DataError(f"{place} has the columns {', '.join(there)}, but {', '.join(missing)} is needed")
 
 
 def _test_only(name: str, split: str):
@@ -194,24 +210,22 @@ def _math_row(row: dict) -> dict:
 
 
 def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple) -> list[dict]:
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetNotFoundError
-
-    if folder is None:
-        hub.reach()
-        try:
-            dataset = load_dataset(hub_id, config, split=split)
-        except (DatasetNotFoundError, OSError) as error:  # the Hub cannot be reached, or no longer has it
-            reason = str(error).splitlines()[0]
-            raise DataError(f"{hub_id}: {reason} (data.dir or MATH_DATA_DIR can name a folder with {file})") from error
-    else:
+    if folder is not None:
         path = Path(folder) / file
         if not path.is_file():
             raise DataError(f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be left out")
-        dataset = load_dataset("parquet", data_files=str(path), split="train")
-    if missing := [column for column in columns if column not in dataset.column_names]:
-        raise DataError(
-            f"{hub_id if folder is None else path} has the columns {', '.join(dataset.column_names)}, "
-            f"but {', '.join(missing)} is needed"
-        )
+        return _parquet(path, columns)
+
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetNotFoundError
+
+    hub.reach()
+    try:
+        dataset = load_dataset(hub_id, config, split=split)
+    except (DatasetNotFoundError, OSError) as error:  # the Hub cannot be reached, or no longer has it
+        reason = str(error).splitlines()[0]
+        message = f"{hub_id}: {reason} (data.dir or MATH_DATA_DIR can name a folder with {file})"
+        known_missing = isinstance(error, DatasetNotFoundError) and not hub.is_offline()
+        raise (DataError if known_missing else NotReached)(message) from error
+    _require_columns(hub_id, dataset.column_names, columns)
     return dataset.to_list()

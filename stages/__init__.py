@@ -11,7 +11,8 @@ if sys.argv[0] == "-m":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn about tokenizers.
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
+    os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # A progress bar belongs on a terminal; in a file or a pipe, the line a logging step is enough.
 if not sys.stderr.isatty():

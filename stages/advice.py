@@ -58,13 +58,6 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
         yield finding(
             recipe, "warning", place, "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
         )
-    if recipe.sft is not None and not grpo.get("beta"):
-        yield finding(
-            recipe,
-            "note",
-            ("grpo",),
-            "beta is 0: nothing but the clipping holds the policy near its warm start; 0.04 is DeepSeekMath's value",
-        )
     strict = recipe.strict or not any(name in paid for name in TRUTH)
     if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
         yield finding(

@@ -18,10 +18,12 @@ from rewards import cheats
 from rewards.verifier import is_correct
 from stages.cli import make_command, run, say
 from stages.faults import RecipeError
+from stages.guards import GuardedReward
 from stages.meaning import bind_reward, missing_columns
 from stages.problems import split
 from stages.recipe import Recipe
 
+SECONDS = 60  # for a reward on one kind of response
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by
 
 
@@ -56,8 +58,14 @@ def main(recipe: Recipe, rows: int = 100):
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
-    """Each reward of the recipe, with its arguments, and its weight."""
-    return [(bind_reward(name, options), options.get("weight", 1.0)) for name, options in recipe.rewards.items()]
+    """Each reward of the recipe, with its arguments and guarded as in training, and its weight."""
+    return [
+        (
+            GuardedReward(bind_reward(name, options), name, min(SECONDS, options.get("timeout", SECONDS))),
+            options.get("weight", 1.0),
+        )
+        for name, options in recipe.rewards.items()
+    ]
 
 
 def problems(rows: list[dict]) -> list[cheats.Problem]:

@@ -15,6 +15,8 @@ from stages.faults import RecipeError
 from stages.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments, refused_values
 from stages.requirements import missing
 
+EVERY = ("sft", "grpo", "adapter", "quantization")
+
 
 def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float | None, tokens_per_second: float | None):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
@@ -31,7 +33,7 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
         findings += fitting
         quiet_libraries()
         if not faults and launched["num_processes"] == 1:
-            findings += [Finding("error", *each.split(": ", 1)) for each in refused_values(recipe, ("sft", "grpo"))]
+            findings += [Finding("error", *each.split(": ", 1)) for each in refused_values(recipe, EVERY)]
         if recipe.model.name_or_path or recipe.model.build:
             from stages.findings import model_findings
 

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import warnings
@@ -57,9 +58,13 @@ def is_main_process() -> bool:
 
 
 def say(text: str = ""):
-    """Print once, whatever the number of processes."""
+    """Print once, whatever the number of processes; of a control character, with which a text of another's could
+    rewrite the terminal, its name."""
     if is_main_process():
-        print(text, flush=True)
+        print(_CONTROL.sub(lambda match: repr(match[0])[1:-1], text), flush=True)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def quiet_libraries():
@@ -72,6 +77,22 @@ def quiet_libraries():
     if not is_main_process():
         transformers.utils.logging.set_verbosity_error()
         warnings.simplefilter("ignore")
+
+
+def say_markdown(text: str):
+    """Print a text with tables: drawn where a person looks on, as it is in a file or a pipe."""
+    if sys.stdout.isatty() and is_main_process():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        say(text)
+
+
+def of_chain() -> bool:
+    """Whether `make grpo` runs this stage as one of several, and goes on with the next by itself."""
+    return os.environ.get("MAKE_TARGET") == "grpo"
 
 
 def make_command(target: str, recipe: Recipe) -> str:

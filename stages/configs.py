@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 from stages import declared, hardware
+from stages.values import RULES, Number
 
 SECTIONS = {
     "adapter": ("peft", "LoraConfig"),
@@ -24,34 +25,11 @@ ACCURACY = "eval_rewards/correct_answer/mean"
 SAVE_STEPS = 50  # where the recipe does not say
 EVALUATED = 2  # times as many sequences in a batch of the evaluation while training as in one of the training
 
-# Fields whose class says only `str`, while the trainer knows a fixed set and asks for it after the weights are loaded.
-# tests/test_configs.py notices when trl learns a new loss.
-CHOICES = {
-    ("grpo", "loss_type"): ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
-    ("grpo", "importance_sampling_level"): ("token", "sequence"),
-    ("grpo", "vllm_mode"): ("colocate", "server"),
-    ("grpo", "vllm_importance_sampling_mode"): (
-        "token_truncate",
-        "token_mask",
-        "sequence_truncate",
-        "sequence_mask",
-    ),
-    ("grpo", "multi_objective_aggregation"): ("sum_then_normalize", "normalize_then_sum"),
-    ("grpo", "scale_rewards"): ("group", "batch", "none"),
-    ("quantization", "bnb_4bit_quant_type"): ("nf4", "fp4"),
-}
-
 
 @cache
 def section_class(section: str) -> type:
     module, name = SECTIONS[section]
     return getattr(__import__(module), name)
-
-
-def choices(section: str, key: str, value: Any) -> tuple[str, ...] | None:
-    """The valid values, where `value` is not among them; else None."""
-    known = CHOICES.get((section, key))
-    return known if known and isinstance(value, str) and value not in known else None
 
 
 def matches(value: Any, hint: Any) -> bool:
@@ -94,10 +72,19 @@ def describe(hint: Any) -> str:
 
 def complaint(recipe, section: str) -> str | None:
     """What the library's own config says against the section, or None. Its message is for users: it becomes a fault."""
+    build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
-        training_config(recipe, section)
-    except (ValueError, TypeError, NotImplementedError, ImportError) as error:
-        return " ".join(str(error).split())
+        build[section](recipe) if section in build else training_config(recipe, section)
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        NotImplementedError,
+        ImportError,
+    ) as error:
+        return " ".join(str(error).split()) or type(error).__name__
     return None
 
 
@@ -114,7 +101,18 @@ def training_arguments(recipe, section: str) -> dict[str, Any]:
     if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # else the launcher's would stand against our `bf16` below
     machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
-    return machine | own_defaults(recipe, section) | getattr(recipe, section)
+    return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section))
+
+
+def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The values as their fields want them: some refuse a 2 where 2.0 is meant, once the weights are loaded."""
+    rules = RULES[section]
+    return {
+        key: float(value)
+        if isinstance(rules.get(key), Number) and not rules[key].whole and value is not None
+        else value
+        for key, value in given.items()
+    }
 
 
 def setting(recipe, section: str, key: str) -> Any:
@@ -180,9 +178,11 @@ def adapter_config(recipe):
     if recipe.adapter is None:
         return None
     # Dropout would make the policy that is trained differ from the one that sampled.
-    return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | recipe.adapter)
+    values = with_floats("adapter", recipe.adapter)
+    return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | values)
 
 
 def quantization_config(recipe):
     """`BitsAndBytesConfig` of a recipe, or None."""
-    return section_class("quantization")(**recipe.quantization) if recipe.quantization else None
+    values = with_floats("quantization", recipe.quantization or {})
+    return section_class("quantization")(**values) if values else None

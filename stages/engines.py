@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from stages import configs
 from stages.faults import RecipeError
-from stages.model import ADAPTER_CONFIG, base_model, check_base, is_adapter, load_model
+from stages.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_model, looked_at
 from stages.recipe import Recipe
 
 
@@ -119,13 +119,14 @@ def vllm_engine(
         raise RecipeError(["evaluate.engine: this vllm needs a GPU, and there is none: use transformers"])
     adapter = Path(trained) if is_adapter(trained) else None
     if adapter:
-        check_base(recipe, adapter)
+        adapter_settings(recipe, adapter)
         if recipe.model.dtype == "float32" and torch.cuda.is_available():
             raise RecipeError(
                 ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: evaluate.engine=transformers"]
             )
     name = base_model(recipe) if trained is None or adapter else str(trained)
     try:
+        looked_at(name, recipe.model.revision)
         model = LLM(
             model=name,
             revision=recipe.model.revision if name == recipe.model.name_or_path else None,

@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import re
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,10 @@ from transformers import PreTrainedTokenizerBase
 from data import prompt
 from rewards.verifier import is_correct
 from stages import hardware, report
-from stages.cli import make_command, quiet_libraries, run, say
+from stages.cli import make_command, quiet_libraries, run, say, say_markdown
 from stages.engines import Engine, engine, max_new_tokens
 from stages.faults import RecipeError
+from stages.meaning import no_such_folder
 from stages.model import base_model, is_adapter, load_tokenizer
 from stages.problems import load_benchmarks, split, split_held_out
 from stages.recipe import Recipe
@@ -59,7 +61,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
                 for each in unfinished:
                     each.complete(policy)
     for benchmark in problems:
-        say("\n" + report.write(root / benchmark, [contestant.label for contestant in contestants]))
+        say()
+        say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)} for the benchmarks" if held_out else ""))
 
 
@@ -84,8 +87,16 @@ def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
     """A whole model, which brings its own tokenizer, in place of the recipe's base, unquantised; an adapter stays on
-    that base."""
-    label = path.strip("/").replace("/", "--")
+    that base.
+
+    Raises:
+        RecipeError: a folder is meant, and is not there.
+    """
+    if fault := no_such_folder(path):
+        raise RecipeError([f"MODEL={path}: {fault}"])
+    inside = Path(path).resolve().is_relative_to(Path(recipe.output_dir).resolve())
+    label = str(Path(path).resolve().relative_to(Path(recipe.output_dir).resolve()) if inside else path)
+    label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
     base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)

@@ -10,6 +10,10 @@ class RecipeError(Exception):
         super().__init__("\n".join(faults))
 
 
+class NotReached(RecipeError):
+    """The Hub cannot be asked from here: what is missing may be there tomorrow, or on another machine."""
+
+
 def nearest(name: object, names) -> str:
     """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
     close = difflib.get_close_matches(str(name), list(names), n=1)

@@ -4,14 +4,17 @@ import random
 import statistics
 from collections.abc import Iterator
 
+import torch
+
 from data import prompt
 from data.sources import DataError
+from data.sources import NotReached as DataNotReached
 from stages import memory
 from stages.advice import Finding, finding
 from stages.audit import audited, bound_rewards, gold_fault, problems
-from stages.cli import make_command, say
+from stages.cli import RunStopped, make_command, say
 from stages.configs import setting
-from stages.faults import RecipeError
+from stages.faults import NotReached, RecipeError
 from stages.meaning import missing_columns
 from stages.model import load_tokenizer
 from stages.problems import overlapping, split
@@ -33,7 +36,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
     try:
         rows, _ = split(recipe)
     except DataError as error:
-        yield _not_seen(recipe, error, ("data",), "The data is")
+        yield _not_seen(recipe, error, ("data", "train"), "The data is")
         rows = []
     lengths = []
     if tokenizer and rows:
@@ -55,7 +58,10 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
 
 
 def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:
-    return finding(recipe, "note", place, f"not seen: {str(error).removesuffix('.')}. {what} not checked")
+    said = str(error).removesuffix(".")
+    if isinstance(error, NotReached | DataNotReached):
+        return finding(recipe, "note", place, f"not seen: {said}. {what} not checked")
+    return finding(recipe, "error", place, said)
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
@@ -92,7 +98,11 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
         yield finding(recipe, "error", ("rewards",), fault)
     if missing or not rows or not recipe.rewards:
         return
-    table = audited(problems(rows), rows, recipe, bound_rewards(recipe))
+    try:
+        table = audited(problems(rows), rows, recipe, bound_rewards(recipe))
+    except RunStopped as stopped:
+        yield finding(recipe, "error", ("rewards",), str(stopped))
+        return
     beaten = [pay.name for pay in table if pay.beats]
     say(f"audit: {', '.join(beaten) or 'no cheat'} beats honesty, of {len(table)} ways to answer {len(rows)} problems")
     if beaten:
@@ -102,22 +112,15 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
     completion = setting(recipe, "grpo", "max_completion_length")
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
-    if window and longest + completion > window:
-        yield finding(
-            recipe,
-            "error",
-            ("grpo", "max_completion_length"),
-            f"{longest} tokens of prompt and {completion} of completion do not fit the model's {window}; take "
-            f"{window - longest} or less",
-        )
-    served = recipe.grpo.get("vllm_max_model_length")
-    if recipe.grpo.get("use_vllm") and served and longest + completion > served:
-        yield finding(
-            recipe,
-            "error",
-            ("grpo", "vllm_max_model_length"),
-            f"{longest} tokens of prompt and {completion} of completion do not fit {served}",
-        )
+    served = recipe.grpo.get("vllm_max_model_length") if recipe.grpo.get("use_vllm") else None
+    for key, most, whose in (
+        ("max_completion_length", window, "the model's "),
+        ("vllm_max_model_length", served, ""),
+    ):
+        if most and longest + completion > most:
+            room = f"; take {most - longest} or less" if most > longest else ""
+            message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
+            yield finding(recipe, "error", ("grpo", key), message)
     if recipe.adapter is None and setting(recipe, "grpo", "learning_rate") > 1e-5:
         parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
         if parameters > SMALL:
@@ -134,8 +137,8 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
     card = card or memory.this_card()
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts["total"] / memory.GIB
-    of = f" of its {card:.0f}" if card else ""
-    say(f"memory: {total:.1f} GiB on each GPU{of} ({make_command('memory', recipe)} tells of what)")
+    on = f" on each GPU of {card:.0f}" if card else " on each GPU" if torch.cuda.is_available() else ""
+    say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} tells of what)")
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         yield finding(

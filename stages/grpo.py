@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stages import configs, hardware
 from stages.checkpoints import fault
-from stages.cli import RunStopped, is_main_process, make_command, quiet_libraries, run, say
+from stages.cli import RunStopped, is_main_process, make_command, of_chain, quiet_libraries, run, say
 from stages.faults import RecipeError
 from stages.recipe import Recipe, require_values
 from stages.requirements import require
@@ -71,7 +71,9 @@ def main(recipe: Recipe):
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if judged:
         say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
-    say(f"grpo: done, in {folder.path}\nnext: {make_command('eval', recipe)}")
+    say(f"grpo: done, in {folder.path} (what lies there: docs/run-folder.md)")
+    if not of_chain():
+        say(f"next: {make_command('eval', recipe)}")
 
 
 if __name__ == "__main__":

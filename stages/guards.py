@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import functools
+import inspect
 import json
 import math
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import torch
 from transformers import TrainerCallback
 
+from data.imports import own_line
 from stages.checkpoints import newest_good
 from stages.cli import RunStopped
 
@@ -48,7 +50,8 @@ class GuardedReward:
                 returned = self.function(completions=completions, **columns)
         except Exception as error:
             returned = None
-            self._tell(f"raised {type(error).__name__}: {error}", 0, columns)
+            where = own_line(error, inspect.unwrap(self))
+            self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)
         else:
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 got = f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
@@ -63,8 +66,8 @@ class GuardedReward:
         first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
         if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
             raise RunStopped(
-                f"rewards.{self.name}: {self.faulty} of {self.seen} rows could not be judged ({'; '.join(self.told)}). "
-                f"Nothing was learned from them; mend the function, and the same command goes on"
+                f"rewards.{self.name}: {self.faulty} of {self.seen} rows could not be judged ({'; '.join(self.told)}); "
+                "mend the function, and the same command goes on"
             )
         return values
 

@@ -3,23 +3,26 @@ and a batch that must hold whole groups. One function per section; each yields `
 
 import inspect
 import os
+import re
+import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from math import gcd
 from pathlib import Path
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import data as data_room
 import rewards as rewards_room
-from data.imports import import_trusted
+from data.imports import named_function
 from data.problems import data_set
 from data.sources import FILE_TYPES
 from stages import declared, local_models
-from stages.configs import SAVE_STEPS, even_batch
+from stages.configs import SAVE_STEPS, describe, even_batch, matches
 from stages.faults import nearest
-from stages.recipe import Data, Evaluate, Model
-
-ENGINES = ("transformers", "vllm")
+from stages.recipe import Data, Evaluate
+from stages.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES, Number
 
 Faults = Iterator[tuple[tuple, str]]
 
@@ -27,25 +30,50 @@ Faults = Iterator[tuple[tuple, str]]
 def model(section: dict, recipe: dict) -> Faults:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
         yield (), "model: name exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
+    name = section.get("name_or_path")
+    if isinstance(name, str) and (fault := no_such_folder(name)):
+        yield ("name_or_path",), f"model.name_or_path: {fault}"
     build = section.get("build")
     if build is not None and build not in local_models.BUILDERS:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
-    if section.get("dtype", Model.dtype) not in ("float32", "bfloat16", "float16"):
-        yield ("dtype",), f"model.dtype: {section['dtype']!r} is not one of float32, bfloat16, float16"
+    attention = section.get("attn_implementation")
+    package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))
+    if package and find_spec(package) is None:
+        yield (
+            ("attn_implementation",),
+            f"model.attn_implementation: {attention} needs the package {package}, which is not installed; transformers "
+            "would run a kernel fetched from the Hub instead. sdpa is as fast for most models",
+        )
+
+
+def no_such_folder(name: str) -> str | None:
+    """What is wrong with the name of a model that is no folder and cannot be a Hub id either: the Hub is not asked for
+    what was meant to be a folder."""
+    path = Path(name)
+    if path.is_dir():
+        return None
+    if path.exists():
+        return f"{name} is a file; a model is a folder or a Hub id"
+    if (
+        not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
+        or name.startswith(".")
+        or ("/" in name and Path(path.parts[0]).exists())
+    ):
+        return f"there is no folder {name}, and a Hub id is such as Qwen/Qwen2.5-Math-1.5B"
+    return None
 
 
 def quantization(section: dict, recipe: dict) -> Faults:
     if recipe.get("adapter") is None:
         yield (), "quantization: quantised weights cannot be trained; add an `adapter` section"
+    if [section.get(key) for key in ("load_in_4bit", "load_in_8bit")].count(True) != 1:
+        yield (), "quantization: set one of load_in_4bit and load_in_8bit to true"
 
 
 def data(section: dict, recipe: dict) -> Faults:
-    if "train" not in section:
-        yield (), "data: `train` is missing: a list of data sets"
+    if not section.get("train"):
+        yield ("train",) if "train" in section else (), "data: `train` must name a data set or more"
     yield from _data_sets(("train",), section.get("train"))
-    validation = section.get("validation", Data.validation)
-    if isinstance(validation, int) and validation < 1:
-        yield ("validation",), f"data.validation: {validation} held-out problems cannot measure anything"
     if isinstance(section.get("dir"), str) and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
 
@@ -57,22 +85,12 @@ def evaluate(section: dict, recipe: dict) -> Faults:
         for label, times in Counter(map(benchmark_label, entries)).items():
             if times > 1:
                 yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
-    for key in ("limit", "batch_size", "max_new_tokens", "samples", "held_out"):
-        value = section.get(key, 1)
-        if value is None and key in ("limit", "max_new_tokens"):
-            continue
-        if value is None or (isinstance(value, int) and value < 1):
-            yield (key,), f"evaluate.{key}: {value} is too few; take 1 or more"
     samples, temperature = section.get("samples", Evaluate.samples), section.get("temperature", Evaluate.temperature)
-    if isinstance(temperature, int | float) and temperature < 0:
-        yield ("temperature",), f"evaluate.temperature: {temperature} is below 0, which is greedy"
     if isinstance(samples, int) and isinstance(temperature, int | float) and samples > 1 and temperature <= 0:
         yield (
             ("samples",),
             f"evaluate.samples: {samples} greedy answers are {samples} times the same; set evaluate.temperature too",
         )
-    if section.get("engine", Evaluate.engine) not in ENGINES:
-        yield ("engine",), f"evaluate.engine: {section['engine']!r} is not one of {', '.join(ENGINES)}"
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         yield (
             ("engine",),
@@ -91,7 +109,8 @@ def benchmark_label(entry: str | dict) -> str:
     name, arguments = named(entry)
     name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
     arguments = arguments if isinstance(arguments, dict) else {}
-    return "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
+    label = "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
+    return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
 
 
 def _data_sets(keys: tuple, entries: object) -> Faults:
@@ -113,22 +132,22 @@ def _data_sets(keys: tuple, entries: object) -> Faults:
             yield (*keys, name), f"data set {name!r}: {error}"
             continue
         faults = _unknown_arguments(name, function, options) + _missing_arguments(name, function, ["split", *options])
+        faults += _wrong_types(name, function, options)
         yield from (((*keys, name), fault) for fault in faults)
 
 
 def rewards(section: dict, recipe: dict) -> Faults:
     if not section:
         yield (), "rewards: at least one is needed"
+    elif all(isinstance(options, dict) and options.get("weight", 1.0) == 0 for options in section.values()):
+        yield (), "rewards: all weights are 0, and nothing would be learned"
     for name, options in section.items():
         if not isinstance(options, dict):
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
             continue
-        weight = options.get("weight", 1.0)
-        if not isinstance(weight, int | float) or isinstance(weight, bool):
-            yield (name, "weight"), f"rewards.{name}.weight: expected a number, got {weight!r}"
-        timeout = options.get("timeout", 1)
-        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or timeout <= 0:
-            yield (name, "timeout"), f"rewards.{name}.timeout: expected seconds, got {timeout!r}"
+        for key, rule in OURS.items():
+            if key in options and (wrong := rule.fault(options[key])):
+                yield (name, key), f"rewards.{name}.{key}: {wrong}"
         try:
             function = reward_function(name)
         except LookupError:
@@ -139,7 +158,7 @@ def rewards(section: dict, recipe: dict) -> Faults:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key not in OURS}
-        faults = _unknown_arguments(name, function, arguments)
+        faults = _unknown_arguments(name, function, arguments) + _wrong_types(name, function, arguments)
         # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
         if not _is_reward(function):
             faults += _missing_arguments(name, function, arguments)
@@ -159,32 +178,43 @@ def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list
     ]
 
 
-# Keys of a reward that are not its arguments.
-OURS = ("weight", "timeout")
+# Keys of a reward that are not its arguments. A weight below 0 is a penalty; a timeout is of one batch, in seconds.
+OURS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
+
+
+TRL = "trl.rewards."
 
 
 def reward_function(name: str) -> Callable:
-    """The function behind a reward's name: one of `rewards`, or a dotted path.
+    """The function behind a reward's name: one of `rewards`, one that trl documents, or a dotted path to one of the
+    reader's own.
 
     Raises:
         LookupError: nothing has that name.
+        ImportError: it may not be named, or its file fails.
     """
     if "." not in name:
         if name in rewards_room.__all__:
             return getattr(rewards_room, name)
         raise LookupError(name)
-    module, _, attribute = name.rpartition(".")
-    function = getattr(import_trusted(module), attribute, None)
-    if not callable(function):
-        raise ImportError(f"{module} has no function {attribute}")
-    return function
+    if name.startswith(TRL):
+        from trl import rewards as of_trl
+
+        documented = [each for each in of_trl.__all__ if inspect.isfunction(getattr(of_trl, each))]
+        if (attribute := name.removeprefix(TRL)) in documented:
+            return getattr(of_trl, attribute)
+        raise ImportError(
+            f"trl documents no such reward{nearest(attribute, documented)}; there are: {', '.join(documented)}"
+        )
+    return named_function(name, "completions")
 
 
 def bind_reward(name: str, options: dict) -> Callable:
     """The reward as GRPOTrainer calls it, with the recipe's arguments bound.
 
-    A function that takes `completions` is the reward; any other is a factory, such as
-    `trl.rewards.get_soft_overlong_punishment`, and is called with the recipe's arguments to make one.
+    A function that takes `completions` is the reward; any other is a factory (trl's
+    `get_soft_overlong_punishment`, or one of a package that TRUST_PACKAGES names), and is called with the recipe's
+    arguments to make one.
     """
     function = reward_function(name)
     arguments = {key: value for key, value in options.items() if key not in OURS}
@@ -202,6 +232,27 @@ def _unknown_arguments(name: str, function: Callable, given: Iterable[str]) -> l
     return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
 
 
+def _wrong_types(name: str, function: Callable, given: dict) -> list[str]:
+    """Of the arguments whose type the function says."""
+    target = function.func if isinstance(function, partial) else function
+    try:
+        hints = get_type_hints(target)
+    except Exception:  # a file of the reader's may annotate with anything
+        return []
+    return [
+        f"{name}: {key}: expected {describe(hints[key])}, got {value!r}"
+        for key, value in given.items()
+        if key in hints and _plain(hints[key]) and not matches(value, hints[key])
+    ]
+
+
+def _plain(hint: object) -> bool:
+    """Whether YAML has values of that type itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return all(map(_plain, get_args(hint)))
+    return (get_origin(hint) or hint) in (bool, int, float, str, list, dict, type(None), Literal)
+
+
 def _missing_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
     needed = [
         parameter.name
@@ -217,7 +268,8 @@ def grpo(section: dict, recipe: dict) -> Faults:
     values = declared.defaults("grpo") | section
     per_device, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
     group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
-    if not all(isinstance(n, int) and n > 0 for n in (per_device, accumulation, group, steps)):
+    counts = (per_device, accumulation, group, steps, values["num_iterations"])
+    if not all(isinstance(n, int) and n > 0 for n in counts):  # told by their own rules
         return
     if isinstance(values["generation_batch_size"], int) and not values["steps_per_generation"]:
         steps = max(1, values["generation_batch_size"] // (processes * per_device))
@@ -233,10 +285,8 @@ def grpo(section: dict, recipe: dict) -> Faults:
             "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
             "add it, with weight 0 if it is not to be paid",
         )
-    if section.get("eval_strategy", "no") != "no" and not section.get("eval_steps"):
-        yield ("eval_strategy",), "grpo.eval_strategy: set grpo.eval_steps, and the rest follows"
     choosing = (recipe.get("evaluate") or {}).get("held_out", Evaluate.held_out)
-    if not isinstance(choosing, int):
+    if not isinstance(choosing, int) or choosing < 1:
         return
     if section.get("eval_steps") and not even_batch(choosing, 1):
         yield (
@@ -262,7 +312,7 @@ def grpo(section: dict, recipe: dict) -> Faults:
         )
     cycle = steps * values["num_iterations"]
     save_steps = section.get("save_steps", section.get("eval_steps", SAVE_STEPS))
-    if isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
+    if values["save_strategy"] == "steps" and isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
         yield (
             ("save_steps",) if "save_steps" in section else (),
             f"grpo.save_steps: a checkpoint after {save_steps} steps falls inside a generation cycle of {cycle} "
@@ -270,12 +320,61 @@ def grpo(section: dict, recipe: dict) -> Faults:
             f"{cycle // gcd(cycle, accumulation)}",
         )
 
+    yield from _losses(values)
+
+
+def _losses(values: dict) -> Faults:
+    """What trl's losses ask of each other's settings, and its sampler of the batch."""
+    high = values["epsilon_high"] if values["epsilon_high"] is not None else values["epsilon"]
+    if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
+        message = "grpo.epsilon_high: cispo cuts each token's weight there; set it, to 1 or more (5 is MiniMax's)"
+        yield ("epsilon_high",), message
+    if isinstance(values["delta"], int | float) and isinstance(high, int | float) and values["delta"] <= 1 + high:
+        yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have a meaning"
+    least, most = values["entropy_coef_min"], values["entropy_coef_max"]
+    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+        yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"
+    given = values["generation_kwargs"] or {}
+    wrong = [key for key in given if key in (BY_TRANSFORMERS if values["use_vllm"] else BY_VLLM)]
+    if wrong:
+        engine, other = ("vLLM", "transformers") if values["use_vllm"] else ("transformers", "vLLM")
+        message = f"grpo.generation_kwargs: {', '.join(wrong)} is a word of {other}, and {engine} samples here"
+        yield ("generation_kwargs",), message
+
+
+def schedule(name: str) -> Callable[[dict, dict], Faults]:
+    """The faults of a training section: its own, and those of the schedule of its learning rate."""
+
+    def check(section: dict, recipe: dict) -> Faults:
+        if name == "grpo":
+            yield from grpo(section, recipe)
+        values = declared.defaults(name) | section
+        kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"]
+        known = SCHEDULES.get(kind, {}) if isinstance(kind, str) else {}
+        keys, place = set(given) if isinstance(given, dict) else set(), ("lr_scheduler_kwargs",)
+        if keys - set(known):
+            told = f"only {', '.join(known)}" if known else "nothing"
+            yield (
+                place,
+                f"{name}.lr_scheduler_kwargs: {kind} is told {told} beside, not {', '.join(sorted(keys - set(known)))}",
+            )
+        if "min_lr_rate" in known and len(keys & {"min_lr", "min_lr_rate"}) != 1:
+            yield place, f"{name}.lr_scheduler_kwargs: {kind} needs min_lr or min_lr_rate, and not both"
+        if "num_decay_steps" in known and "num_decay_steps" not in keys:
+            yield place, f"{name}.lr_scheduler_kwargs: {kind} needs num_decay_steps"
+        steps, warmup = values["max_steps"], values["warmup_steps"]
+        if isinstance(steps, int) and isinstance(warmup, int) and 0 < steps <= warmup:
+            yield ("warmup_steps",), f"{name}.warmup_steps: {warmup} of {steps} steps would all be warm-up"
+
+    return check
+
 
 CHECKS = {
     "model": model,
     "quantization": quantization,
     "data": data,
     "rewards": rewards,
-    "grpo": grpo,
+    "sft": schedule("sft"),
+    "grpo": schedule("grpo"),
     "evaluate": evaluate,
 }

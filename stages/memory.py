@@ -17,8 +17,7 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 from stages import configs, hardware
 from stages.cli import make_command, quiet_libraries, run, say
 from stages.exact_merge import adapted_layers
-from stages.faults import RecipeError
-from stages.model import base_model
+from stages.model import LOADING, base_model, looked_at, not_loaded
 from stages.recipe import Recipe, launch, launch_arguments
 
 GIB = 2**30
@@ -124,9 +123,12 @@ def _vllm_bytes(model: PreTrainedModel, args, cache: int, card: float | None) ->
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
     try:
-        return AutoConfig.from_pretrained(base_model(recipe), revision=recipe.model.revision, trust_remote_code=False)
-    except OSError as error:
-        raise RecipeError([f"model {base_model(recipe)}: {str(error).splitlines()[0]}"]) from error
+        with looked_at(base_model(recipe), recipe.model.revision):
+            return AutoConfig.from_pretrained(
+                base_model(recipe), revision=recipe.model.revision, trust_remote_code=False
+            )
+    except LOADING as error:
+        raise not_loaded(base_model(recipe), error) from error
 
 
 def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:

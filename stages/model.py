@@ -1,20 +1,33 @@
 """The model, adapter and tokenizer of a recipe, the same for every stage."""
 
-import json
+import contextlib
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from peft import LoraConfig, PeftModel
+from safetensors import SafetensorError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    dynamic_module_utils,
+)
 from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.utils import cached_file
 
 from data import hub, prompt
-from stages import configs, hardware
+from stages import configs, hardware, model_files
 from stages.cli import say
-from stages.faults import RecipeError
+from stages.faults import NotReached, RecipeError
 from stages.local_models import built_model
 from stages.recipe import Recipe
+from stages.template import require_harmless
+
+# Where a folder has code of its own transformers asks at the terminal whether to run it. Nobody is asked here.
+dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 
 ADAPTER_CONFIG = "adapter_config.json"
 
@@ -29,6 +42,37 @@ def base_model(recipe: Recipe) -> str:
         return str(built_model(recipe.model.build, recipe.seed))
 
 
+# What the libraries raise for a folder or a Hub id that holds no such model, or a broken one.
+LOADING = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError)
+
+
+def not_loaded(name: str, error: Exception) -> RecipeError:
+    """The fault to raise for what a library said of a model."""
+    unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    return (NotReached if unreachable else RecipeError)([f"model {name}: {said[0]}"])
+
+
+def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:
+    """Look at what the files of a model say, a folder's or the Hub's, before a library acts on it; and with a folder,
+    keep what follows from asking the Hub for more.
+
+    Raises:
+        RecipeError: see stages/model_files.py.
+    """
+    if Path(name).is_dir():
+        model_files.require_model(Path(name))
+        return hub.unasked()
+    for file, require in (
+        ("config.json", model_files.require_config),
+        ("tokenizer_config.json", model_files.require_tokenizer),
+    ):
+        found = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
+        if found is not None:
+            require(Path(found))
+    return contextlib.nullcontext()
+
+
 def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a pad token.
 
@@ -36,15 +80,18 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """
     name = base_model(recipe)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
-        )
-    except OSError as error:  # no such folder, no such model on the Hub, or no way to reach it
-        raise RecipeError([f"model {name}: {str(error).splitlines()[0]}"]) from error
+        with looked_at(name, recipe.model.revision):
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
+            )
+    except LOADING as error:
+        raise not_loaded(name, error) from error
     if recipe.model.chat_template is not None:
         tokenizer.chat_template = recipe.model.chat_template
     elif tokenizer.chat_template is None:
         tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
+    place = recipe.place("model", "chat_template") if recipe.model.chat_template else f"model {name}"
+    require_harmless(tokenizer, recipe.prompt.system, place)
     if end := prompt.end_of_turn(tokenizer):
         tokenizer.eos_token = end
     if tokenizer.pad_token is None:
@@ -57,13 +104,20 @@ def is_adapter(trained: str | Path | None) -> bool:
     return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
 
 
-def check_base(recipe: Recipe, adapter: Path):
-    """An adapter of another base model often fits by its shapes, and then answers nonsense."""
-    config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-    trained_on, base = config.get("base_model_name_or_path"), base_model(recipe)
+def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
+    """The settings of a trained adapter, of which nothing but LoRA's own is taken.
+
+    Raises:
+        RecipeError: it is no plain LoRA adapter; or one of another base model, which often fits by its shapes, and then
+            answers nonsense.
+    """
+    settings = model_files.adapter_settings(adapter)
+    trained_on = model_files.read(adapter / ADAPTER_CONFIG).get("base_model_name_or_path")
+    base = base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
     if trained_on and Path(trained_on).name != Path(base).name:
         raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
+    return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
 
 
 def load_model(
@@ -76,21 +130,34 @@ def load_model(
             the base model without any adapter.
     """
     on_base = is_adapter(trained)
-    if on_base:
-        check_base(recipe, Path(trained))
+    settings = adapter_settings(recipe, Path(trained)) if on_base else None
     quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
-    model = AutoModelForCausalLM.from_pretrained(
-        base_model(recipe) if trained is None or on_base else trained,
-        revision=recipe.model.revision if trained is None or on_base else None,
-        dtype=getattr(torch, recipe.model.dtype),
-        attn_implementation=recipe.model.attn_implementation,
-        quantization_config=quantization,
-        use_safetensors=True,
-        trust_remote_code=False,
-        **placed,
-    )
+    name = base_model(recipe) if trained is None or on_base else str(trained)
+    revision = recipe.model.revision if trained is None or on_base else None
+    try:
+        with looked_at(name, revision):
+            model, loaded = AutoModelForCausalLM.from_pretrained(
+                name,
+                revision=revision,
+                dtype=getattr(torch, recipe.model.dtype),
+                attn_implementation=recipe.model.attn_implementation,
+                quantization_config=quantization,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **placed,
+            )
+    except torch.OutOfMemoryError:
+        raise
+    except (*LOADING, RuntimeError) as error:
+        raise not_loaded(name, error) from error
+    if loaded["missing_keys"] or loaded["mismatched_keys"]:
+        wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
+        raise RecipeError(
+            [f"model {name}: its weights are not those of its config.json; {wrong[0]} is missing or of another shape"]
+        )
     used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
     if used != announced:
         say(f"attention is {used}: this model has no {announced}")
@@ -99,13 +166,20 @@ def load_model(
         # every state_dict, and lose digits of them each time (0.50.2): to save the adapter would change its base.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
-    # A policy stops where its template ends a turn, and still where its makers said it stops.
+    # A policy stops where its template ends a turn, and still where its makers said it stops. Nothing else of their
+    # advice on sampling is taken: a run samples as its recipe says.
     ends = model.generation_config.eos_token_id
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    model.generation_config.eos_token_id = list(dict.fromkeys([tokenizer.eos_token_id, *ends]))
-    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config = GenerationConfig(
+        bos_token_id=model.generation_config.bos_token_id,
+        eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
+        pad_token_id=tokenizer.pad_token_id,
+    )
     if on_base:
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)
-        model = PeftModel.from_pretrained(model, trained, is_trainable=True, autocast_adapter_dtype=cast)
+        with hub.unasked():
+            model = PeftModel.from_pretrained(
+                model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
+            )
     return model

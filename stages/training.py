@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from transformers import Trainer
 
 from stages.checkpoints import kept
-from stages.cli import RunStopped, is_main_process, make_command, say
+from stages.cli import RunStopped, is_main_process, make_command, of_chain, say
 from stages.configs import setting
 from stages.interrupts import EXIT_CODES, Interrupts
 from stages.progress import show_progress
@@ -48,7 +48,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
                 f"{folder.path}/checkpoint-{step}"
             )
-            say(f"the same command goes on from there\nnext: {make_command(stage, recipe)}")
+            target = "grpo" if of_chain() else stage
+            say(f"the same command goes on from there\nnext: {make_command(target, recipe)}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (OSError, SafetensorError, RuntimeError) as error:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from datetime import date
@@ -10,8 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import stage_process
 
 ROOT = Path(__file__).parent.parent
+# The recipes of this repository: a reader's own beside them are the reader's to judge. Without git, whatever is there.
+_TRACKED = subprocess.run(
+    ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
+).stdout.split()
+SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
+os.environ["TQDM_DISABLE"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 WITH_VLLM = [
     pytest.mark.slow,
@@ -92,15 +100,13 @@ def far_below_quadratic():
 
 def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), check: bool = True, **environment: str):
     """`python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
-    command = [*launcher, "-m", f"stages.{stage}", *map(str, arguments)]
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("accelerate")), *command] if launcher else [sys.executable, *command],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words, environ = list(map(str, arguments)), os.environ | environment
+    if launcher:
+        command = [str(Path(sys.executable).with_name("accelerate")), *launcher, "-m", f"stages.{stage}", *words]
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            done = stage_process.run(f"stages.{stage}", words, ROOT, environ, Path(folder))
     if check and done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

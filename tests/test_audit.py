@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from conftest import SHIPPED
 
 from stages import audit
 from stages.recipe import load_recipe
 
-RECIPES = sorted(Path("recipes").glob("*.yaml"))
+RECIPES = [Path(path) for path in SHIPPED]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

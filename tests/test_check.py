@@ -1,14 +1,15 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
 import json
+from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_stage
+from conftest import SHIPPED, run_stage
 
 from stages import check, requirements
 from stages.recipe import launch, read_recipe
 
-RECIPES = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
+RECIPES = [Path(path).stem for path in SHIPPED]
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import SHIPPED
 
 from stages.cli import make_command
 from stages.recipe import RecipeError, load_recipe
 
-RECIPES = sorted(Path("recipes").glob("*.yaml"))
+RECIPES = [Path(path) for path in SHIPPED]
 
 GOOD = """\
 model: {build: tiny-qwen3}
@@ -24,9 +25,13 @@ grpo:
 
 WRONG = {
     "misspelt key": (GOOD.replace("max_steps", "max_step"), ":7:", "did you mean max_steps?"),
-    "bad type": (GOOD.replace("max_steps: 2", "max_steps: two"), ":7:", "expected a whole number, got 'two'"),
+    "bad type": (
+        GOOD.replace("max_steps: 2", "max_steps: two"),
+        ":7:",
+        "expected a whole number from 1 up, or -1, got 'two'",
+    ),
     "bad value": (GOOD + "  loss_type: dapoo\n", ":9:", "did you mean dapo?"),
-    "bad library value": (GOOD + "  lr_scheduler_type: cosin\n", ":9:", "cosin is not a valid SchedulerType"),
+    "bad library value": (GOOD + "  lr_scheduler_type: cosin\n", ":9:", "did you mean cosine?"),
     "duplicate key": (GOOD + "  max_steps: 3\n", ":9:", "stands here again (first in line 7)"),
     "unknown reward": (GOOD.replace("correct_answer", "correct_answr"), ":5:", "did you mean correct_answer?"),
     "unknown data set": (GOOD.replace("[arithmetic]", "[arithmetik]"), ":3:", "did you mean arithmetic?"),
@@ -38,8 +43,8 @@ WRONG = {
     "token": (GOOD + "  hub_token: hf_abc\n", ":9:", "a token belongs into the environment"),
     "upload": (GOOD + "  push_to_hub: true\n", ":9:", "a run uploads nothing"),
     "public upload": (GOOD + "  log_completions_hub_repo: me/completions\n", ":9:", "a run uploads nothing"),
-    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is an installed package"),
-    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is an installed package"),
+    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is not a file of yours"),
+    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is not a file of yours"),
     "remote code": (GOOD + "  trust_remote_code: true\n", ":9:", "never run"),
     "no model": (GOOD.replace("{build: tiny-qwen3}", "{dtype: bfloat16}"), ":1:", "exactly one of"),
     "unknown builder": (GOOD.replace("tiny-qwen3", "tiny-qwen"), ":1:", "did you mean tiny-qwen3?"),
@@ -90,11 +95,10 @@ def test_exit_code_is_2_without_a_stack_trace(module, arguments):
 
 def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text(GOOD + "  learning_rate: 1e-5\n  eval_strategy: no\n")
+    path.write_text(GOOD + "  learning_rate: 1e-5\n")
     grpo = load_recipe(path, ["grpo.beta=4e-2"]).grpo
     assert grpo["learning_rate"] == 1e-5
     assert grpo["beta"] == 0.04
-    assert grpo["eval_strategy"] == "no"
 
 
 def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
@@ -155,7 +159,7 @@ def test_an_installed_package_may_be_trusted(tmp_path, monkeypatch):
     recipe.write_text(GOOD.replace("correct_answer:", "trl.rewards.think_format_reward:"))
     load_recipe(recipe)
     recipe.write_text(GOOD.replace("correct_answer: {", "torch.hub.list: {github: x, "))
-    with pytest.raises(RecipeError, match="TRUST_PACKAGES=torch before the command allows it"):
+    with pytest.raises(RecipeError, match="TRUST_PACKAGES=torch before the command lets recipes run"):
         load_recipe(recipe)
     monkeypatch.setenv("TRUST_PACKAGES", "numpy, torch")
     load_recipe(recipe)

@@ -1,0 +1,33 @@
+"""The recipes there are, each as its own first lines tell it."""
+
+import re
+from pathlib import Path
+
+from stages.cli import say
+
+
+def main(folder: Path = Path("recipes")):
+    for path in sorted(folder.glob("*.yaml")):
+        what, told = header(path.read_text(encoding="utf-8", errors="replace"))
+        say(f"{path.stem}\n  {what or 'says nothing of itself'}")
+        for word, line in told.items():
+            say(f"  {word:<8} {line}")
+        say()
+    say("next: make check RECIPE=name, or make grpo RECIPE=name")
+
+
+def header(text: str) -> tuple[str, dict[str, str]]:
+    """What a recipe says of itself in the comment at its top, and what stands there after Run, Needs and Reaches."""
+    lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()
+    what, told = [], {}
+    for line in lines:
+        line = line.lstrip("# ").strip()
+        if match := re.match(r"(Run|Needs|Reaches)\s+(.*)", line):
+            told[match[1].lower()] = match[2]
+        else:
+            what.append(line)
+    return " ".join(what), told
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""YAML as a recipe may use it: a page of text with mappings, lists and plain values. What YAML can do beyond that is
+refused, since none of it is needed and each of it has been a weapon: aliases that multiply, tags that make objects,
+nesting that overflows a stack, megabytes."""
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+LARGEST = 64 * 1024  # bytes; the largest recipe here has 2,000
+DEEPEST = 12  # levels
+
+Place = tuple[str, ...]
+
+
+class Unreadable(ValueError):
+    """The text is not YAML, or more than a recipe's; `line` counts from 1, 0 where no line is to blame."""
+
+    def __init__(self, message: str, line: int = 0):
+        super().__init__(message)
+        self.line = line
+
+
+def text_of(path: Path) -> str:
+    """
+    Raises:
+        FileNotFoundError: there is nothing of that name.
+        Unreadable: it is no text file of a recipe's size.
+    """
+    if not path.exists():
+        raise FileNotFoundError(path)
+    if not path.is_file():
+        raise Unreadable("is not a file")
+    if (size := path.stat().st_size) > LARGEST:
+        raise Unreadable(f"has {size:,} bytes, and a recipe is a page: {LARGEST:,} at most")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise Unreadable("not UTF-8: save the file in that encoding", line) from None
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}") from None
+
+
+def value_of(text: str) -> Any:
+    """The value of a text.
+
+    Raises:
+        Unreadable: see there.
+    """
+    try:
+        _require_plain(text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.allow_duplicate_keys = True  # keys_of names them all, and not the first alone
+        value = yaml.load(text)
+    except Unreadable:
+        raise
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line if mark else -1
+        lines = text.splitlines()
+        tab = mark and line < len(lines) and "\t" in lines[line]
+        problem = "a tab; YAML is indented with spaces" if tab else getattr(error, "problem", None) or str(error)
+        raise Unreadable(f"not valid YAML: {problem}", line + 1) from None
+    except ValueError as error:  # a number or a date that Python cannot hold
+        raise Unreadable(f"not valid YAML: {error}") from None
+    _require_text_keys(value)
+    return value
+
+
+def _require_text_keys(value: Any):
+    for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else []:
+        _require_text_keys(each)
+    for key in value if isinstance(value, dict) else []:
+        if not isinstance(key, str):
+            raise Unreadable(f"the key {key} is no name")
+
+
+def keys_of(text: str) -> list[tuple[Place, int]]:
+    """Every key, with those above it, and its line, in the order of the text; a text that `value_of` has read."""
+    found = []
+
+    def walk(node, above: Place):
+        for child in node.value if node.id == "sequence" else []:
+            walk(child, above)
+        for key, value in node.value if node.id == "mapping" else []:
+            found.append(((*above, key.value), key.start_mark.line + 1))
+            walk(value, (*above, key.value))
+
+    if (root := YAML(pure=True).compose(text)) is not None:
+        walk(root, ())
+    return found
+
+
+def _require_plain(text: str):
+    depth, documents, expects_key = 0, 0, []
+    for event in YAML(typ="safe", pure=True).parse(text):
+        line = event.start_mark.line + 1
+        if isinstance(event, DocumentStartEvent):
+            documents += 1
+            if documents > 1 or event.version or event.tags:
+                raise Unreadable("a recipe is one YAML document, without directives", line)
+        if isinstance(event, AliasEvent) or getattr(event, "anchor", None) or getattr(event, "value", "") == "<<":
+            raise Unreadable(
+                "an alias, its anchor or a merge (*, &, <<): write the value out, a recipe is read by people", line
+            )
+        if isinstance(event, NodeEvent) and getattr(event, "tag", None):
+            raise Unreadable(f"a tag ({event.tag}): a recipe has plain values only", line)
+        if isinstance(event, NodeEvent):
+            if expects_key and expects_key[-1] is True and isinstance(event, MappingStartEvent | SequenceStartEvent):
+                raise Unreadable("a key that is itself a list or a mapping", line)
+            if expects_key and expects_key[-1] is not None:
+                expects_key[-1] = not expects_key[-1]
+        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+            depth += 1
+            expects_key.append(True if isinstance(event, MappingStartEvent) else None)
+            if depth > DEEPEST:
+                raise Unreadable(f"more than {DEEPEST} levels deep", line)
+        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
+            depth -= 1
+            expects_key.pop()

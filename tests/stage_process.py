@@ -1,0 +1,49 @@
+"""A stage as `python -m stages.x …` runs it, in a new process forked from one that has imported the libraries already:
+ten seconds a stage that no test is about. Where the environment a library reads when it is imported is at stake, or the
+imports themselves, a test starts Python instead."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+LIBRARIES = [
+    "trl.trainer.sft_trainer",
+    "trl.trainer.grpo_trainer",
+    "peft",
+    "datasets",
+    "pyarrow.parquet",
+    "scipy.stats",
+]
+LIBRARIES += ["transformers.models.auto.modeling_auto", "transformers.trainer", "matplotlib.figure", "math_verify"]
+
+
+@cache
+def _context():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LIBRARIES)
+    return context
+
+
+def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
+    """What `subprocess.run` would return of it. `folder`: for its output."""
+    out, err = folder / "stdout", folder / "stderr"
+    process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
+    process.start()
+    process.join()
+    command = ["python", "-m", module, *arguments]
+    return subprocess.CompletedProcess(command, process.exitcode, out.read_text(), err.read_text())
+
+
+def _run(module: str, arguments: list[str], root: str, environment: dict[str, str], out: str, err: str):
+    for number, file in ((1, out), (2, err)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(root)
+    sys.path[:] = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    sys.argv = ["-m", *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
