@@ -53,11 +53,9 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             f"form is paid {form:g} and a right answer {truth:g}: a policy learns what pays more; make form's weights "
             "a quarter of the answer's",
         )
-    if grpo.get("fp16") or recipe.model.dtype == "float16":
-        place = ("grpo", "fp16") if grpo.get("fp16") else ("model", "dtype")
-        yield finding(
-            recipe, "warning", place, "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
-        )
+    if recipe.model.dtype == "float16":
+        message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
+        yield finding(recipe, "warning", ("model", "dtype"), message)
     strict = recipe.strict or not any(name in paid for name in TRUTH)
     if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
         yield finding(

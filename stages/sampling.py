@@ -20,7 +20,7 @@ def mergeable(model: PeftModel) -> bool:
     tied = any(shared[id(each)] > 1 for layer in layers for each in layer.parameters(recurse=False))
     unbiased = config.lora_bias and any(getattr(layer, "bias", None) is None for layer in layers)
     quantised = getattr(model.get_base_model(), "is_quantized", False)
-    return not (tied or unbiased or quantised or config.alora_invocation_tokens)
+    return not (tied or unbiased or quantised)
 
 
 @torch.no_grad()

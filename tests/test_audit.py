@@ -22,6 +22,7 @@ def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
 
 def audited(reward: str, folder, monkeypatch, data: str = "arithmetic"):
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
     overrides = [f"rewards={{{reward}}}", f"data.train=[{data}]", "data.validation=1"]
     audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=5)
 

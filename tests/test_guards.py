@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def test_a_reward_that_raises_is_told_once_with_its_row(capsys):
     for _ in range(3):
         assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"]) == [None, None]
     told = capsys.readouterr().err
-    assert told.count("rewards.mine raised ZeroDivisionError: division by zero, first in row 0 ('What is 1 + 1?')") == 1
+    assert told.count("rewards.mine raised ZeroDivisionError: division by zero (") == 1
+    assert re.search(r"\(\S+/test_guards.py:\d+\), first in row 0 \('What is 1 \+ 1\?'\)", told)
 
 
 def test_a_share_of_faulty_rows_stops_the_run():

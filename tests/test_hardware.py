@@ -118,7 +118,7 @@ def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
 def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     asked = recipe(f"output_dir={tmp_path}")
-    (tmp_path / "sft").mkdir()
+    (tmp_path / "sft/checkpoint-1").mkdir(parents=True)
     from ruamel.yaml import YAML
 
     begun = dataclasses.replace(asked, model=dataclasses.replace(asked.model, dtype="float32"))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, run_stage
+from conftest import ROOT
 
 from tests.faults import hub
 
@@ -31,7 +31,13 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null", f"output_dir={tmp_path / 'out'}"]
     with hub(tmp_path, 503) as (environment, requests):
-        done = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides, check=False, **environment)
+        done = subprocess.run(  # the client reads its environment when it is imported
+            [sys.executable, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml", *overrides],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+        )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("model a/model: ")
     assert "Traceback" not in done.stderr

@@ -56,7 +56,6 @@ def test_what_merging_would_change_elsewhere_is_not_merged():
     """The tiny model's head is its embedding."""
     assert mergeable(tuned())
     assert not mergeable(tuned("adapter.target_modules=[lm_head]"))
-    assert not mergeable(tuned("adapter.alora_invocation_tokens=[5, 6]"))
     assert not mergeable(tuned("adapter.lora_bias=true"))
     quantised = tuned()
     quantised.get_base_model().is_quantized = True  # as that of a folder that says so itself
