@@ -14,6 +14,8 @@ from data import hub
 from data.gold import gold_answer
 
 FILE_TYPES = (".jsonl", ".parquet")
+# A file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
+LARGEST, LARGEST_BYTES = 2_000_000, 4 * 2**30
 
 
 class DataError(ValueError):
@@ -166,12 +168,15 @@ def _parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(file)
-        rows = table.to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        with file.open("rb") as opened:  # a name alone might be read as an address
+            parquet = pyarrow.parquet.ParquetFile(opened)
+            size = sum(parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups))
+            if parquet.metadata.num_rows > LARGEST or size > LARGEST_BYTES:
+                raise DataError(f"{file} has {parquet.metadata.num_rows:,} rows, {size:,} bytes: split it")
+            _require_columns(str(file), parquet.schema_arrow.names, columns)
+            return parquet.read().to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
-    _require_columns(str(file), table.column_names, columns)
-    return rows
 
 
 def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):

@@ -5,7 +5,9 @@ that looks whole. Here a checkpoint counts once it holds `manifest.json`, writte
 and the hash of every file, all of them already on the disk. Older ones are removed only after that.
 """
 
+import contextlib
 import hashlib
+import hmac
 import json
 import os
 from pathlib import Path
@@ -19,11 +21,14 @@ def fault(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
         files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
+        told = {Path(name): (int(size), str(digest)) for name, (size, digest) in files.items()}
     except FileNotFoundError:
         return "its writing was not finished"
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         return f"{MANIFEST} cannot be read"
-    for name, (size, digest) in files.items():
+    if any(each.is_absolute() or ".." in each.parts for each in told):
+        return f"{MANIFEST} names files elsewhere"
+    for name, (size, digest) in told.items():
         file = checkpoint / name
         if not file.is_file():
             return f"{name} is missing"
@@ -31,7 +36,53 @@ def fault(checkpoint: Path) -> str | None:
             return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
         if sha256(file) != digest:
             return f"{name} is not what was written"
-    return None
+    there = {each.relative_to(checkpoint) for each in files_of(checkpoint)}
+    if unknown := sorted(map(str, there - set(told))):
+        return f"{unknown[0]} is not one of its files"
+    return _other_best(checkpoint)
+
+
+def _other_best(checkpoint: Path) -> str | None:
+    """transformers loads the best checkpoint that a run's state names at its end, wherever that lies."""
+    try:
+        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        best = state["best_model_checkpoint"]
+        elsewhere = (
+            best is not None and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve()
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "trainer_state.json cannot be read"
+    return "trainer_state.json names a best checkpoint of another run" if elsewhere else None
+
+
+def files_of(checkpoint: Path) -> list[Path]:
+    """Every file of a checkpoint that its manifest tells of."""
+    return sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST)
+
+
+def seal(files: dict) -> str | None:
+    """A mark on a manifest that only this account can make, with a key in its cache folder; None where there is no
+    place for a key."""
+    key = Path.home() / ".cache/grpo-recipes/key"
+    try:
+        if not key.is_file():
+            key.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                key.write_bytes(os.urandom(32))
+        return hmac.new(key.read_bytes(), json.dumps(files, sort_keys=True).encode(), "sha256").hexdigest()
+    except (OSError, RuntimeError):
+        return None
+
+
+def sealed_here(checkpoint: Path) -> bool:
+    """Whether this account wrote the checkpoint. DeepSpeed's files are pickles, which run code when they are read: what
+    another wrote is only gone on with on purpose."""
+    manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+    mark = seal(manifest["files"])
+    return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
 
 
 def newest_good(folder: Path) -> str | None:

@@ -26,6 +26,7 @@ from stages.model import base_model, is_adapter, load_tokenizer
 from stages.problems import load_benchmarks, split, split_held_out
 from stages.recipe import Recipe
 from stages.requirements import require
+from stages.run_folder import link_inside
 
 HELD_OUT = "held-out"
 
@@ -47,6 +48,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     say(f"evaluate: {hardware.line(recipe, asked)}")
     quiet_libraries()
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
+    if wrong := link_inside(root):
+        raise RecipeError([wrong])
     train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: split_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)

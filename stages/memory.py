@@ -137,7 +137,8 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
         if recipe.adapter is not None:
-            model = get_peft_model(model, configs.adapter_config(recipe))
+            with said_by_library(recipe.place("adapter", "target_modules")):
+                model = get_peft_model(model, configs.adapter_config(recipe))
     return model
 
 

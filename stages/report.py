@@ -10,6 +10,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from stages.cli import say_markdown
+from stages.run_folder import link_inside
 from stages.statistics import interval, majority, paired_difference, pass_at_k, verdict
 
 EXAMPLES = 3  # of each kind of flip
@@ -202,7 +204,9 @@ def main():
     try:
         if len({file.parent for file in files}) != 1:
             raise ValueError("name the answers of one benchmark, which lie in one folder")
-        print(write(files[0].parent, [file.stem for file in files]))
+        if wrong := link_inside(files[0].parent):
+            raise ValueError(wrong)
+        say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
         print(f"report: {error}", file=sys.stderr)
         sys.exit(2)

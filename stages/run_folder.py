@@ -146,8 +146,8 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     """What to say where the stage's folder holds a run of another recipe; nothing where it does not."""
     path = recipe.stage_dir(stage)
     saved = path / "recipe.yaml"
-    if links := [str(each) for each in path.rglob("*") if each.is_symlink()] if path.is_dir() else []:
-        return [f"{path} holds a link, {links[0]}: a run writes its files into its own folder. Remove it"]
+    if wrong := link_inside(path):
+        return [wrong]
     if not saved.is_file() or not trained(path):
         return []
     try:
@@ -179,6 +179,12 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
         f"under a new name), or delete {path}."
     )
     return lines
+
+
+def link_inside(path: Path) -> str | None:
+    """What to say where a folder that is written to is a link, or holds one: it would write elsewhere."""
+    link = path if path.is_symlink() else next((each for each in path.rglob("*") if each.is_symlink()), None)
+    return link and f"{link} is a link, and a run writes into its own folder only: remove it"
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:

@@ -13,8 +13,7 @@ SURVIVES = 0.95  # of the adapter's move must survive the rounding of the merged
 
 def mergeable(model: PeftModel) -> bool:
     """Whether the merged model is the adapted one. A quantised weight is rounded anew by a merge; one that two layers
-    share (a head tied to its embedding) would change in both; an adapter that begins at certain tokens is in no one
-    weight; and one with a bias needs a bias to be merged into."""
+    share (a head tied to its embedding) would change in both; and one with a bias needs a bias to be merged into."""
     config, layers = model.active_peft_config, adapted_layers(model)
     shared = Counter(id(each) for module in model.modules() for each in module.parameters(recurse=False))
     tied = any(shared[id(each)] > 1 for layer in layers for each in layer.parameters(recurse=False))

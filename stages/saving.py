@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from stages.checkpoints import MANIFEST, checkpoints_of, kept, sha256, sync, write_whole
+from stages.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, sync, write_whole
 from stages.cli import RunStopped
 
 
@@ -41,11 +41,14 @@ class Checkpoints(TrainerCallback):
         if state.is_world_process_zero:
             checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             files = {}
-            for file in sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST):
+            for file in files_of(checkpoint):
                 sync(file)
                 files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
             sync(checkpoint)
-            write_whole(checkpoint / MANIFEST, json.dumps({"step": state.global_step, "files": files}, indent=1))
+            write_whole(
+                checkpoint / MANIFEST,
+                json.dumps({"step": state.global_step, "files": files, "seal": seal(files)}, indent=1),
+            )
             self._prune(Path(args.output_dir), state.best_model_checkpoint)
         PartialState().wait_for_everyone()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from data import prompt
 from stages import configs, hardware
 from stages.cli import is_main_process, make_command, of_chain, quiet_libraries, run, say
-from stages.faults import RecipeError
+from stages.faults import RecipeError, said_by_library
 from stages.recipe import Recipe, require_values
 from stages.run_folder import find_run
 
@@ -49,13 +49,15 @@ def main(recipe: Recipe, if_needed: bool = False):
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
-    trainer = SFTTrainer(
-        model=load_model(recipe, tokenizer),
-        args=args,
-        train_dataset=dataset,
-        processing_class=tokenizer,
-        peft_config=configs.adapter_config(recipe),
-    )
+    model = load_model(recipe, tokenizer)
+    with said_by_library(recipe.place("sft")):
+        trainer = SFTTrainer(
+            model=model,
+            args=args,
+            train_dataset=dataset,
+            processing_class=tokenizer,
+            peft_config=configs.adapter_config(recipe),
+        )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
     if is_main_process():

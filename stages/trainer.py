@@ -14,7 +14,7 @@ from data import prompt
 from stages import configs
 from stages.cli import say
 from stages.exact_merge import adapter_error, keep_base_exact
-from stages.faults import RecipeError
+from stages.faults import RecipeError, said_by_library
 from stages.group_signal import counted
 from stages.guards import SECONDS, FiniteNumbers, GuardedReward
 from stages.meaning import bind_reward, missing_columns
@@ -99,15 +99,16 @@ def trainer_for(
     ]
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)
-    trainer = QuietGRPOTrainer(
-        model=model,
-        reward_funcs=[finite.watching(counting[0]), *counting[1:]],
-        args=args,
-        train_dataset=dataset,
-        eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
-        processing_class=tokenizer,
-        peft_config=None if warm_start else configs.adapter_config(recipe),
-    )
+    with said_by_library(recipe.place("grpo")):
+        trainer = QuietGRPOTrainer(
+            model=model,
+            reward_funcs=[finite.watching(counting[0]), *counting[1:]],
+            args=args,
+            train_dataset=dataset,
+            eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
+            processing_class=tokenizer,
+            peft_config=None if warm_start else configs.adapter_config(recipe),
+        )
     trainer.add_callback(finite)
     trainer.add_callback(SameOrder())
     if recipe.quantization is not None:

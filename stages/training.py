@@ -3,14 +3,17 @@
 import errno
 import os
 import sys
+import traceback
+from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from transformers import Trainer
 
-from stages.checkpoints import kept
+from stages.checkpoints import kept, sealed_here
 from stages.cli import RunStopped, is_main_process, make_command, of_chain, say
 from stages.configs import setting
+from stages.faults import RecipeError, raised_by
 from stages.interrupts import EXIT_CODES, Interrupts
 from stages.progress import show_progress
 from stages.recipe import Recipe
@@ -30,8 +33,17 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Ends the program with 75 after SIGTERM and 130 after SIGINT, when the step is done and saved.
 
     Raises:
-        RunStopped: out of memory, or of disk; the message says what to change.
+        RunStopped: out of memory, or of disk, or a library does not take a value; the message says what to change.
+        RecipeError: a checkpoint of DeepSpeed's that another account wrote.
     """
+    unpickles = trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
+    if unpickles and not sealed_here(Path(folder.checkpoint)):
+        raise RecipeError(
+            [
+                f"{folder.checkpoint} was written by another account or machine, and DeepSpeed's checkpoints are "
+                "pickles, which run code when they are read; TRUST_RUN=1 before the command goes on with it"
+            ]
+        )
     clock = StepClock(show_progress(trainer, folder.path))
     trainer.add_callback(clock)
     interrupts.clock = clock
@@ -52,6 +64,15 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             say(f"the same command goes on from there\nnext: {make_command(target, recipe)}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
+    except (ValueError, ImportError, NotImplementedError) as error:
+        clock.ended.set()
+        if (package := raised_by(error)) is None:
+            raise
+        trace = folder.path / "error.txt"
+        trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        raise RunStopped(
+            f"{stage}: {package} says: {' '.join(str(error).split())} (all of it: {trace}). {kept(folder.path)}"
+        ) from error
     except (OSError, SafetensorError, RuntimeError) as error:
         clock.ended.set()
         # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
