@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -72,6 +73,10 @@ def quiet_libraries():
     import datasets
     import transformers
 
+    # A weight that is tied to another is saved once, and the other found missing when a run goes on.
+    logging.getLogger("transformers.trainer").addFilter(
+        lambda record: "There were missing keys in the checkpoint model loaded" not in record.getMessage()
+    )
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     if not is_main_process():

@@ -17,7 +17,7 @@ from stages.configs import setting
 from stages.faults import NotReached, RecipeError
 from stages.meaning import missing_columns
 from stages.model import load_tokenizer
-from stages.problems import overlapping, split
+from stages.problems import overlapping, prompt_lengths, split
 from stages.recipe import Recipe
 
 SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
@@ -41,9 +41,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
-        sample = random.Random(0).sample(rows, min(1000, len(rows)))
-        conversations = [prompt.messages(row["problem"], recipe.prompt.system) for row in sample]
-        lengths = sorted(len(prompt.prompt_ids(tokenizer, conversation)) for conversation in conversations)
+        lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
         middle, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
         say(f"prompts: {middle:.0f} tokens in the middle, {most} at 99 %, {lengths[-1]} at most (of {len(lengths)})")
         if prompt.end_of_turn(tokenizer) is None:
@@ -53,8 +51,11 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
     yield from _data_findings(recipe, rows)
     if config is not None:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
-        yield from _size_findings(recipe, config, longest)
-        yield from _memory_findings(recipe, longest, launched, card)
+        try:
+            yield from _size_findings(recipe, config, longest)
+            yield from _memory_findings(recipe, longest, launched, card)
+        except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
+            yield Finding("error", *str(error).split(": ", 1))
 
 
 def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:

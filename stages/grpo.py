@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from stages import configs, hardware
-from stages.checkpoints import fault
+from stages.card import card
+from stages.checkpoints import fault, write_whole
 from stages.cli import RunStopped, is_main_process, make_command, of_chain, quiet_libraries, run, say
 from stages.faults import RecipeError
 from stages.recipe import Recipe, require_values
@@ -67,6 +68,7 @@ def main(recipe: Recipe):
     if recipe.adapter is not None and not sharded(trainer):
         best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
     if is_main_process():
+        write_whole(folder.path / "README.md", card(recipe, "grpo", folder.path))
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if judged:

@@ -14,10 +14,13 @@ import torch
 from peft import get_peft_model
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
+from data.sources import NotReached as DataNotReached
 from stages import configs, hardware
-from stages.cli import make_command, quiet_libraries, run, say
+from stages.cli import make_command, quiet_libraries, run, say, say_markdown
 from stages.exact_merge import adapted_layers
-from stages.model import LOADING, base_model, looked_at, not_loaded
+from stages.faults import NotReached, said_by_library
+from stages.model import LOADING, base_model, load_tokenizer, looked_at, not_loaded
+from stages.problems import prompt_lengths, split
 from stages.recipe import Recipe, launch, launch_arguments
 
 GIB = 2**30
@@ -131,11 +134,20 @@ def model_config(recipe: Recipe) -> PretrainedConfig:
         raise not_loaded(base_model(recipe), error) from error
 
 
+def longest_prompt(recipe: Recipe) -> tuple[int, str]:
+    """Tokens of the longest prompt of the training data, and whose they are; a guess where these cannot be had."""
+    try:
+        return prompt_lengths(split(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[-1], "the data's longest"
+    except (NotReached, DataNotReached):
+        return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
+
+
 def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
     """The recipe's model, with its adapter, without storage."""
     dtype = getattr(torch, recipe.model.dtype)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+        with said_by_library(recipe.place("model")):
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
         if recipe.adapter is not None:
             with said_by_library(recipe.place("adapter", "target_modules")):
                 model = get_peft_model(model, configs.adapter_config(recipe))
@@ -284,7 +296,8 @@ def table(
     columns["PPO, full"] = with_critic(columns["full"], recipe)
     columns["PPO, LoRA"] = with_critic(columns["LoRA"], recipe)
     names = list(dict.fromkeys(name for parts in columns.values() for name in parts if name != "total"))
-    lines = [f"| GiB on each GPU | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    where = "GiB on each GPU" if card else "GiB"
+    lines = [f"| {where} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
     for name in [*names, "total"]:
         lines.append(f"| {name} | " + " | ".join(_gib(parts.get(name, 0)) for parts in columns.values()) + " |")
     if card:
@@ -299,7 +312,7 @@ def _gib(size: int) -> str:
 
 def main(
     recipe: Recipe,
-    prompt_tokens: int = PROMPT_TOKENS,
+    prompt_tokens: int | None = None,
     card: float | None = None,
     accelerate: str | None = None,
     processes: int | None = None,
@@ -309,15 +322,16 @@ def main(
     launched = launch(accelerate, processes)
     if not card:
         recipe = hardware.fitted(recipe)
-    say(table(recipe, prompt_tokens, shards(launched), card or this_card()))
+    longest, whose = (prompt_tokens, "as asked") if prompt_tokens else longest_prompt(recipe)
+    say_markdown(table(recipe, longest, shards(launched), card or this_card()))
     say("\ntotal: what training holds alone (activations, logits) and what sampling does (cache, vLLM) take turns,")
     say("unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
-    say(f"{prompt_tokens} tokens of prompt; {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
+    say(f"{longest} tokens of prompt, {whose}; {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS)
+    parser.add_argument("--prompt-tokens", type=int, help="instead of the longest of the data")
     parser.add_argument("--card", type=float, help="GiB of a GPU that is not at hand")
     launch_arguments(parser)
 

@@ -7,20 +7,24 @@ import dataclasses
 
 from peft import PeftModel
 
-from stages.cli import quiet_libraries, run, say
+from stages.card import card
+from stages.checkpoints import write_whole
+from stages.cli import make_command, quiet_libraries, run, say
 from stages.faults import RecipeError
 from stages.model import load_model, load_tokenizer
 from stages.recipe import Recipe
+from stages.run_folder import find_run
 
 
 def main(recipe: Recipe):
     """Write a recipe's trained policy to `merged/` as one model."""
     quiet_libraries()
     trained, merged = recipe.stage_dir("grpo"), recipe.stage_dir("merged")
-    if not (trained / "summary.json").is_file():
+    if not find_run(recipe, "grpo").finished:
         raise RecipeError([f"{trained} holds no finished run to merge"])
     if merged.exists():
-        raise RecipeError([f"{merged} is there already: move it away to merge again"])
+        say(f"merged already, in {merged}; delete it to merge again")
+        return
     tokenizer = load_tokenizer(recipe)
     model = load_model(dataclasses.replace(recipe, quantization=None), tokenizer, trained)
     if isinstance(model, PeftModel):
@@ -28,8 +32,9 @@ def main(recipe: Recipe):
     partial = merged.with_name("merged.partial")
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
+    write_whole(partial / "README.md", card(recipe, "merged", trained))
     partial.rename(merged)
-    say(f"merged model in {merged}")
+    say(f"merged model in {merged}\nnext: {make_command('eval', recipe)} MODEL={merged}")
 
 
 if __name__ == "__main__":

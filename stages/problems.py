@@ -1,7 +1,10 @@
 """The problems of a recipe: its training rows, its held-out rows, and its benchmarks."""
 
+import random
+
 from accelerate import PartialState
 
+from data import prompt
 from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
@@ -37,6 +40,12 @@ def split_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
     for a checkpoint chosen by a measurement looks better in it than it is."""
     choosing = recipe.evaluate.held_out if recipe.grpo.get("eval_steps") else 0
     return held_out[:choosing], held_out[choosing:]
+
+
+def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
+    """Tokens of the prompts of up to a thousand of the rows, ascending."""
+    sample = random.Random(0).sample(rows, min(1000, len(rows)))
+    return sorted(len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample)
 
 
 def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from data import prompt
 from stages import configs, hardware
+from stages.card import card
+from stages.checkpoints import write_whole
 from stages.cli import is_main_process, make_command, of_chain, quiet_libraries, run, say
 from stages.faults import RecipeError, said_by_library
 from stages.recipe import Recipe, require_values
@@ -66,6 +68,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
+        write_whole(folder.path / "README.md", card(recipe, "sft", folder.path))
         folder.finish(
             {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
         )
