@@ -71,7 +71,7 @@ def quantization(section: dict, recipe: dict) -> Faults:
 
 
 def data(section: dict, recipe: dict) -> Faults:
-    if not section.get("train"):
+    if section.get("train", []) == []:
         yield ("train",) if "train" in section else (), "data: `train` must name a data set or more"
     yield from _data_sets(("train",), section.get("train"))
     if isinstance(section.get("dir"), str) and not Path(section["dir"]).is_dir():

@@ -40,7 +40,7 @@ class Number:
     def __str__(self) -> str:
         words = "a whole number" if self.whole else "a number"
         low = f"above {self.low:g}" if self.above else f"from {self.low:g}"
-        high = "up" if self.high >= MANY else f"to but not {self.high:g}" if self.below else f"to {self.high:,}"
+        high = "up" if self.high == MANY else f"to but not {self.high:g}" if self.below else f"to {self.high:,}"
         return f"{words} {low} {high}" + "".join(f", or {each}" for each in self.also)
 
 
