@@ -103,7 +103,7 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
     base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)
-    return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None))
+    return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None, places={}))
 
 
 def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:

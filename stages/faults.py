@@ -20,7 +20,7 @@ class NotReached(RecipeError):
 
 def nearest(name: object, names) -> str:
     """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
-    close = difflib.get_close_matches(str(name), list(names), n=1)
+    close = difflib.get_close_matches(str(name), [str(each) for each in names], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

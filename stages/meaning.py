@@ -34,7 +34,7 @@ def model(section: dict, recipe: dict) -> Faults:
     if isinstance(name, str) and (fault := no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {fault}"
     build = section.get("build")
-    if build is not None and build not in local_models.BUILDERS:
+    if isinstance(build, str) and build not in local_models.BUILDERS:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
     attention = section.get("attn_implementation")
     package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))

@@ -131,7 +131,7 @@ def model_config(recipe: Recipe) -> PretrainedConfig:
                 base_model(recipe), revision=recipe.model.revision, trust_remote_code=False
             )
     except LOADING as error:
-        raise not_loaded(base_model(recipe), error) from error
+        raise not_loaded(recipe, base_model(recipe), error) from error
 
 
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:

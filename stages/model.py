@@ -46,11 +46,15 @@ def base_model(recipe: Recipe) -> str:
 LOADING = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError)
 
 
-def not_loaded(name: str, error: Exception) -> RecipeError:
+def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
     """The fault to raise for what a library said of a model."""
+    if isinstance(error, RecipeError):
+        return error
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = str(error).strip().splitlines() or [type(error).__name__]
-    return (NotReached if unreachable else RecipeError)([f"model {name}: {said[0]}"])
+    written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
+    place = f"{recipe.place('model', 'name_or_path')}: " if written else ""
+    return (NotReached if unreachable else RecipeError)([f"{place}model {name}: {said[0]}"])
 
 
 def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:
@@ -85,7 +89,7 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
                 name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
             )
     except LOADING as error:
-        raise not_loaded(name, error) from error
+        raise not_loaded(recipe, name, error) from error
     if recipe.model.chat_template is not None:
         tokenizer.chat_template = recipe.model.chat_template
     elif tokenizer.chat_template is None:
@@ -152,7 +156,7 @@ def load_model(
     except torch.OutOfMemoryError:
         raise
     except (*LOADING, RuntimeError) as error:
-        raise not_loaded(name, error) from error
+        raise not_loaded(recipe, name, error) from error
     if loaded["missing_keys"] or loaded["mismatched_keys"]:
         wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
         raise RecipeError(

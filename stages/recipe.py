@@ -267,8 +267,9 @@ class _Draft:
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
                 self._check_fields(section, declared.fields(section))
-            self._check_meaning(section)
-
+        sound = {key: self._sound(key) for key in self.values}
+        for section in [key for key in sound if key in KEYS]:
+            self._check_meaning(section, sound)
         self._check_reach()
 
     def _check_reach(self):
@@ -316,13 +317,22 @@ class _Draft:
             elif wrong := values.fault(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
-    def _check_meaning(self, section: str):
-        """What the types of a section cannot say. Only sections that are mappings get here with something to check."""
+    def _sound(self, section: str) -> Any:
+        """A section without the keys that are faulty already: what they mean together can be asked of the others."""
+        value = self.values[section]
+        return (
+            {key: each for key, each in value.items() if (section, key) not in self.faulty}
+            if isinstance(value, dict)
+            else value
+        )
+
+    def _check_meaning(self, section: str, sound: dict):
+        """What the rules of single keys cannot say."""
         from stages import meaning
 
         check = meaning.CHECKS.get(section)
-        if check and isinstance(self.values[section], dict):
-            for keys, message in check(self.values[section], self.values):
+        if check and isinstance(sound[section], dict):
+            for keys, message in check(sound[section], sound):
                 self.fault((section, *keys), message)
 
     def what_is_sound(self) -> Recipe | None:

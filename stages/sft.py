@@ -51,6 +51,9 @@ def main(recipe: Recipe, if_needed: bool = False):
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
+    if not dataset:
+        why = "no row has a worked solution (`reasoning`) to learn from that max_length leaves room for"
+        raise RecipeError([f"{recipe.place('sft', 'max_length')}: sft: {why}"])
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):
         trainer = SFTTrainer(
@@ -101,8 +104,6 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
         say(f"sft: left out {without:,} rows without a worked solution, {too_long:,} of over {max_length} tokens")
-    if not examples:
-        raise RecipeError(["sft: no row has a worked solution (`reasoning`) to learn from; remove the `sft` section"])
     return Dataset.from_list(examples)
 
 

@@ -58,6 +58,8 @@ def _fault(tokenizer, system: str | None) -> str | None:
                     return "takes more than a GiB for a short question"
                 except BaseException as error:  # whatever the template is made to raise, or the tokenizer's Rust
                     return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
+                if not (conversation is answered or question.strip() in text):
+                    return "does not write the question"
                 if max(len(text), tokens) > 3 * given + CHARACTERS:
                     return f"writes {len(text):,} characters, {tokens:,} tokens, for {given:,} characters"
     return None

@@ -86,8 +86,14 @@ def trainer_for(
     if args.use_vllm:
         stop_at_the_end(args, model.generation_config.eos_token_id)
     loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
-    window = min(model.config.get_text_config().max_position_embeddings, args.vllm_max_model_length or 2**63)
-    rows = fitting(rows, tokenizer, recipe.prompt.system, window - args.max_completion_length)
+    served = args.vllm_max_model_length if args.use_vllm else None
+    window = min(model.config.get_text_config().max_position_embeddings, served or 2**63)
+    most = window - args.max_completion_length
+    rows = fitting(rows, tokenizer, recipe.prompt.system, most)
+    if not rows:
+        place = recipe.place("grpo", "max_completion_length")
+        room = f"{most:,} tokens to a prompt, and none is that short" if most > 0 else "no room for a prompt"
+        raise RecipeError([f"{place}: grpo.max_completion_length leaves {room}"])
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)
@@ -149,11 +155,7 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
 
 
 def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:
-    """The rows whose prompt has at most so many tokens: a longer one would leave no room for a completion.
-
-    Raises:
-        RecipeError: none is left.
-    """
+    """The rows whose prompt has at most so many tokens: a longer one would leave no room for a completion."""
     around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
     kept = [
         row
@@ -164,8 +166,6 @@ def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[
     ]
     if len(kept) < len(rows):
         say(f"grpo: left out {len(rows) - len(kept):,} problems whose prompts have more than {most:,} tokens")
-    if not kept:
-        raise RecipeError([f"grpo.max_completion_length leaves {most:,} tokens to a prompt, and none is that short"])
     return kept
 
 

@@ -46,12 +46,12 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    names: tuple[str, ...]
+    names: tuple
 
     def fault(self, value: Any) -> str | None:
-        if value in self.names:
+        if any(type(value) is type(each) and value == each for each in self.names):  # 1 is not true
             return None
-        return f"{value!r} is not one of {', '.join(map(str, self.names))}{nearest(value, self.names)}"
+        return f"{value!r:.80} is not one of {', '.join(map(str, self.names))}{nearest(value, self.names)}"
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,6 @@ RULES["adapter"] = {
 }
 RULES["quantization"] = {
     "llm_int8_threshold": Number(0, 1000),
-    "llm_int8_skip_modules": MODULES,
     "bnb_4bit_compute_dtype": DTYPES,
     "bnb_4bit_quant_type": OneOf(("nf4", "fp4")),
     "bnb_4bit_quant_storage": OneOf(("uint8", "float16", "bfloat16", "float32")),
@@ -412,6 +411,7 @@ RESERVED: dict[str, dict[str, str]] = {
     ),
     "quantization": _said(
         {
+            "the head stays as it is, and all other layers are quantised": "llm_int8_skip_modules",
             "the stage places the weights": "llm_int8_enable_fp32_cpu_offload",
             "weights under an adapter are not trained": "llm_int8_has_fp16_weight",
         }

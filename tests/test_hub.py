@@ -39,7 +39,8 @@ def test_what_is_not_in_the_cache_is_one_line(tmp_path):
             text=True,
         )
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("model a/model: ")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("override model.name_or_path=a/model: model a/model: ")
     assert "Traceback" not in done.stderr
     assert len(requests) == 3
     assert not (tmp_path / "out").exists()
