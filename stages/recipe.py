@@ -321,7 +321,11 @@ class _Draft:
         """A section without the keys that are faulty already: what they mean together can be asked of the others."""
         value = self.values[section]
         return (
-            {key: each for key, each in value.items() if (section, key) not in self.faulty}
+            {
+                key: each
+                for key, each in value.items()
+                if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
+            }
             if isinstance(value, dict)
             else value
         )

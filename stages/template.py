@@ -53,13 +53,15 @@ def _fault(tokenizer, system: str | None) -> str | None:
             for opened in (True, False):
                 try:
                     text = tokenizer.apply_chat_template(conversation, add_generation_prompt=opened, tokenize=False)
+                    if len(text) > 3 * given + CHARACTERS:
+                        return f"writes {len(text):,} characters for {given:,}"
+                    if conversation is not answered and question.strip() not in text:
+                        return "does not write the question"
                     tokens = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+                    if tokens > 3 * given + CHARACTERS:
+                        return f"makes {tokens:,} tokens of {given:,} characters"
                 except MemoryError:
                     return "takes more than a GiB for a short question"
                 except BaseException as error:  # whatever the template is made to raise, or the tokenizer's Rust
                     return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
-                if not (conversation is answered or question.strip() in text):
-                    return "does not write the question"
-                if max(len(text), tokens) > 3 * given + CHARACTERS:
-                    return f"writes {len(text):,} characters, {tokens:,} tokens, for {given:,} characters"
     return None
