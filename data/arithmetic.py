@@ -3,6 +3,8 @@
 import random
 import zlib
 
+from data.sources import DataError
+
 
 def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0) -> list[dict]:
     """Distinct sums of two numbers of exactly `digits` digits; one in ten is `test`, whatever `rows` is.
@@ -11,9 +13,13 @@ def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0
     teacher leaves for GRPO to mend. The gold `solution` is always right. A row:
 
     `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer": "132"}`
+
+    Raises:
+        DataError: an argument is out of its range.
     """
-    if not 1 <= digits <= 9:
-        raise ValueError(f"digits must be 1 to 9, not {digits}")
+    for name, value, low, high in (("digits", digits, 1, 9), ("rows", rows, 1, 1_000_000), ("slips", slips, 0, 1)):
+        if not low <= value <= high:
+            raise DataError(f"{name} must be {low} to {high:,}, not {value}")
     low, count = (0, 10) if digits == 1 else (10 ** (digits - 1), 9 * 10 ** (digits - 1))
     pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
     problems = [(low + pair // count, low + pair % count) for pair in pairs]

@@ -1,6 +1,7 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,61 @@ def test_the_first_line_of_a_training_run_warns_too():
     assert quiet.stdout == quiet.stderr == ""
     warned = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo")
     assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr
+
+
+MINE = """\
+def raises(completions, **columns):
+    return [1 / 0 for _ in completions]
+
+def returns_text(completions, **columns):
+    return "1.0"
+
+def returns_one(completions, **columns):
+    return 1.0
+
+def fails(split):
+    raise ValueError("no such puzzles")
+
+def returns_nothing(split):
+    pass
+
+def returns_words(split):
+    return ["What is 1 + 1?"]
+"""
+NOT_READY = {  # overrides, and a part of the line it ends with
+    "a reward that raises": (["rewards.mine_too.raises={}"], "rewards.mine_too.raises: 20 of 20 rows", "mine_too.py:2"),
+    "a reward of text": (["rewards.mine_too.returns_text={}"], "rewards.mine_too.returns_text: 20 of 20", "returned 3"),
+    "a reward of one": (["rewards.mine_too.returns_one={}"], "rewards.mine_too.returns_one: 20 of 20", "returned 1.0"),
+    "data that raises": (
+        ["data.train=[mine_too.fails]"],
+        "data set mine_too.fails: ",
+        "mine_too.py:11: ValueError: no such",
+    ),
+    "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
+    "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
+    "digits beyond": (["data.train=[arithmetic: {digits: 40}]"], "data.train: ", "digits must be 1 to 9, not 40"),
+    "nothing left": (["data.validation=100000"], "data.validation holds out 100,000 of", "nothing is left to train on"),
+    "no such module": (
+        ["adapter.target_modules=[nothing_so]"],
+        "override adapter.target_modules",
+        "not found in the base",
+    ),
+    "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
+    "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
+    "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READY)
+def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, monkeypatch):
+    (tmp_path / "mine_too.py").write_text(MINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_too", raising=False)
+    overrides, *parts = NOT_READY[name]
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    out = capsys.readouterr().out
+    assert any(line.startswith("error: ") and all(part in line for part in parts) for line in out.splitlines()), out
+    assert out.rstrip().endswith("not ready: 1 to change")
+    assert "take -" not in out
