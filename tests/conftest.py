@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager
 from datetime import date
 from importlib.util import find_spec
@@ -28,9 +29,12 @@ WITH_VLLM = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
 ]
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
+COUNTED: Counter = Counter()  # what became of hostile values
 
 
 def pytest_terminal_summary(terminalreporter):
+    if COUNTED:
+        terminalreporter.write_line("\nhostile values: " + ", ".join(f"{n:,} {what}" for what, n in COUNTED.items()))
     if GPU_TABLE:
         rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
         terminalreporter.write_line(f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n")
