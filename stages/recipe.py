@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from stages import configs, declared, values
 from stages.faults import RecipeError, nearest
-from stages.strict_yaml import Unreadable, keys_of, text_of, value_of
+from stages.strict_yaml import Unreadable, read, text_of, value_of
 from stages.values import GONE, LOCAL_HOSTS, REMOTE_TRACKERS, RESERVED, RULES
 
 
@@ -198,7 +198,7 @@ class _Draft:
     def read(self):
         try:
             text = text_of(self.path)
-            self.values = value_of(text)
+            self.values, lines = read(text)
         except FileNotFoundError:
             others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
             hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
@@ -208,7 +208,7 @@ class _Draft:
             raise RecipeError([f"{place}: {error}"]) from None
         if not isinstance(self.values, dict):
             raise RecipeError([f"{self.path}: a recipe is a mapping with the sections {', '.join(REQUIRED)}"])
-        for keys, line in keys_of(text):
+        for keys, line in lines:
             place = f"{self.path}:{line}"
             if keys in self.places:
                 first = self.places[keys].rpartition(":")[2]

@@ -57,11 +57,21 @@ def value_of(text: str) -> Any:
     Raises:
         Unreadable: see there.
     """
+    return read(text)[0]
+
+
+def read(text: str) -> tuple[Any, list[tuple[Place, int]]]:
+    """The value of a text; and every key, with those above it, and its line, in the order of the text.
+
+    Raises:
+        Unreadable: see there.
+    """
     try:
         _require_plain(text)
         yaml = YAML(typ="safe", pure=True)
-        yaml.allow_duplicate_keys = True  # keys_of names them all, and not the first alone
-        value = yaml.load(text)
+        yaml.allow_duplicate_keys = True  # told by the keys, all of them and not the first alone
+        root = yaml.compose(text)
+        value = None if root is None else yaml.constructor.construct_document(root)
     except Unreadable:
         raise
     except YAMLError as error:
@@ -74,7 +84,7 @@ def value_of(text: str) -> Any:
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
     _require_text_keys(value)
-    return value
+    return value, [] if root is None else _keys(root, ())
 
 
 def _require_text_keys(value: Any):
@@ -85,19 +95,13 @@ def _require_text_keys(value: Any):
             raise Unreadable(f"the key {key} is no name")
 
 
-def keys_of(text: str) -> list[tuple[Place, int]]:
-    """Every key, with those above it, and its line, in the order of the text; a text that `value_of` has read."""
+def _keys(node, above: Place) -> list[tuple[Place, int]]:
     found = []
-
-    def walk(node, above: Place):
-        for child in node.value if node.id == "sequence" else []:
-            walk(child, above)
-        for key, value in node.value if node.id == "mapping" else []:
-            found.append(((*above, key.value), key.start_mark.line + 1))
-            walk(value, (*above, key.value))
-
-    if (root := YAML(pure=True).compose(text)) is not None:
-        walk(root, ())
+    for child in node.value if node.id == "sequence" else []:
+        found += _keys(child, above)
+    for key, value in node.value if node.id == "mapping" else []:
+        here = (*above, key.value)
+        found += [(here, key.start_mark.line + 1), *_keys(value, here)]
     return found
 
 
