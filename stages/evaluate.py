@@ -66,7 +66,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     for benchmark in problems:
         say()
         say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
-    say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)} for the benchmarks" if held_out else ""))
+    say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)}" if held_out and recipe.evaluate.benchmarks else ""))
 
 
 def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:

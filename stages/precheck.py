@@ -25,7 +25,9 @@ def main():
     recipe_arguments(parser)
     launch_arguments(parser)
     parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="those that are about to run")
-    options = parser.parse_intermixed_args()
+    # ARGS may hold an option of the stage's own, such as `--rows 400`, which the stage itself looks at.
+    options, _ = parser.parse_known_intermixed_args()
+    options.overrides = [each for each in options.overrides if "=" in each]
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())

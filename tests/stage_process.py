@@ -44,6 +44,7 @@ def _run(module: str, arguments: list[str], root: str, environment: dict[str, st
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(root)
-    sys.path[:] = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]
+    added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = [root, *added, *(each for each in sys.path if each != os.path.dirname(__file__))]  # noqa: PTH120
     sys.argv = ["-m", *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -26,8 +26,8 @@ from data.gold import gold_answer
 from data.problems import load
 from rewards.pool import POOL
 from rewards.verifier import is_correct, judge_all
+from tests.hostile_answers import HOSTILE, LONG, SURD
 from tests.test_verifier import CASES
-from tests.test_verifier_pool import HOSTILE, LONG, SURD
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 

@@ -1,0 +1,57 @@
+"""Answers made to hang a verifier, or to take all memory."""
+
+SURD = r"\sqrt{2}"
+# Answers that the algebra, or a regular expression on the way to it, may take very long over.
+HOSTILE = {
+    "tower of powers": r"9^{9^{9^{9}}}",
+    "tower without braces": "9^9^9^9",
+    "tower in Python": "9**9**9**9",
+    "tower under a root": r"\sqrt{9^{9^{9}}}",
+    "big power": r"2^{3^{20}}",
+    "long exponent": r"3^{99999999}",
+    "powers times powers": r"\sqrt{2}" + r"\cdot 9999^{9999}" * 30,
+    "power of a power": r"((9999^{9999})^{9999})^{9999}\sqrt{2}",
+    "factorial": r"\sqrt{2} \cdot 99999!",
+    "factorial of factorial": r"\sqrt{(9!)!}",
+    "double factorial": r"\sqrt{2}\cdot 9!!!!",
+    "binomial": r"\sqrt{2}\binom{999999999}{499999999}",
+    "sum": r"\sqrt{2}\sum_{n=1}^{99999999} n^{n}",
+    "product": r"\sqrt{2}\prod_{n=1}^{99999999} n",
+    "integral": r"\sqrt{2}\int_0^1 \frac{\sin(x^x)}{\ln(x+\cos x)} dx",
+    "limit": r"\lim_{x \to 0} \frac{\sin(\tan x)-\tan(\sin x)}{x^7}\sqrt{2}",
+    "nested roots": r"\sqrt{2+" * 40 + "2" + "}" * 40,
+    "nested fractions": r"\frac{1}{1+" * 40 + r"\sqrt{2}" + "}" * 40,
+    "nested parentheses": "(" * 400 + r"\sqrt{2}" + ")" * 400,
+    "shallow parentheses": "(" * 11 + r"\sqrt{2}" + ")" * 11,
+    "open parentheses": "(" * 900,
+    "open braces": "{" * 900,
+    "many terms": "+".join(rf"\sqrt{{{n}}}" for n in range(2, 60)),
+    "product of sums": "".join(rf"(\sqrt{{{n}}}+1)" for n in range(2, 60)),
+    "power of a sum": r"(\sqrt{2}+\sqrt{3}+\sqrt{5}+\sqrt{7}+1)^{999}",
+    "trigonometry": r"\sin(" * 15 + "2" + ")" * 15,
+    "100,000 digits": "7" * 100_000,
+    "100,000 letters": "a" * 100_000,
+    "100,000 backslashes": "\\" * 100_000,
+    "100,000 spaces": " " * 100_000 + "5",
+    "900 spaces": "5" + " " * 900 + "x",
+    "900 commas": "," * 900,
+    "900 minus signs": "-" * 900 + r"\sqrt{2}",
+    "900 dollars": "$" * 900,
+    "many numbers": "1," * 450,
+    "many fractions": r"\frac" * 180 + "12",
+    "many texts": r"\text{" * 150,
+    "many ors": "1 or " * 180,
+    "digits and spaces": "1 " * 450,
+    "decimal places": "0." + "3" * 900 + r"\sqrt{2}",
+    "repeating": "0." + "12" * 400 + "...",
+    "matrix of powers": r"\begin{pmatrix}" + r"9^{9^9} & " * 60 + r"1\end{pmatrix}",
+    "unicode": "९" * 300 + "½" * 300 + "√" * 300,
+    "control characters": "\x00\x01\x02" * 200,
+    "lone surrogate": "\ud800" * 100,
+    "words": "one hundred thousand and " * 35,
+}
+LONG = ["<think>" * 20_000, r"\boxed{" * 20_000, "<answer>" * 20_000, "</think>" * 20_000, "the answer is " * 9000]
+LONG += ["".join(rf"\boxed{{{n}}}" for n in range(9000)), "".join(f"<answer>{n}</answer>" for n in range(9000))]
+LONG += [r"\boxed{17} " * 20_000 + "or 6", "<answer>17</answer>" * 20_000 + "<answer>6</answer>"]
+LONG += [r"\boxed{" * 20_000 + "17" + "}" * 20_000, "the answer to " * 9000, "Answer: 16. " * 9000, "#" * 100_000]
+LONG += [f"<answer>{'She is 5 ' * 20_000}\nx</answer>", "<answer>5</answer></think>" * 9000]
