@@ -51,8 +51,9 @@ def require_config(file: Path):
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     config = read(file)
-    if config.get("model_type") not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise _fault(file, f"{config.get('model_type')!r} is no causal language model that transformers has")
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise _fault(file, f"{kind!r:.80} is no causal language model that transformers has")
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     for key, value in _pairs(config):
         if key in ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation"):
