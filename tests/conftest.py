@@ -118,9 +118,8 @@ def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), ch
 
 def run_program(program: Path, *arguments: object) -> subprocess.CompletedProcess:
     """A stage with something patched, from the root of the repository."""
-    command = [sys.executable, str(program), *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        done = stage_process.run(str(program), list(map(str, arguments)), ROOT, dict(os.environ), Path(folder))
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

@@ -29,7 +29,7 @@ def _context():
 
 
 def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
-    """What `subprocess.run` would return of it. `folder`: for its output."""
+    """What `subprocess.run` would return of a module, or of a file of Python. `folder`: for its output."""
     out, err = folder / "stdout", folder / "stderr"
     process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
     process.start()
@@ -47,4 +47,7 @@ def _run(module: str, arguments: list[str], root: str, environment: dict[str, st
     added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = [root, *added, *(each for each in sys.path if each != os.path.dirname(__file__))]  # noqa: PTH120
     sys.argv = ["-m", *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if module.endswith(".py"):
+        runpy.run_path(module, run_name="__main__")
+    else:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)

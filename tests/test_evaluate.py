@@ -1,5 +1,6 @@
 """What cannot be evaluated is one clear line."""
 
+import json
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -16,14 +17,14 @@ TINY = "recipes/tiny-arithmetic.yaml"
     [
         ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
         ("evaluate.samples=4", "4 greedy answers are 4 times the same; set evaluate.temperature too"),
-        ("evaluate.temperature=-1", "below 0"),
+        ("evaluate.temperature=-1", "expected a number from 0 to 100, got -1"),
         ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
         ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
         ("evaluate.benchmarks=[./mine.json]", "a file of problems ends in .jsonl or .parquet"),
         ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
         ("evaluate.benchmarks=[arithmetic: 3]", "expected arguments such as {digits: 2}, got 3"),
-        ("evaluate.batch_size=0", "evaluate.batch_size: 0 is too few; take 1 or more"),
-        ("evaluate.limit=-5", "evaluate.limit: -5 is too few"),
+        ("evaluate.batch_size=0", "evaluate.batch_size: expected a whole number from 1 to 65,536, got 0"),
+        ("evaluate.limit=-5", "evaluate.limit: expected a whole number from 1 up, got -5"),
     ],
 )
 def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
@@ -57,7 +58,9 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):
-    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}')
+    written = {"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(written))
+    (tmp_path / "adapter_model.safetensors").touch()
     with (
         pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
         engine(load_recipe(TINY, check=()), None, tmp_path, 10),
