@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 from stages import declared, hardware
+from stages.faults import RecipeError, nearest
 from stages.values import RULES, Number
 
 SECTIONS = {
@@ -180,6 +181,28 @@ def adapter_config(recipe):
     # Dropout would make the policy that is trained differ from the one that sampled.
     values = with_floats("adapter", recipe.adapter)
     return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | values)
+
+
+def require_modules(recipe, model):
+    """Refuse an adapter that names modules which the model does not have: peft ignores them without a word, as long as
+    it finds any.
+
+    Raises:
+        RecipeError: names the first, and the nearest that is there.
+    """
+    there = [name for name, _ in model.named_modules()]
+    for key in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
+        named = (recipe.adapter or {}).get(key) or []
+        for each in [] if isinstance(named, str) else named:
+            if not any(f".{name}".endswith(f".{each}") for name in there):
+                ends = sorted({name.rpartition(".")[2] for name in there})
+                message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
+                raise RecipeError([f"{recipe.place('adapter', key)}: {message}"])
+    layers = (recipe.adapter or {}).get("layers_to_transform")
+    most = model.config.get_text_config().num_hidden_layers
+    if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
+        message = f"adapter.layers_to_transform: {layers}, and the model's layers are 0 to {most - 1}"
+        raise RecipeError([f"{recipe.place('adapter', 'layers_to_transform')}: {message}"])
 
 
 def quantization_config(recipe):

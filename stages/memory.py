@@ -149,6 +149,7 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
         with said_by_library(recipe.place("model")):
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
         if recipe.adapter is not None:
+            configs.require_modules(recipe, model)
             with said_by_library(recipe.place("adapter", "target_modules")):
                 model = get_peft_model(model, configs.adapter_config(recipe))
     return model

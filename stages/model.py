@@ -162,6 +162,7 @@ def load_model(
         raise RecipeError(
             [f"model {name}: its weights are not those of its config.json; {wrong[0]} is missing or of another shape"]
         )
+    configs.require_modules(recipe, model)
     used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
     if used != announced:
         say(f"attention is {used}: this model has no {announced}")

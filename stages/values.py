@@ -254,7 +254,7 @@ RULES["grpo"] = TRAINING | {
     "min_p": Number(0, 1, below=True),
     "repetition_penalty": Number(0, 10, above=True),
     "generation_kwargs": Keys(BY_TRANSFORMERS | BY_VLLM),
-    "cache_implementation": OneOf(("dynamic", "static", "offloaded", "offloaded_static")),
+    "cache_implementation": OneOf(("dynamic", "static")),
     "vllm_mode": OneOf(("colocate", "server")),
     "vllm_model_impl": OneOf(("vllm", "transformers")),
     "vllm_server_host": Pattern(r"[\w.:-]{1,253}", "the name or address of a host"),
@@ -303,7 +303,6 @@ RULES["adapter"] = {
     "layers_pattern": Each(MODULE, single=True),
     "rank_pattern": PerModule(count(1, 4096)),
     "alpha_pattern": PerModule(Number(0, 65536, above=True)),
-    "target_parameters": MODULES,
 }
 RULES["quantization"] = {
     "llm_int8_threshold": Number(0, 1000),
@@ -405,6 +404,7 @@ RESERVED: dict[str, dict[str, str]] = {
             "an adapter here is plain LoRA": "velora_config monteclora_config arrow_config use_bdlora use_qalora "
             "qalora_group_size alora_invocation_tokens trainable_token_indices runtime_config",
             "peft sees it from the layer": "fan_in_fan_out",
+            "set target_modules": "target_parameters",
             "it would train nothing": "inference_mode",
             "peft writes it": "peft_version",
         }

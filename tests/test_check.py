@@ -141,8 +141,10 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     "no such module": (
         ["adapter.target_modules=[nothing_so]"],
         "override adapter.target_modules",
-        "not found in the base",
+        "no module nothing_so",
     ),
+    "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
+    "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),
     "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
     "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),

@@ -93,6 +93,7 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
     assert said in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
     """Of the sampling, token by token, and of the batches trained on."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)

@@ -17,8 +17,8 @@ rewards: {correct_answer: {weight: 1.0}}
 sft: {max_steps: 2}
 grpo: {max_steps: 2, num_generations: 8}
 """
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{n}: &{n} [*{m}, *{m}, *{m}, *{m}]\n" for m, n in ("ab", "bc", "cd", "de", "ef", "fg", "gh")
+BOMB = "a: &a [x]\n" + "".join(
+    f"{n}: &{n} [{', '.join([f'*{m}'] * 8)}]\n" for m, n in ("ab", "bc", "cd", "de", "ef", "fg", "gh")
 )
 WRONG = {
     "a misspelt key": GOOD.replace("max_steps: 2, num", "max_step: 2, num"),
@@ -58,9 +58,8 @@ def main():
         for name, text in WRONG.items():
             recipe = Path(folder) / "mine.yaml"
             recipe.write_text(text)
-            print(
-                f"| {name} | {refused(options.before, recipe, sys.executable)} | {refused(Path(), recipe, sys.executable)} |"
-            )
+            times = [refused(place, recipe, sys.executable) for place in (options.before, Path())]
+            print(f"| {name} | {times[0]} | {times[1]} |")
 
 
 if __name__ == "__main__":
