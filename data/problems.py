@@ -3,6 +3,7 @@
 import inspect
 import os
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         ImportError: it may not be named, or cannot be read.
     """
     if Path(name).suffix in FILE_TYPES:
-        if not Path(name).is_file():
+        if len(Path(name).name) > 255 or not Path(name).is_file():
             raise ImportError("there is no such file")
         return partial(problems_of_file, file=name)
     if "/" in name or name.endswith((".json", ".csv", ".txt")):
@@ -59,8 +60,8 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
             dropped[fault].append(number)
             continue
         seen.add(row["problem"])
-        reasoning = row.get("reasoning")
-        rows.append({**row, "solution": str(row["solution"]), "reasoning": reasoning, "source": name})
+        kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name}
+        rows.append(kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None})
     report = f"{name} {split}: {len(rows):,} problems"
     if dropped:
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
@@ -96,7 +97,15 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
+# What trl and its trainer give rewards and templates by these names, or take for pictures and tools.
+TAKEN = {"prompt", "prompts", "completions", "completion", "completion_ids", "trainer_state", "log_metric", "log_extra"}
+TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
+LONGEST = 100_000  # characters of a problem, or of its solution; the longest here has 6,000
+
+
 def _fault(row: dict, seen: set[str]) -> str | None:
+    if taken := sorted(TAKEN & row.keys()):
+        raise DataError(f"the column {taken[0]} has a name of the trainer's own: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
         raise DataError(
             f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {row!r:.80}"
@@ -107,9 +116,17 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         return "with a gold that is neither text nor a number"
     if row["solution"] is None or gold_answer(str(row["solution"])) is None:
         return "without a gold answer"
+    for text in (row["problem"], str(row["solution"]), row.get("reasoning") or ""):
+        if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
+            return f"of more than {LONGEST:,} characters, or with some that are no text"
     if row["problem"] in seen:
         return "repeated"
     return None
+
+
+def _is_text(text: str) -> bool:
+    """Whether it has no half of a character, which JSON may hold and no file can."""
+    return not re.search("[\ud800-\udfff]", text)
 
 
 def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], list[dict]]:

@@ -15,7 +15,7 @@ from data.gold import gold_answer
 
 FILE_TYPES = (".jsonl", ".parquet")
 # A file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
-LARGEST, LARGEST_BYTES = 2_000_000, 4 * 2**30
+LARGEST, LARGEST_BYTES = 2_000_000, 2**30
 
 
 class DataError(ValueError):
@@ -134,6 +134,8 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
 def problems_of_file(split: str, file: str) -> list[dict]:
     """A JSONL or parquet file of the user's own, the same for every split: `problem` and `answer` (or `solution`), and
     `reasoning`, `level` and `subject` where there are any; any other column is there for rewards to ask for."""
+    if not Path(file).is_file():
+        raise DataError(f"{file}: there is no such file")
     rows = _jsonl(Path(file)) if file.endswith(".jsonl") else _parquet(Path(file))
     columns = list(rows[0]) if rows else []
     gold = "solution" if "solution" in columns and "answer" not in columns else "answer"
@@ -144,6 +146,8 @@ def problems_of_file(split: str, file: str) -> list[dict]:
 
 
 def _jsonl(file: Path) -> list[dict]:
+    if (size := file.stat().st_size) > LARGEST_BYTES:
+        raise DataError(f"{file} has {size:,} bytes: split it")
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -170,11 +174,16 @@ def _parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     try:
         with file.open("rb") as opened:  # a name alone might be read as an address
             parquet = pyarrow.parquet.ParquetFile(opened)
-            size = sum(parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups))
-            if parquet.metadata.num_rows > LARGEST or size > LARGEST_BYTES:
-                raise DataError(f"{file} has {parquet.metadata.num_rows:,} rows, {size:,} bytes: split it")
             _require_columns(str(file), parquet.schema_arrow.names, columns)
-            return parquet.read().to_pylist()
+            rows, size = [], 0
+            for batch in parquet.iter_batches(64):
+                size += batch.nbytes
+                if len(rows) + batch.num_rows > LARGEST or size > LARGEST_BYTES:
+                    raise DataError(f"{file} has more than {LARGEST:,} rows or {LARGEST_BYTES:,} bytes: split it")
+                rows += batch.to_pylist()
+            return rows
+    except (MemoryError, pyarrow.ArrowMemoryError):
+        raise DataError(f"{file} does not fit into memory: split it") from None
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 

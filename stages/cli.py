@@ -44,13 +44,13 @@ def mistakes_reported() -> Iterator[None]:
         yield
     except (RecipeError, DataError) as error:
         if is_main_process():
-            print(error, file=sys.stderr)
+            print(clean(str(error)), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on where it can", file=sys.stderr)
         sys.exit(130)
     except RunStopped as stopped:
-        print(f"\n{stopped}", file=sys.stderr)  # by whichever process it is: the others do not know
+        print(f"\n{clean(str(stopped))}", file=sys.stderr)  # by whichever process it is: the others do not know
         sys.exit(stopped.exit_code)
 
 
@@ -59,10 +59,14 @@ def is_main_process() -> bool:
 
 
 def say(text: str = ""):
-    """Print once, whatever the number of processes; of a control character, with which a text of another's could
-    rewrite the terminal, its name."""
+    """Print once, whatever the number of processes."""
     if is_main_process():
-        print(_CONTROL.sub(lambda match: repr(match[0])[1:-1], text), flush=True)
+        print(clean(text), flush=True)
+
+
+def clean(text: str) -> str:
+    """With the names of control characters in their place: a text of another's could rewrite the terminal with them."""
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -48,7 +48,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     say(f"evaluate: {hardware.line(recipe, asked)}")
     quiet_libraries()
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
-    if wrong := link_inside(root):
+    if wrong := link_inside(recipe.stage_dir("eval")):
         raise RecipeError([wrong])
     train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: split_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
@@ -158,8 +158,7 @@ class Answers:
         self.settings = settings(contestant, rows, self.prompts[0])
         self.done: list[dict] = []
         if self.file.is_file():
-            lines = self.file.read_text(encoding="utf-8").split("\n")[:-1]
-            head, *items = [json.loads(line) for line in lines] or [self.settings]
+            head, *items = answers_of(self.file) or [self.settings]
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
                 raise RecipeError([f"{self.file} has answers with other {', '.join(changed)}: move it, or delete it"])
@@ -212,6 +211,23 @@ class Answers:
                 answered += len(batch)
                 left = (time.monotonic() - began) / answered * (len(torn) - answered)
                 say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
+
+
+def answers_of(file: Path) -> list[dict]:
+    """What stands in a file of answers, its settings first.
+
+    Raises:
+        RecipeError: an evaluation did not write it.
+    """
+    try:
+        found = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        if not all(isinstance(each, dict) for each in found) or not all(
+            {"id", "sample"} <= each.keys() for each in found[1:]
+        ):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise RecipeError([f"{file} is not what an evaluation wrote: move it, or delete it"]) from None
+    return found
 
 
 def _line(value: dict) -> str:

@@ -59,7 +59,8 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
 
 
 def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:
-    said = str(error).removesuffix(".").removeprefix(f"{recipe.place('model', 'name_or_path')}: ")
+    said = str(error.__cause__ if isinstance(error.__cause__, DataError) else error)
+    said = said.removesuffix(".").removeprefix(f"{recipe.place('model', 'name_or_path')}: ")
     if isinstance(error, NotReached | DataNotReached):
         return finding(recipe, "note", place, f"not seen: {said}. {what} not checked")
     return finding(recipe, "error", place, said)

@@ -131,7 +131,9 @@ def _data_sets(keys: tuple, entries: object) -> Faults:
         except ImportError as error:
             yield (*keys, name), f"data set {name!r}: {error}"
             continue
-        faults = _unknown_arguments(name, function, options) + _missing_arguments(name, function, ["split", *options])
+        own = [key for key in options if key in ("split", "folder")]  # the stage's to give
+        faults = [f"{name}: {key!r} is given by the stage" for key in own]
+        faults += _unknown_arguments(name, function, options) + _missing_arguments(name, function, ["split", *options])
         faults += _wrong_types(name, function, options)
         yield from (((*keys, name), fault) for fault in faults)
 

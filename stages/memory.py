@@ -19,7 +19,7 @@ from stages import configs, hardware
 from stages.cli import make_command, quiet_libraries, run, say, say_markdown
 from stages.exact_merge import adapted_layers
 from stages.faults import NotReached, said_by_library
-from stages.model import LOADING, base_model, load_tokenizer, looked_at, not_loaded
+from stages.model import base_model, load_tokenizer, looked_at, not_loaded
 from stages.problems import prompt_lengths, split
 from stages.recipe import Recipe, launch, launch_arguments
 
@@ -130,7 +130,7 @@ def model_config(recipe: Recipe) -> PretrainedConfig:
             return AutoConfig.from_pretrained(
                 base_model(recipe), revision=recipe.model.revision, trust_remote_code=False
             )
-    except LOADING as error:
+    except Exception as error:
         raise not_loaded(recipe, base_model(recipe), error) from error
 
 

@@ -13,7 +13,7 @@ from stages.cli import make_command, quiet_libraries, run, say
 from stages.faults import RecipeError
 from stages.model import load_model, load_tokenizer
 from stages.recipe import Recipe
-from stages.run_folder import find_run
+from stages.run_folder import find_run, link_inside
 
 
 def main(recipe: Recipe):
@@ -30,6 +30,8 @@ def main(recipe: Recipe):
     if isinstance(model, PeftModel):
         model = model.merge_and_unload()
     partial = merged.with_name("merged.partial")
+    if wrong := link_inside(partial):
+        raise RecipeError([wrong])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     write_whole(partial / "README.md", card(recipe, "merged", trained))

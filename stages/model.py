@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 from peft import LoraConfig, PeftModel
-from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -42,12 +41,8 @@ def base_model(recipe: Recipe) -> str:
         return str(built_model(recipe.model.build, recipe.seed))
 
 
-# What the libraries raise for a folder or a Hub id that holds no such model, or a broken one.
-LOADING = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError)
-
-
 def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
-    """The fault to raise for what a library said of a model."""
+    """The fault to raise for whatever a library said of a model that is not there, or broken."""
     if isinstance(error, RecipeError):
         return error
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
@@ -88,7 +83,7 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
             tokenizer = AutoTokenizer.from_pretrained(
                 name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
             )
-    except LOADING as error:
+    except Exception as error:
         raise not_loaded(recipe, name, error) from error
     if recipe.model.chat_template is not None:
         tokenizer.chat_template = recipe.model.chat_template
@@ -119,6 +114,8 @@ def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
     trained_on = model_files.read(adapter / ADAPTER_CONFIG).get("base_model_name_or_path")
     base = base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
+    if trained_on and not isinstance(trained_on, str):
+        raise RecipeError([f"{adapter}: base_model_name_or_path is {trained_on!r:.60}"])
     if trained_on and Path(trained_on).name != Path(base).name:
         raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
     return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
@@ -153,9 +150,9 @@ def load_model(
                 output_loading_info=True,
                 **placed,
             )
-    except torch.OutOfMemoryError:
-        raise
-    except (*LOADING, RuntimeError) as error:
+    except Exception as error:
+        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+            raise
         raise not_loaded(recipe, name, error) from error
     if loaded["missing_keys"] or loaded["mismatched_keys"]:
         wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
@@ -174,7 +171,9 @@ def load_model(
     # A policy stops where its template ends a turn, and still where its makers said it stops. Nothing else of their
     # advice on sampling is taken: a run samples as its recipe says.
     ends = model.generation_config.eos_token_id
-    ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
+    if not all(isinstance(each, int) for each in ends):
+        raise RecipeError([f"model {name}: generation_config.json: eos_token_id {ends!r:.60} is no token"])
     model.generation_config = GenerationConfig(
         bos_token_id=model.generation_config.bos_token_id,
         eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
@@ -183,8 +182,11 @@ def load_model(
     if on_base:
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)
-        with hub.unasked():
-            model = PeftModel.from_pretrained(
-                model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
-            )
+        try:
+            with hub.unasked():
+                model = PeftModel.from_pretrained(
+                    model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
+                )
+        except Exception as error:  # its weights are not those of its settings, or of this base
+            raise not_loaded(recipe, str(trained), error) from error
     return model

@@ -4,6 +4,7 @@ can name kernels and tokenizers on the Hub, files outside it, another kind of ad
 take all memory. docs/security.md has the whole list."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,33 @@ def require_model(folder: Path):
         raise _fault(folder, "holds no config.json: it is no model")
     require_config(folder / "config.json")
     require_tokenizer(folder / "tokenizer_config.json")
+    parts = {"model.safetensors"}
     if (index := folder / "model.safetensors.index.json").exists():
         shards = read(index).get("weight_map")
-        names = set(shards.values()) if isinstance(shards, dict) else {None}
+        names = set(map(str, shards.values())) if isinstance(shards, dict) else {"no parts"}
         for name in names:
-            if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            if Path(name).name != name or not name.endswith(".safetensors"):
                 raise _fault(index, f"names {name!r} as a part, which is no safetensors file beside it")
             if not (folder / name).is_file():
                 raise _fault(folder, f"lacks its part {name}")
+        parts = names
     elif not (folder / "model.safetensors").is_file():
         raise _fault(folder, "holds no model.safetensors: other formats may hold code and are not read")
+    for name in sorted(parts):
+        _require_names(folder / name)
+
+
+def _require_names(weights: Path):
+    """Names of weights are told to the terminal where they do not fit."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, "np") as opened:
+            odd = [name for name in opened.keys() if not re.fullmatch(r"[\w./-]{1,500}", name)]  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise _fault(weights, f"cannot be read: {error}") from None
+    if odd:
+        raise _fault(weights, f"has a weight of the name {odd[0]!r:.60}")
 
 
 def require_config(file: Path):
@@ -103,6 +121,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
     if not (weights := folder / "adapter_model.safetensors").is_file():
         raise _fault(folder, "holds no adapter_model.safetensors: other formats may hold code and are not read")
     _require_inside(weights, folder)
+    _require_names(weights)
     _require_inside(file, folder)
     known, settings = declared.fields("adapter"), {}
     for key, value in config.items():

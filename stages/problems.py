@@ -32,7 +32,10 @@ def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     rows = []
     for entry in recipe.data.train:
         rows += _load(recipe, entry, "train")
-    return split_validation(rows, recipe.data.validation)
+    try:
+        return split_validation(rows, recipe.data.validation)
+    except DataError as error:
+        raise DataError(f"{recipe.place('data', 'validation')}: {error}") from error
 
 
 def split_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
@@ -59,6 +62,11 @@ def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
 
 def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
     name, arguments = named(entry)
-    rows, report = load(name, part, arguments, recipe.data.dir)
+    try:
+        rows, report = load(name, part, arguments, recipe.data.dir)
+    except DataError as error:
+        section = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
+        about = "" if name in str(error) else f"{name}: "
+        raise type(error)(f"{recipe.place(*section, name)}: {about}{error}") from error
     say(f"data: {report}")
     return rows

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from stages.cli import say_markdown
+from stages.cli import clean, say_markdown
 from stages.run_folder import link_inside
 from stages.statistics import interval, majority, paired_difference, pass_at_k, verdict
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
+# Of an answer, what is counted here.
+KEYS = {"id", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+MOST = 50  # levels or subjects that are told apart
 TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
 Problem = list[dict]  # a problem's samples
@@ -142,10 +145,14 @@ def _by(answers: dict[str, list[Problem]], key: str) -> list[str]:
 
 def _groups(answers: dict[str, list[Problem]], key: str) -> list[tuple[object, int, list]]:
     """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
-    values = {samples[0].get(key) for problems in answers.values() for samples in problems} - {None}
+    values = {str(samples[0][key]) for problems in answers.values() for samples in problems if samples[0].get(key)}
+    if len(values) > MOST:
+        return []
     groups = []
     for value in sorted(values, key=str):
-        shares = [_shares([each for each in problems if each[0].get(key) == value]) for problems in answers.values()]
+        shares = [
+            _shares([each for each in problems if str(each[0].get(key)) == value]) for problems in answers.values()
+        ]
         groups.append((value, len(shares[0]), [(sum(each) / len(each), interval(each)) for each in shares]))
     return groups
 
@@ -185,7 +192,8 @@ def draw(file: Path, name: str, answers: dict[str, list[Problem]]):
         errors += [[max(0, high - h) for h, (_, high) in zip(heights, bounds, strict=True)]]
         places = [g + (i - (len(answers) - 1) / 2) * width for g in range(len(groups))]
         axes.bar(places, heights, width, yerr=errors, capsize=3, label=label)
-    axes.set_xticks(range(len(groups)), [f"{v if v == 'all' else f'level {v}'}\nn = {n}" for v, n, _ in groups])
+    names = ["all", *(f"level {value}".replace("$", r"\$") for value, _, _ in groups[1:])]  # it is no formula
+    axes.set_xticks(range(len(groups)), [f"{each}\nn = {n}" for each, (_, n, _) in zip(names, groups, strict=True)])
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_title(f"{name}: accuracy, 95 % intervals", fontsize=10)
@@ -208,7 +216,7 @@ def main():
             raise ValueError(wrong)
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
-        print(f"report: {error}", file=sys.stderr)
+        print(f"report: {clean(str(error))}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -228,10 +236,15 @@ def _same_terms(files: list[Path]):
 
 def _read(file: Path) -> dict[int, Problem]:
     problems: dict[int, Problem] = {}
-    # Not splitlines: a response may hold a line separator of Unicode's. What follows the last line end is torn.
-    for line in file.read_text(encoding="utf-8").split("\n")[1:-1]:
-        item = json.loads(line)
-        problems.setdefault(item["id"], []).append(item)
+    try:
+        # Not splitlines: a response may hold a line separator of Unicode's. What follows the last line end is torn.
+        for line in file.read_text(encoding="utf-8").split("\n")[1:-1]:
+            item = json.loads(line)
+            if missing := KEYS - item.keys():
+                raise KeyError(min(missing))
+            problems.setdefault(item["id"], []).append(item)
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
     if not problems:
         raise ValueError(f"{file} holds no answers")
     return problems

@@ -20,7 +20,7 @@ from stages import hardware
 from stages.checkpoints import checkpoints_of, newest_good, write_whole
 from stages.faults import RecipeError
 from stages.recipe import Recipe
-from stages.strict_yaml import Unreadable, value_of
+from stages.strict_yaml import LARGEST, Unreadable, value_of
 
 # What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
 # the problems it drops from the training set are others, which data.json tells.
@@ -56,10 +56,15 @@ class RunFolder:
         if not trained(self.path):
             for name in MADE:  # by a start that came to nothing
                 (self.path / name).unlink(missing_ok=True)
-        if file.is_file() and (before := json.loads(file.read_text(encoding="utf-8"))) != data:
+        try:
+            before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else data
+            count = f"{before['problems']:,}"
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise RecipeError([f"{file} is not what a run wrote: delete {self.path}"]) from None
+        if before != data:
             raise RecipeError(
                 [
-                    f"{self.path} was begun with {before['problems']:,} other training problems than these "
+                    f"{self.path} was begun with {count} other training problems than these "
                     f"{len(rows):,}: the data changed, or evaluate.benchmarks, which drop those they ask too. "
                     f"Change them back, or delete {self.path}"
                 ]
@@ -151,6 +156,8 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     if not saved.is_file() or not trained(path):
         return []
     try:
+        if saved.stat().st_size > 4 * LARGEST:
+            raise Unreadable("it is too large")
         there = value_of(saved.read_text(encoding="utf-8"))
     except (Unreadable, OSError, UnicodeDecodeError) as error:
         return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run a folder of its own"]
@@ -182,9 +189,14 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
 
 
 def link_inside(path: Path) -> str | None:
-    """What to say where a folder that is written to is a link, or holds one: it would write elsewhere."""
-    link = path if path.is_symlink() else next((each for each in path.rglob("*") if each.is_symlink()), None)
-    return link and f"{link} is a link, and a run writes into its own folder only: remove it"
+    """What to say where a folder that is written to is a link, or holds one (it would write elsewhere) or a pipe (it
+    would wait for ever)."""
+    for each in (path, *path.rglob("*")):
+        if each.is_symlink():
+            return f"{each} is a link, and a run writes into its own folder only: remove it"
+        if each.exists() and not each.is_file() and not each.is_dir():
+            return f"{each} is no file: remove it"
+    return None
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
+from pyarrow import ArrowException
 from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from data import prompt
+from data.sources import DataError
 from stages import configs
 from stages.cli import say
 from stages.exact_merge import adapter_error, keep_base_exact
@@ -176,12 +178,19 @@ def generation_cycle(args: GRPOConfig) -> int:
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
     """Columns `prompt` (messages) and `think_opened`, and every column of the rows that a reward may ask for, but not
-    the worked solution, which is the warm start's."""
+    the worked solution, which is the warm start's.
+
+    Raises:
+        DataError: the values of a column cannot stand in one.
+    """
     opened = prompt.think_opened(tokenizer)
-    return Dataset.from_list(
-        [
-            {key: value for key, value in row.items() if key not in ("reasoning", "answer")}
-            | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened}
-            for row in rows
-        ]
-    )
+    made = [
+        {key: value for key, value in row.items() if key not in ("reasoning", "answer")}
+        | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened}
+        for row in rows
+    ]
+    try:
+        return Dataset.from_list(made)
+    except (ArrowException, TypeError, OverflowError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"data.train: a column has values of several kinds, or too deep: {reason}") from error

@@ -53,7 +53,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before those that look at what it orders saved
     try:
-        result = trainer.train(resume_from_checkpoint=folder.checkpoint)
+        result = _resumed(trainer, folder, clock)
         if interrupts.agreed is not None:
             step = trainer.state.global_step
             say(
@@ -82,6 +82,20 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             raise
         raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error
     return result
+
+
+def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
+    try:
+        return trainer.train(resume_from_checkpoint=folder.checkpoint)
+    except Exception as error:
+        begun = folder.checkpoint is None or clock.began is not None
+        if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError):
+            raise
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise RunStopped(
+            f"{folder.checkpoint} cannot be gone on with ({type(error).__name__}: {said:.200}): delete it, and the "
+            "same command goes on from the one before"
+        ) from error
 
 
 def follow_sampling(trainer: Trainer, clock: StepClock):

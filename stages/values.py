@@ -31,11 +31,12 @@ class Number:
     def fault(self, value: Any) -> str | None:
         if value in self.also and not isinstance(value, bool):
             return None
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = fits and (isinstance(value, int) or math.isfinite(value))
         fits = fits and (not self.whole or isinstance(value, int))
         fits = fits and (self.low < value if self.above else self.low <= value)
         fits = fits and (value < self.high if self.below else value <= self.high)
-        return None if fits else f"expected {self}, got {value!r}"
+        return None if fits else f"expected {self}, got {value!r:.80}"
 
     def __str__(self) -> str:
         words = "a whole number" if self.whole else "a number"
@@ -180,13 +181,15 @@ ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_atte
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
 
+FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
+
 RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
-    "output_dir": Pattern(r"[^\x00-\x1f]{1,500}", "the name of a folder"),
+    "output_dir": Pattern(FOLDER, "the name of a folder"),
 }
 RULES["model"] = {
-    "name_or_path": Pattern(r"[^\x00-\x1f]{1,500}", "a Hub id or a folder"),
+    "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),
     "revision": Pattern(r"[\w./-]{1,100}", "a branch, a tag or a commit"),
     "dtype": DTYPES,
     "attn_implementation": OneOf(ATTENTION),
@@ -195,7 +198,7 @@ RULES["model"] = {
 RULES["data"] = {
     "validation": count(1),
     "worked": count(1),
-    "dir": Pattern(r"(?!\w+://)[^\x00-\x1f]{1,500}", "a folder"),
+    "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }
 RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}
 RULES["evaluate"] = {
