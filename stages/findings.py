@@ -59,8 +59,9 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
 
 
 def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:
-    said = str(error.__cause__ if isinstance(error.__cause__, DataError) else error)
-    said = said.removesuffix(".").removeprefix(f"{recipe.place('model', 'name_or_path')}: ")
+    said = str(error).removesuffix(".")
+    for each in set(recipe.places.values()):  # the finding has a place of its own
+        said = said.removeprefix(f"{each}: ")
     if isinstance(error, NotReached | DataNotReached):
         return finding(recipe, "note", place, f"not seen: {said}. {what} not checked")
     return finding(recipe, "error", place, said)

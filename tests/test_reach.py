@@ -36,6 +36,9 @@ NO_MEMORY = re.compile(r"MemoryError|malloc of size|allocate memory")
 CODES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;]*m)")  # colours are the libraries'
 
 
+pytestmark = pytest.mark.slow  # all of them; CI runs it
+
+
 class Harmless(str):
     """Said of an attack that comes to nothing: the stage ends as if it were not there."""
 
