@@ -58,13 +58,15 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
             yield Finding("error", *str(error).split(": ", 1))
 
 
-def _not_seen(recipe: Recipe, error: Exception, place: tuple[str, ...], what: str) -> Finding:
+def _not_seen(recipe: Recipe, error: Exception, keys: tuple[str, ...], what: str) -> Finding:
+    """On the line that the error tells, else on that of the keys."""
     said = str(error).removesuffix(".")
-    for each in set(recipe.places.values()):  # the finding has a place of its own
-        said = said.removeprefix(f"{each}: ")
+    told = next((each for each in set(recipe.places.values()) if said.startswith(f"{each}: ")), None)
+    place, about = (told, "") if told else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+    said = said.removeprefix(f"{told}: ")
     if isinstance(error, NotReached | DataNotReached):
-        return finding(recipe, "note", place, f"not seen: {said}. {what} not checked")
-    return finding(recipe, "error", place, said)
+        return Finding("note", place, f"{about}not seen: {said}. {what} not checked")
+    return Finding("error", place, f"{about}{said}")
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:

@@ -240,6 +240,9 @@ class _Draft:
             section[keys[-1]] = value_of(value)
         except Unreadable as error:
             self.faults.append((place, str(error)))
+        below = [each for each in self.places if each[: len(keys)] == keys]
+        for each in below:  # what stood there in the file is gone
+            del self.places[each]
         self.places[keys] = place
 
     # Checking ----------------------------------------------------------------------------------------------------
