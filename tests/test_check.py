@@ -136,7 +136,11 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     ),
     "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
     "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
-    "digits beyond": (["data.train=[arithmetic: {digits: 40}]"], "override data.train=", "digits must be 1 to 9, not 40"),
+    "digits beyond": (
+        ["data.train=[arithmetic: {digits: 40}]"],
+        "override data.train=",
+        "digits must be 1 to 9, not 40",
+    ),
     "nothing left": (["data.validation=100000"], "data.validation holds out 100,000 of", "nothing is left to train on"),
     "no such module": (
         ["adapter.target_modules=[nothing_so]"],

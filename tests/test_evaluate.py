@@ -4,7 +4,9 @@ import json
 import sys
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from stages.engines import engine
 from stages.recipe import RecipeError, load_recipe
@@ -60,7 +62,7 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
 def test_an_adapter_of_another_base_is_refused(tmp_path):
     written = {"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(written))
-    (tmp_path / "adapter_model.safetensors").touch()
+    save_file({"x": np.zeros(1)}, tmp_path / "adapter_model.safetensors")
     with (
         pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
         engine(load_recipe(TINY, check=()), None, tmp_path, 10),

@@ -3,8 +3,10 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from huggingface_hub import constants
+from safetensors.numpy import save_file
 
 from data import hub
 from stages import model_files
@@ -93,7 +95,7 @@ def test_a_link_stays_in_its_folder_or_in_its_cache(folder, tmp_path):
 
 def adapter(folder, **keys):
     folder.mkdir(exist_ok=True)
-    (folder / "adapter_model.safetensors").touch()
+    save_file({"x": np.zeros(1)}, folder / "adapter_model.safetensors")
     written = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 16, "target_modules": ["q_proj", "v_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(written | {"of_another_version": 1} | keys))
     return folder
