@@ -51,8 +51,10 @@ def _require_own(module: str):
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
+        if depth > 1:
+            _imported(".".join(parts[: depth - 1]))  # which the turn before allowed
         try:
-            found = find_spec(name)  # imports what stands before the last dot, which the turn before allowed
+            found = find_spec(name)
         except (ImportError, ValueError):
             found = None
         if found is None:
@@ -75,7 +77,8 @@ def _refuse(package: str):
 
 def _is_own(place: Path) -> bool:
     folders = [ROOT, Path.cwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    own = any(Path(folder).resolve() in (place, *place.parents) for folder in folders)
+    folders = {Path(folder).resolve() for folder in folders} - {Path(place.anchor)}  # below / is everything
+    own = bool(folders & {place, *place.parents})
     installed = {Path(sysconfig.get_path(each)).resolve() for each in ("stdlib", "platstdlib", "purelib", "platlib")}
     return (
         own

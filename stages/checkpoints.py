@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from stages.cli import say
+from stages.faults import RecipeError
 
 MANIFEST = "manifest.json"
 
@@ -36,14 +37,18 @@ def fault(checkpoint: Path) -> str | None:
             return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
         if sha256(file) != digest:
             return f"{name} is not what was written"
-    there = {each.relative_to(checkpoint) for each in files_of(checkpoint)}
+    there = {each.relative_to(checkpoint) for each in files_of(checkpoint) if not each.name.startswith(".")}
     if unknown := sorted(map(str, there - set(told))):
         return f"{unknown[0]} is not one of its files"
     return _other_best(checkpoint)
 
 
 def _other_best(checkpoint: Path) -> str | None:
-    """transformers loads the best checkpoint that a run's state names at its end, wherever that lies."""
+    """transformers loads the best checkpoint that a run's state names at its end, wherever that lies.
+
+    Raises:
+        RecipeError: the run is a copy of one that is still there. To begin it anew in silence would cost it.
+    """
     try:
         state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
         best = state["best_model_checkpoint"]
@@ -54,7 +59,14 @@ def _other_best(checkpoint: Path) -> str | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "trainer_state.json cannot be read"
-    return "trainer_state.json names a best checkpoint of another run" if elsewhere else None
+    if elsewhere:
+        raise RecipeError(
+            [
+                f"{checkpoint} names {best} as the best checkpoint, of another folder: go on there, or move that "
+                f"folder away, or delete {checkpoint.parent}"
+            ]
+        )
+    return None
 
 
 def files_of(checkpoint: Path) -> list[Path]:
@@ -65,13 +77,16 @@ def files_of(checkpoint: Path) -> list[Path]:
 def seal(files: dict) -> str | None:
     """A mark on a manifest that only this account can make, with a key in its cache folder; None where there is no
     place for a key."""
-    key = Path.home() / ".cache/grpo-recipes/key"
     try:
+        key = Path.home() / ".cache/grpo-recipes/key"
         if not key.is_file():
             key.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                key.write_bytes(os.urandom(32))
+            whole = key.with_name(f"key.{os.getpid()}")
+            whole.touch(0o600)
+            whole.write_bytes(os.urandom(32))
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(whole, key)
+            whole.unlink()
         return hmac.new(key.read_bytes(), json.dumps(files, sort_keys=True).encode(), "sha256").hexdigest()
     except (OSError, RuntimeError):
         return None

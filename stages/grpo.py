@@ -63,6 +63,7 @@ def main(recipe: Recipe):
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     train(trainer, folder, recipe, interrupts, "grpo")
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
+    judged = judged and best["best_checkpoint"]  # a run that was moved, and had no step left, names none
     if judged and (wrong := fault(Path(best["best_checkpoint"]))):
         raise RunStopped(f"the best checkpoint, {best['best_checkpoint']}, is not what was saved: {wrong}")
     if recipe.adapter is not None and not sharded(trainer):

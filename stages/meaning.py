@@ -364,7 +364,23 @@ def schedule(name: str) -> Callable[[dict, dict], Faults]:
             yield place, f"{name}.lr_scheduler_kwargs: {kind} needs min_lr or min_lr_rate, and not both"
         if "num_decay_steps" in known and "num_decay_steps" not in keys:
             yield place, f"{name}.lr_scheduler_kwargs: {kind} needs num_decay_steps"
+        least, rate = given.get("min_lr") if isinstance(given, dict) else None, values["learning_rate"]
+        if isinstance(least, int | float) and isinstance(rate, int | float) and least > rate:
+            yield (
+                place,
+                f"{name}.lr_scheduler_kwargs: min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share",
+            )
         steps, warmup = values["max_steps"], values["warmup_steps"]
+        if kind == "warmup_stable_decay" and isinstance(steps, int) and steps > 0 and isinstance(warmup, int):
+            known_steps = (
+                [given.get(key) for key in ("num_decay_steps", "num_stable_steps")] if isinstance(given, dict) else []
+            )
+            total = warmup + sum(each for each in known_steps if isinstance(each, int))
+            if total > steps or (None not in known_steps and known_steps and total != steps):
+                yield (
+                    place,
+                    f"{name}.lr_scheduler_kwargs: warm-up, stable rate and decay have {total} steps, of {steps}",
+                )
         if isinstance(steps, int) and isinstance(warmup, int) and 0 < steps <= warmup:
             yield ("warmup_steps",), f"{name}.warmup_steps: {warmup} of {steps} steps would all be warm-up"
 

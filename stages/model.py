@@ -69,6 +69,8 @@ def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextMana
         found = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
         if found is not None:
             require(Path(found))
+    if cached_file(name, "adapter_config.json", revision=revision, _raise_exceptions_for_missing_entries=False):
+        raise RecipeError([f"model {name} holds an adapter, which would be loaded unasked: name its base model"])
     return contextlib.nullcontext()
 
 

@@ -17,7 +17,15 @@ MOST = {"num_hidden_layers": 1024, "num_labels": 1000, "vocab_size": 2**22, "hid
 MOST |= {"intermediate_size": 2**19, "num_attention_heads": 4096, "head_dim": 8192, "max_position_embeddings": 2**27}
 ATTENTION = ("eager", "sdpa", "flex_attention", None)
 # Facts that peft writes beside the settings of an adapter.
-FACTS = {"task_type", "base_model_name_or_path", "revision", "peft_type", "peft_version", "inference_mode"}
+FACTS = {
+    "fan_in_fan_out",
+    "task_type",
+    "base_model_name_or_path",
+    "revision",
+    "peft_type",
+    "peft_version",
+    "inference_mode",
+}
 
 
 def require_model(folder: Path):

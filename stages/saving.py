@@ -49,11 +49,17 @@ class Checkpoints(TrainerCallback):
                 checkpoint / MANIFEST,
                 json.dumps({"step": state.global_step, "files": files, "seal": seal(files)}, indent=1),
             )
-            self._prune(Path(args.output_dir), state.best_model_checkpoint)
+            self._prune(Path(args.output_dir), state)
         PartialState().wait_for_everyone()
 
-    def _prune(self, folder: Path, best: str | None):
-        whole = [each for each in checkpoints_of(folder) if (each / MANIFEST).is_file()]
+    def _prune(self, folder: Path, state):
+        best = state.best_model_checkpoint
+        # A higher number is of a run that could not be gone on with: it must not push out this one's.
+        whole = [
+            each
+            for each in checkpoints_of(folder)
+            if (each / MANIFEST).is_file() and int(each.name[11:]) <= state.global_step
+        ]
         kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
         for checkpoint in checkpoints_of(folder) if self.keep else []:
             if checkpoint.name not in kept:

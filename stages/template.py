@@ -3,12 +3,13 @@ Python; nothing there bounds its time and its output, so it is tried in a proces
 
 import multiprocessing
 import resource
+import signal
 import warnings
 
 from data import prompt
 from stages.faults import RecipeError
 
-SECONDS = 5  # to write the conversations below; a template takes milliseconds
+SECONDS = 5  # of a processor, to write the conversations below; a template takes milliseconds
 GIB = 2**30  # more than the process has already
 CHARACTERS = 20_000  # beside a conversation; the longest instructions of a known template have some 5,000
 
@@ -28,10 +29,12 @@ def require_harmless(tokenizer, system: str | None, place: str):
         process.start()
     sender.close()
     try:
-        fault = receiver.recv() if receiver.poll(SECONDS) else f"takes more than {SECONDS} s for a few short questions"
+        late = f"takes more than {SECONDS} s for a few short questions"
+        fault = receiver.recv() if receiver.poll(10 * SECONDS) else late
+        process.kill()
     except EOFError:
-        fault = "ended the process that tried it"
-    process.kill()
+        process.join()
+        fault = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
     process.join()
     if fault:
         raise RecipeError([f"{place}: the chat template {fault}"])
@@ -42,6 +45,7 @@ def _write(tokenizer, system: str | None, sender):
         pages = int(statm.read().split()[0])
     most = pages * resource.getpagesize() + GIB
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))  # of this process, however busy the machine is
     sender.send(_fault(tokenizer, system))
 
 

@@ -36,7 +36,10 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         RunStopped: out of memory, or of disk, or a library does not take a value; the message says what to change.
         RecipeError: a checkpoint of DeepSpeed's that another account wrote.
     """
-    unpickles = trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
+    # Asked on the process that sealed it: another machine's account has another key.
+    unpickles = (
+        is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
+    )
     if unpickles and not sealed_here(Path(folder.checkpoint)):
         raise RecipeError(
             [

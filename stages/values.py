@@ -154,6 +154,7 @@ DTYPES = OneOf(("float32", "bfloat16", "float16"))
 # Local files, or nothing: these trackers write where the run is.
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
 REMOTE_TRACKERS = ("wandb", "mlflow", "comet_ml", "swanlab")
+TRACKERS = (*LOCAL_TRACKERS, *REMOTE_TRACKERS)
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "::1")
 
 OPTIMIZERS = (
@@ -230,7 +231,7 @@ TRAINING = {
     "save_strategy": OneOf(("steps", "no")),
     "save_steps": count(),
     "save_total_limit": count(),
-    "report_to": Each(OneOf((*LOCAL_TRACKERS, *REMOTE_TRACKERS)), single=True),
+    "report_to": Either((OneOf(TRACKERS), Each(OneOf(tuple(each for each in TRACKERS if each != "none"))))),
     "torch_empty_cache_steps": count(),
     "pad_to_multiple_of": Either((OneOf(("auto",)), count(1, 4096))),
     "ddp_timeout": count(1, 10**7),

@@ -132,6 +132,14 @@ def test_a_file_that_fails_is_told_with_its_line(own, text, message):
         named_function("broken_here.reward", "completions")
 
 
+def test_so_is_a_package_that_fails(own):
+    (own / "pack_fails_here").mkdir()
+    (own / "pack_fails_here/__init__.py").write_text("{}['no']\n")
+    (own / "pack_fails_here/sub.py").touch()
+    with pytest.raises(ImportError, match=r"__init__.py:1: KeyError: 'no'"):
+        named_function("pack_fails_here.sub.reward", "completions")
+
+
 def test_a_trusted_package_is_trusted_whole(own, monkeypatch):
     monkeypatch.setenv("TRUST_PACKAGES", "numpy, json")
     assert named_function("json.dumps", "completions")([]) == "[]"

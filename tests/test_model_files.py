@@ -103,7 +103,7 @@ def adapter(folder, **keys):
 
 def test_an_adapters_settings_are_loras(tmp_path):
     settings = model_files.adapter_settings(
-        adapter(tmp_path / "x", use_dora=True, loftq_config={}, megatron_config=None)
+        adapter(tmp_path / "x", use_dora=True, fan_in_fan_out=True, loftq_config={}, megatron_config=None)
     )
     assert settings == {"r": 16, "target_modules": ["q_proj", "v_proj"], "use_dora": True}
 

@@ -649,7 +649,10 @@ RUNS = {
         Harmless("names files elsewhere"),
     ),
     "a manifest in a list": (manifest([]), Harmless("cannot be read")),
-    "a best one elsewhere": (checkpoint(alter(STATE, best_model_checkpoint="OUTSIDE")), Harmless("of another run")),
+    "a best one elsewhere": (
+        checkpoint(alter(STATE, best_model_checkpoint="OUTSIDE")),
+        "as the best checkpoint, of another folder",
+    ),
     "a state of words": (checkpoint(alter(STATE, global_step="x")), "checkpoint-1"),
     "a pickled optimizer": (checkpoint(pickled("optimizer.pt")), "checkpoint-1"),
     "a pickled schedule": (checkpoint(pickled("scheduler.pt")), "checkpoint-1"),

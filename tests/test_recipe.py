@@ -96,6 +96,16 @@ WRONG = {
     "warm-up only": (GOOD + "  warmup_steps: 2\n", ":9:", "would all be warm-up"),
     "schedule's words": (GOOD + "  lr_scheduler_kwargs: {min_lr: 0}\n", ":9:", "linear is told nothing beside"),
     "schedule's lack": (GOOD + "  lr_scheduler_type: warmup_stable_decay\n", ":6:", "needs num_decay_steps"),
+    "a rate that rises": (
+        GOOD + "  lr_scheduler_type: cosine_with_min_lr\n  lr_scheduler_kwargs: {min_lr: 0.1}\n",
+        ":10:",
+        "min_lr 0.1 is above learning_rate 1e-06; min_lr_rate is a share",
+    ),
+    "steps that do not add up": (
+        GOOD + "  lr_scheduler_type: warmup_stable_decay\n  lr_scheduler_kwargs: {num_decay_steps: 9}\n",
+        ":10:",
+        "have 9 steps, of 2",
+    ),
     "clip without meaning": (GOOD + "  delta: 1.1\n", ":9:", "must be above 1 + 0.2"),
     "cispo alone": (GOOD + "  loss_type: cispo\n", "", "set it, to 1 or more"),
     "vLLM's word": (GOOD + "  generation_kwargs: {min_tokens: 3}\n", ":9:", "a word of vLLM, and transformers samples"),

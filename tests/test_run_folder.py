@@ -98,7 +98,8 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
     state = json.dumps({"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
     whole(tmp_path / "checkpoint-1", trainer_state=state)
-    assert checkpoints.fault(tmp_path / "checkpoint-1") == "trainer_state.json names a best checkpoint of another run"
+    with pytest.raises(RecipeError, match="as the best checkpoint, of another folder"):
+        checkpoints.fault(tmp_path / "checkpoint-1")
 
 
 def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
@@ -108,3 +109,8 @@ def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
     assert (tmp_path / "home/.cache/grpo-recipes/key").stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("HOME", str(tmp_path / "another"))
     assert not checkpoints.sealed_here(tmp_path / "checkpoint-1")
+
+
+def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
+    monkeypatch.setattr(checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert checkpoints.seal({"a": [1, "x"]}) is None
