@@ -38,11 +38,11 @@ def named_function(path: str, parameter: str) -> Callable:
     if function is None:
         raise ImportError(f"{module} has no function {name}")
     if not inspect.isfunction(function):
-        raise ImportError(f"{name} is not a function written in {module}")
+        raise ImportError(f"{name} is not a function written in {module}: write a `def` around it")
     if function.__module__ != module:
         raise ImportError(f"{name} is not of {module}: it is written in {function.__module__}, so name it there")
     if parameter not in inspect.signature(function).parameters:
-        raise ImportError(f"{name} takes no `{parameter}`, which what is named here does")
+        raise ImportError(f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it")
     return function
 
 

@@ -32,12 +32,12 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
-        if not faults and launched["num_processes"] == 1:
-            findings += [Finding("error", *each.split(": ", 1)) for each in refused_values(recipe, EVERY)]
+        refused = refused_values(recipe, EVERY) if not faults and launched["num_processes"] == 1 else []
+        findings += [Finding("error", *each.split(": ", 1)) for each in refused]
         if recipe.model.name_or_path or recipe.model.build:
             from stages.findings import model_findings
 
-            findings += model_findings(recipe, launched, card)
+            findings += model_findings(recipe, launched, card, sized=not refused)
         findings += advice(recipe)
         _say_time(recipe, tokens_per_second)
         say()

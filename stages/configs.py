@@ -7,6 +7,7 @@ import enum
 import os
 import types
 from functools import cache
+from math import gcd
 from typing import Any, Literal, Union, get_args, get_origin
 
 from stages import declared, hardware
@@ -128,7 +129,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         "output_dir": str(recipe.stage_dir(section)),
         "seed": recipe.seed,
         "report_to": "none",
-        "save_steps": SAVE_STEPS,
+        "save_steps": save_steps(recipe.grpo if section == "grpo" else {}),
         "save_total_limit": 2,
         "logging_steps": 5 if section == "grpo" else 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
@@ -148,10 +149,26 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
     return defaults
 
 
+def save_steps(grpo: dict) -> int:
+    """`SAVE_STEPS`, or the next number of steps at which a cycle of sampling and training ends."""
+    values = declared.defaults("grpo") | grpo
+    accumulation = values["gradient_accumulation_steps"]
+    steps = values["steps_per_generation"] or accumulation
+    if values["generation_batch_size"]:
+        steps = max(1, values["generation_batch_size"] // (_processes() * values["per_device_train_batch_size"]))
+    cycle = steps * values["num_iterations"]
+    every = cycle // gcd(cycle, accumulation)
+    return -(-SAVE_STEPS // every) * every
+
+
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 def even_batch(problems: int, at_most: int) -> int:
     """The largest batch that shares the problems evenly among all processes, or 0: trl takes the mean of the batches'
     means, which is the share of right answers only where all batches are full."""
-    processes = int(os.environ.get("WORLD_SIZE", 1))
+    processes = _processes()
     return next((size for size in range(at_most, 0, -1) if problems % (size * processes) == 0), 0)
 
 

@@ -25,8 +25,12 @@ GOLDS = 200  # of the training data, to try the verifier on
 AUDITED = 20  # of them, to pay cheats on
 
 
-def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterator[Finding]:
-    """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note."""
+def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bool = True) -> Iterator[Finding]:
+    """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note.
+
+    Args:
+        sized: whether trl takes the values that its memory depends on.
+    """
     config = tokenizer = None
     try:
         config = memory.model_config(recipe)
@@ -34,7 +38,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
     except RecipeError as error:
         yield _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
     try:
-        rows, _ = split(recipe)
+        rows = split(recipe)[0] if recipe.data.train else []
     except DataError as error:
         yield _not_seen(recipe, error, ("data", "train"), "The data is")
         rows = []
@@ -49,7 +53,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None) -> Iterat
                 recipe, "note", ("model",), "the chat template ends a turn with no special token; eos ends an answer"
             )
     yield from _data_findings(recipe, rows)
-    if config is not None:
+    if config is not None and sized:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
             yield from _size_findings(recipe, config, longest)

@@ -53,8 +53,15 @@ class GuardedReward:
             where = own_line(error, inspect.unwrap(self))
             self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)
         else:
+            returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
+            if inspect.iscoroutine(returned):
+                returned.close()
+                returned = "a coroutine: an async function is not called here"
             if not isinstance(returned, list | tuple) or len(returned) != rows:
-                got = f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
+                text = isinstance(returned, str)
+                got = (
+                    returned if text else f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
+                )
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]

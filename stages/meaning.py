@@ -19,7 +19,7 @@ from data.imports import named_function
 from data.problems import data_set
 from data.sources import FILE_TYPES
 from stages import declared, local_models
-from stages.configs import SAVE_STEPS, describe, even_batch, matches
+from stages.configs import describe, even_batch, matches
 from stages.faults import nearest
 from stages.recipe import Data, Evaluate
 from stages.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES, Number
@@ -313,10 +313,10 @@ def grpo(section: dict, recipe: dict) -> Faults:
             f"num_generations = {group}; with this batch a group can have {', '.join(map(str, fitting))}",
         )
     cycle = steps * values["num_iterations"]
-    save_steps = section.get("save_steps", section.get("eval_steps", SAVE_STEPS))
+    save_steps = section.get("save_steps", section.get("eval_steps"))
     if values["save_strategy"] == "steps" and isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
         yield (
-            ("save_steps",) if "save_steps" in section else (),
+            ("save_steps",) if "save_steps" in section else ("eval_steps",),
             f"grpo.save_steps: a checkpoint after {save_steps} steps falls inside a generation cycle of {cycle} "
             f"micro-steps, and a run resumed from there would not be the same run; take a multiple of "
             f"{cycle // gcd(cycle, accumulation)}",

@@ -218,6 +218,7 @@ class _Draft:
     def override(self, text: str):
         self.overrides.append(text)
         name, equals, value = text.partition("=")
+        name = name.strip()
         keys = tuple(name.split("."))
         # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
         if keys[0] == "rewards" and len(keys) > 2:
@@ -350,6 +351,10 @@ class _Draft:
                 section = section.get(key) if isinstance(section, dict) else None
             if isinstance(section, dict):
                 section.pop(keys[-1], None)
+            elif isinstance(section, list):  # of data sets
+                section[:] = [
+                    each for each in section if keys[-1] != (each if isinstance(each, str) else next(iter(each), 0))
+                ]
         try:
             return self.recipe()
         except TypeError:  # a section that must be there is not
@@ -367,7 +372,8 @@ class _Draft:
     def _asked_for(self) -> str:
         """The options of `make` that name this recipe and its overrides."""
         shipped = self.path.parent == Path("recipes")
-        recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else self.path.stem if shipped else self.path
+        named = self.path.stem if shipped else f"./{self.path}" if self.path == Path(self.path.name) else self.path
+        recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else shlex.quote(str(named))
         arguments = " ".join(f'"{each}"' if " " in each else each for each in self.overrides)
         return (f" RECIPE={recipe}" if recipe else "") + (f" ARGS={shlex.quote(arguments)}" if arguments else "")
 

@@ -14,6 +14,13 @@ from typing import Any, get_args
 
 from stages.faults import nearest
 
+# What is meant by a name of elsewhere, where the nearest would be another thing.
+KNOWN_AS = {
+    "gspo": "GSPO is importance_sampling_level: sequence, with loss_type: grpo",
+    "adamw": "did you mean adamw_torch?",
+    "True": "did you mean group?",
+    "False": "did you mean none?",
+}
 MANY = 10**9  # of steps, tokens, problems: beyond it no machine goes
 
 
@@ -52,7 +59,9 @@ class OneOf:
     def fault(self, value: Any) -> str | None:
         if any(type(value) is type(each) and value == each for each in self.names):  # 1 is not true
             return None
-        return f"{value!r:.80} is not one of {', '.join(map(str, self.names))}{nearest(value, self.names)}"
+        meant = KNOWN_AS.get(str(value))
+        hint = f"; {meant}" if meant else nearest(value, self.names)
+        return f"{value!r:.80} is not one of {', '.join(map(str, self.names))}{hint}"
 
 
 @dataclass(frozen=True)
@@ -298,7 +307,7 @@ RULES["adapter"] = {
     "r": count(1, 4096),
     "lora_alpha": count(1, 65536),
     "lora_dropout": Number(0, 1, below=True),
-    "target_modules": Either((OneOf(("all-linear",)), MODULES)),
+    "target_modules": Either((MODULES, OneOf(("all-linear",)))),
     "exclude_modules": MODULES,
     "modules_to_save": MODULES,
     "bias": OneOf(("none",)),

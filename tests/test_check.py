@@ -127,7 +127,11 @@ def returns_words(split):
 """
 NOT_READY = {  # overrides, and a part of the line it ends with
     "a reward that raises": (["rewards.mine_too.raises={}"], "rewards.mine_too.raises: 20 of 20 rows", "mine_too.py:2"),
-    "a reward of text": (["rewards.mine_too.returns_text={}"], "rewards.mine_too.returns_text: 20 of 20", "returned 3"),
+    "a reward of text": (
+        ["rewards.mine_too.returns_text={}"],
+        "rewards.mine_too.returns_text: 20 of 20",
+        "returned '1.0'",
+    ),
     "a reward of one": (["rewards.mine_too.returns_one={}"], "rewards.mine_too.returns_one: 20 of 20", "returned 1.0"),
     "data that raises": (
         ["data.train=[mine_too.fails]"],
@@ -149,6 +153,10 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     ),
     "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
     "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),
+    "no file": (["data.train=[nofile.jsonl]"], "override data.train=[nofile.jsonl]: data set", "there is no such file"),
+    "no function": (["data.train=[mine_too.nothing]"], "override data.train=", "mine_too has no function nothing"),
+    "two batches": (["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"], "both configured at the same"),
+    "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
     "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
     "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 from conftest import ROOT
@@ -35,6 +36,8 @@ def guarded(function, seen: int = 1000) -> GuardedReward:
         ([math.inf, -math.inf, 1.0], [None, None, 1.0]),
         ([1e38, "1", 1.0], [None, None, 1.0]),
         ([1.0, [1.0], {}], [1.0, None, None]),
+        (np.array([1.0, math.nan, 0.5]), [1.0, None, 0.5]),
+        (torch.tensor([1, 0, 1]), [1.0, 0.0, 1.0]),
         ([1.0, 1.0], [None] * 3),
         (None, [None] * 3),
         (7.0, [None] * 3),
