@@ -58,10 +58,8 @@ class GuardedReward:
                 returned.close()
                 returned = "a coroutine: an async function is not called here"
             if not isinstance(returned, list | tuple) or len(returned) != rows:
-                text = isinstance(returned, str)
-                got = (
-                    returned if text else f"{len(returned)} values" if hasattr(returned, "__len__") else repr(returned)
-                )
+                counted = hasattr(returned, "__len__") and not isinstance(returned, str)
+                got = f"{len(returned)} values" if counted else repr(returned)
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
