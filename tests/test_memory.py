@@ -5,6 +5,7 @@ import torch
 from peft import get_peft_model
 
 from stages import configs, memory
+from stages.findings import model_findings
 from stages.model import load_model, load_tokenizer
 from stages.recipe import launch, load_recipe
 
@@ -93,3 +94,14 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
 @pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
 def test_what_an_accelerate_config_shares(config, setting):
     assert memory.shards(launch(config, None)) == memory.Setting(*setting)
+
+
+def test_check_and_memory_tell_the_same(capsys):
+    """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17 by the other."""
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    (found,) = memory.longest_prompt(recipe)[:1]
+    list(model_findings(recipe, {"num_processes": 1}, None))
+    told = capsys.readouterr().out
+    assert f"{found} at most" in told
+    total = memory.estimate(recipe, found)["total"] / memory.GIB
+    assert f"memory: {total:.1f} GiB" in told
