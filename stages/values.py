@@ -232,7 +232,7 @@ TRAINING = {
     "weight_decay": SHARE,
     "adam_beta1": Number(0, 1, below=True),
     "adam_beta2": Number(0, 1, below=True),
-    "adam_epsilon": Number(0, 1, above=True),
+    "adam_epsilon": Number(1e-20, 1),  # a smaller one is 0 in float32, and 0 / 0 no number
     "max_grad_norm": Number(0, 1e9),
     "lr_scheduler_type": OneOf(tuple(SCHEDULES)),
     "lr_scheduler_kwargs": Keys({key: kind for known in SCHEDULES.values() for key, kind in known.items()}),
