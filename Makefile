@@ -26,7 +26,7 @@ RUN := $(BIN)/python -m
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
-PRECHECK = $(RUN) stages.precheck $(QUOTED) $(ARGS) $(LAUNCHED) --stages
+PRECHECK = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
 # Without a launcher one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -133,7 +133,7 @@ test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, 
 	@$(RUN) pytest -m 'slow and not vllm and not gpu'
 
 test-gpu: smollm2  ## the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
-	@$(RUN) pytest -m gpu -rs tests/test_gpu.py tests/test_vllm.py tests/test_vllm_colocate.py
+	@$(RUN) pytest -m gpu -rs tests/stages/test_gpu.py tests/evaluation/test_vllm.py tests/training/test_vllm_colocate.py
 
 # vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
 .venv-vllm/installed: pyproject.toml
@@ -153,7 +153,7 @@ bench-rewards: setup  ## the verifier against its peers: agreement, throughput, 
 	@$(RUN) tests.bench.rewards
 
 # A user's own files beside them are the user's.
-ROOMS := data rewards stages tests
+ROOMS := data evaluation rewards schema stages tests training
 
 lint: setup  ## ruff
 	@$(BIN)/ruff check $(ROOMS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from rewards.verifier import judge_all
+from rewards.verifier.verdict import judge_all
 
 
 def correct_answer(

@@ -1,7 +1,7 @@
 """What would a cheat be paid? A recipe's own rewards on a sample of its own data, before any GPU hour.
 
-Every gold is echoed in the recipe's form and must be judged right. Then every response of `rewards.cheats` is paid. A
-cheat that earns more than an honest mistake on the same problem, or a trick around the right answer that earns more
+Every gold is echoed in the recipe's form and must be judged right. Then every response of `evaluation.cheats` is paid.
+A cheat that earns more than an honest mistake on the same problem, or a trick around the right answer that earns more
 than the right answer given plainly, fails the audit: exit code 1.
 """
 
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from data import prompt
 from data.gold import gold_answer
-from rewards import cheats
-from rewards.verifier import is_correct
+from evaluation import cheats
+from rewards.verifier.verdict import is_correct
+from schema.faults import RecipeError
+from schema.meaning import bind_reward, missing_columns
+from schema.problem_sets import split
+from schema.recipe import Recipe
 from stages.cli import make_command, run, say
-from stages.faults import RecipeError
-from stages.guards import GuardedReward
-from stages.meaning import bind_reward, missing_columns
-from stages.problems import split
-from stages.recipe import Recipe
+from training.guards import GuardedReward
 
 SECONDS = 60  # for a reward on one kind of response
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by

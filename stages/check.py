@@ -7,13 +7,13 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from stages import hardware
-from stages.advice import LEVELS, Finding, advice, finding
+from schema import hardware
+from schema.advice import LEVELS, Finding, advice, finding
+from schema.configs import setting
+from schema.faults import RecipeError
+from schema.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments, refused_values
+from schema.requirements import missing
 from stages.cli import make_command, mistakes_reported, quiet_libraries, say
-from stages.configs import setting
-from stages.faults import RecipeError
-from stages.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments, refused_values
-from stages.requirements import missing
 
 EVERY = ("sft", "grpo", "adapter", "quantization")
 
@@ -35,7 +35,7 @@ def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float |
         refused = refused_values(recipe, EVERY) if not faults and launched["num_processes"] == 1 else []
         findings += [Finding("error", *each.split(": ", 1)) for each in refused]
         if recipe.model.name_or_path or recipe.model.build:
-            from stages.findings import model_findings
+            from evaluation.findings import model_findings
 
             findings += model_findings(recipe, launched, card, sized=not refused)
         findings += advice(recipe)

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator
 
 from data.sources import DataError
-from stages.faults import RecipeError
-from stages.recipe import Recipe, load_recipe, recipe_arguments
+from schema.faults import RecipeError
+from schema.recipe import Recipe, load_recipe, recipe_arguments
 
 
 class RunStopped(Exception):

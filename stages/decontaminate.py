@@ -3,9 +3,9 @@
 import argparse
 from collections import defaultdict
 
+from schema.problem_sets import overlapping, split
+from schema.recipe import Recipe
 from stages.cli import quiet_libraries, run, say
-from stages.problems import overlapping, split
-from stages.recipe import Recipe
 
 SHOWN = 5
 

@@ -16,17 +16,18 @@ from typing import NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
-from rewards.verifier import is_correct
-from stages import hardware, report
+from evaluation.engines import Engine, engine, max_new_tokens
+from rewards.verifier.verdict import is_correct
+from schema import hardware
+from schema.faults import RecipeError
+from schema.meaning import no_such_folder
+from schema.problem_sets import load_benchmarks, split, split_held_out
+from schema.recipe import Recipe
+from schema.requirements import require
+from stages import report
 from stages.cli import make_command, quiet_libraries, run, say, say_markdown
-from stages.engines import Engine, engine, max_new_tokens
-from stages.faults import RecipeError
-from stages.meaning import no_such_folder
-from stages.model import base_model, is_adapter, load_tokenizer
-from stages.problems import load_benchmarks, split, split_held_out
-from stages.recipe import Recipe
-from stages.requirements import require
-from stages.run_folder import link_inside
+from training.model import base_model, is_adapter, load_tokenizer
+from training.run_folder import link_inside
 
 HELD_OUT = "held-out"
 

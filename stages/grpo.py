@@ -10,14 +10,14 @@ trl and what it stands on take seconds to import: they are, once nothing is left
 import time
 from pathlib import Path
 
-from stages import configs, hardware
-from stages.card import card
-from stages.checkpoints import fault, write_whole
+from schema import configs, hardware
+from schema.faults import RecipeError
+from schema.recipe import Recipe, require_values
+from schema.requirements import require
 from stages.cli import RunStopped, is_main_process, make_command, of_chain, quiet_libraries, run, say
-from stages.faults import RecipeError
-from stages.recipe import Recipe, require_values
-from stages.requirements import require
-from stages.run_folder import find_run
+from training.checkpoints import fault, write_whole
+from training.model_card import card
+from training.run_folder import find_run
 
 
 def main(recipe: Recipe):
@@ -38,12 +38,12 @@ def main(recipe: Recipe):
     say(f"grpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
-    from stages.best_checkpoint import KeepBest
-    from stages.interrupts import Interrupts
-    from stages.model import load_tokenizer
-    from stages.problems import load_train, split_held_out
-    from stages.trainer import check_adapter, generation_cycle, trainer_for
-    from stages.training import sharded, train
+    from schema.problem_sets import load_train, split_held_out
+    from training.best_checkpoint import KeepBest
+    from training.interrupts import Interrupts
+    from training.model import load_tokenizer
+    from training.train import sharded, train
+    from training.trainer import check_adapter, generation_cycle, trainer_for
 
     require_values(recipe, "grpo")
     args = configs.training_config(recipe, "grpo")

@@ -15,13 +15,13 @@ from peft import get_peft_model
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from data.sources import NotReached as DataNotReached
-from stages import configs, hardware
+from schema import configs, hardware
+from schema.faults import NotReached, said_by_library
+from schema.problem_sets import prompt_lengths, split
+from schema.recipe import Recipe, launch, launch_arguments
 from stages.cli import make_command, quiet_libraries, run, say, say_markdown
-from stages.exact_merge import adapted_layers
-from stages.faults import NotReached, said_by_library
-from stages.model import base_model, load_tokenizer, looked_at, not_loaded
-from stages.problems import prompt_lengths, split
-from stages.recipe import Recipe, launch, launch_arguments
+from training.exact_merge import adapted_layers
+from training.model import base_model, load_tokenizer, looked_at, not_loaded
 
 GIB = 2**30
 # Tokens of a prompt where the data has not been read.

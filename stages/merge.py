@@ -7,13 +7,13 @@ import dataclasses
 
 from peft import PeftModel
 
-from stages.card import card
-from stages.checkpoints import write_whole
+from schema.faults import RecipeError
+from schema.recipe import Recipe
 from stages.cli import make_command, quiet_libraries, run, say
-from stages.faults import RecipeError
-from stages.model import load_model, load_tokenizer
-from stages.recipe import Recipe
-from stages.run_folder import find_run, link_inside
+from training.checkpoints import write_whole
+from training.model import load_model, load_tokenizer
+from training.model_card import card
+from training.run_folder import find_run, link_inside
 
 
 def main(recipe: Recipe):

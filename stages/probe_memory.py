@@ -11,14 +11,15 @@ import time
 import torch
 
 from data import prompt
-from stages import configs, hardware, memory
+from schema import configs, hardware
+from schema.problem_sets import load_train
+from schema.recipe import Recipe
+from schema.requirements import require
+from stages import memory
 from stages.cli import RunStopped, make_command, quiet_libraries, run, say
-from stages.model import load_tokenizer
-from stages.problems import load_train
-from stages.recipe import Recipe
-from stages.requirements import require
-from stages.trainer import trainer_for
-from stages.training import OUT_OF_MEMORY, out_of_memory
+from training.model import load_tokenizer
+from training.train import OUT_OF_MEMORY, out_of_memory
+from training.trainer import trainer_for
 
 
 def main(recipe: Recipe):

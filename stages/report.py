@@ -10,9 +10,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
 from stages.cli import clean, say_markdown
-from stages.run_folder import link_inside
-from stages.statistics import interval, majority, paired_difference, pass_at_k, verdict
+from training.run_folder import link_inside
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING
 
 from data import prompt
-from stages import configs, hardware
-from stages.card import card
-from stages.checkpoints import write_whole
+from schema import configs, hardware
+from schema.faults import RecipeError, said_by_library
+from schema.recipe import Recipe, require_values
 from stages.cli import is_main_process, make_command, of_chain, quiet_libraries, run, say
-from stages.faults import RecipeError, said_by_library
-from stages.recipe import Recipe, require_values
-from stages.run_folder import find_run
+from training.checkpoints import write_whole
+from training.model_card import card
+from training.run_folder import find_run
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -38,11 +38,11 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     from trl import SFTTrainer
 
-    from stages.guards import FiniteNumbers
-    from stages.interrupts import Interrupts
-    from stages.model import load_model, load_tokenizer
-    from stages.problems import load_train
-    from stages.training import keep_adapter_float32, train
+    from schema.problem_sets import load_train
+    from training.guards import FiniteNumbers
+    from training.interrupts import Interrupts
+    from training.model import load_model, load_tokenizer
+    from training.train import keep_adapter_float32, train
 
     require_values(recipe, "sft")
     args = configs.training_config(recipe, "sft")

@@ -7,12 +7,12 @@ from pathlib import Path
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOTrainer
 
-from stages import configs
-from stages.meaning import bind_reward
-from stages.model import load_model, load_tokenizer
-from stages.problems import load_train
-from stages.recipe import load_recipe
-from stages.trainer import with_prompts
+from schema import configs
+from schema.meaning import bind_reward
+from schema.problem_sets import load_train
+from schema.recipe import load_recipe
+from training.model import load_model, load_tokenizer
+from training.trainer import with_prompts
 
 if __name__ == "__main__":
     recipe = load_recipe(sys.argv[1], sys.argv[2:], check=("grpo",))

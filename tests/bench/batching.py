@@ -10,10 +10,10 @@ import statistics
 import time
 
 from data import prompt
-from stages.engines import Engine, engine
-from stages.model import load_tokenizer
-from stages.problems import split
-from stages.recipe import load_recipe, recipe_arguments
+from evaluation.engines import Engine, engine
+from schema.problem_sets import split
+from schema.recipe import load_recipe, recipe_arguments
+from training.model import load_tokenizer
 
 
 def compare(policy: Engine, prompts: list[list[int]], size: int, pairs: int) -> list[float]:

@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stages import hardware
+from schema import hardware
 
 STAGE = """
 import importlib
 import sys
-from stages import hardware
+from schema import hardware
 from stages.cli import run
 stage, dtype = sys.argv.pop(1), sys.argv.pop(1)
 hardware.has_arithmetic = lambda asked: asked == dtype

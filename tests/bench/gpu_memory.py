@@ -25,10 +25,11 @@ from peft import get_peft_model
 from torch.utils.checkpoint import checkpoint
 
 from data import prompt
-from stages import configs, hardware, memory, probe_memory
-from stages.model import load_model, load_tokenizer
-from stages.problems import load_train
-from stages.recipe import Recipe, load_recipe, recipe_arguments
+from schema import configs, hardware
+from schema.problem_sets import load_train
+from schema.recipe import Recipe, load_recipe, recipe_arguments
+from stages import memory, probe_memory
+from training.model import load_model, load_tokenizer
 
 ARMS = ("full", "LoRA", "QLoRA", "PPO, full", "PPO, LoRA")
 LOGITS = 256  # tokens whose logits the PPO step holds at once

@@ -21,13 +21,14 @@ from safetensors.torch import load_file
 from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig
 
-from stages import grpo, sft, trainer
-from stages.checkpoints import fault
-from stages.guards import FiniteNumbers, GuardedReward
-from stages.interrupts import Interrupts
-from stages.recipe import load_recipe
-from stages.run_folder import RunFolder
-from stages.saving import Checkpoints
+from schema.recipe import load_recipe
+from stages import grpo, sft
+from training import trainer
+from training.checkpoints import fault
+from training.guards import FiniteNumbers, GuardedReward
+from training.interrupts import Interrupts
+from training.run_folder import RunFolder
+from training.saving import Checkpoints
 
 spent: dict[str, float] = {}
 
@@ -83,9 +84,9 @@ class Unwatched(TrainerCallback):
 
 def without_guards() -> contextlib.ExitStack:
     stack = contextlib.ExitStack()
-    stack.enter_context(patch("stages.trainer.GuardedReward", lambda function, name, seconds: function))
-    stack.enter_context(patch("stages.trainer.FiniteNumbers", Unwatched))
-    stack.enter_context(patch("stages.training.Checkpoints", LibraryCheckpoints))
+    stack.enter_context(patch("training.trainer.GuardedReward", lambda function, name, seconds: function))
+    stack.enter_context(patch("training.trainer.FiniteNumbers", Unwatched))
+    stack.enter_context(patch("training.train.Checkpoints", LibraryCheckpoints))
     stack.enter_context(patch("stages.grpo.fault", lambda checkpoint: None))
     stack.enter_context(patch.object(Interrupts, "on_step_end", lambda *args, **kwargs: None))
     stack.enter_context(patch.object(RunFolder, "lock", lambda folder: None))

@@ -19,7 +19,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from data.problems import load
-from rewards.verifier import is_correct
+from rewards.verifier.verdict import is_correct
 
 SHOWN = 3
 

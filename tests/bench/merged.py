@@ -3,7 +3,7 @@
     python -m tests.bench.merged recipes/smollm2-arithmetic.yaml [section.key=value …] --pairs 5 --tokens 64
 
 Tokens a second, in alternating pairs, merging and restoring included; and how much of what an adapter adds survives the
-rounding of the merged weights in the recipe's dtype (stages/sampling.py, surviving_share).
+rounding of the merged weights in the recipe's dtype (training/sampling.py, surviving_share).
 """
 
 import argparse
@@ -16,12 +16,12 @@ import torch
 from peft import PeftModel, get_peft_model
 
 from data import prompt
-from stages import configs, hardware
-from stages.exact_merge import keep_base_exact
-from stages.model import load_model, load_tokenizer
-from stages.problems import load_train
-from stages.recipe import Recipe, load_recipe, recipe_arguments
-from stages.sampling import surviving_share
+from schema import configs, hardware
+from schema.problem_sets import load_train
+from schema.recipe import Recipe, load_recipe, recipe_arguments
+from training.exact_merge import keep_base_exact
+from training.model import load_model, load_tokenizer
+from training.sampling import surviving_share
 
 SIZES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # standard deviations of B
 

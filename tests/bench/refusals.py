@@ -38,7 +38,7 @@ SECONDS = 120
 
 def refused(checkout: Path, recipe: Path, python: str) -> str:
     began = time.monotonic()
-    command = [python, "-m", "stages.precheck", str(recipe), *STAGES]
+    command = [python, "-m", "stages.preflight", str(recipe), *STAGES]
     try:
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
-1. The table of cases in tests/cases: agreement, right answers lost, wrong answers paid.
+1. The table of cases in tests/rewards/verifier/cases.tsv: agreement, right answers lost, wrong answers paid.
 2. Throughput on long completions that are all distinct, as ratios to plain math-verify.
 3. The slowest of a hostile set, in the main thread and in another one.
 """
@@ -24,10 +24,10 @@ from trl.rewards import accuracy_reward
 
 from data.gold import gold_answer
 from data.problems import load
-from rewards.pool import POOL
-from rewards.verifier import is_correct, judge_all
-from tests.hostile_answers import HOSTILE, LONG, SURD
-from tests.test_verifier import CASES
+from rewards.verifier.pool import POOL
+from rewards.verifier.verdict import is_correct, judge_all
+from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
+from tests.rewards.verifier.test_verifier import CASES
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 

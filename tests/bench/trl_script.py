@@ -19,11 +19,11 @@ from datasets import Dataset
 from ruamel.yaml import YAML
 from safetensors.torch import load_file
 
-from stages.configs import training_arguments
-from stages.model import load_tokenizer
-from stages.problems import load_train
-from stages.recipe import load_recipe
-from stages.trainer import with_prompts
+from schema.configs import training_arguments
+from schema.problem_sets import load_train
+from schema.recipe import load_recipe
+from training.model import load_tokenizer
+from training.trainer import with_prompts
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 

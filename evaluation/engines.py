@@ -1,0 +1,182 @@
+"""What turns prompts into completions for the evaluation: transformers, or vLLM. Both are given the same token ids."""
+
+import contextlib
+import gc
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from schema import configs
+from schema.faults import RecipeError
+from schema.recipe import Recipe
+from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_model, looked_at
+
+
+class Completion(NamedTuple):
+    """`tokens`: its length without the token that ends it. `truncated`: it did not end by itself."""
+
+    text: str
+    tokens: int
+    truncated: bool
+
+
+Engine = Callable[[list[list[int]], int], list[Completion]]
+"""(token ids of each prompt, seed) → a completion each."""
+
+
+@contextlib.contextmanager
+def engine(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
+) -> Iterator[Engine]:
+    """The recipe's engine while the block runs, with the base model (`trained` None) or what a stage made of it.
+
+    Args:
+        longest_prompt: in tokens; vLLM reserves its memory for it.
+
+    Raises:
+        RecipeError: the weights do not load, or vLLM is not there or has no GPU.
+    """
+    if recipe.evaluate.engine == "vllm":
+        with vllm_engine(recipe, tokenizer, trained, longest_prompt) as complete:
+            yield complete
+    else:
+        yield transformers_engine(recipe, tokenizer, trained)
+    gc.collect()  # a model that is still there leaves no room for the next
+
+
+def max_new_tokens(recipe: Recipe) -> int:
+    """As many tokens as training allows a completion, unless the recipe says otherwise."""
+    return recipe.evaluate.max_new_tokens or configs.setting(recipe, "grpo", "max_completion_length")
+
+
+def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
+    model = load_model(recipe, tokenizer, trained)
+    # A quantised model has been placed already.
+    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
+        model = model.to("cuda")
+    model.eval()
+
+    def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
+        torch.manual_seed(seed)
+        return generate(model, tokenizer, prompts, max_new_tokens(recipe), recipe.evaluate.temperature)
+
+    return complete
+
+
+@torch.inference_mode()
+def generate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: list[list[int]],
+    max_new_tokens: int,
+    temperature: float = 0.0,
+) -> list[Completion]:
+    """Completions of a batch of prompts (token ids); greedy at temperature 0."""
+    batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(
+        model.device
+    )
+    # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
+    tokens = model.generate(
+        **batch,
+        do_sample=temperature > 0,
+        temperature=temperature or None,
+        top_p=1.0 if temperature else None,
+        top_k=0 if temperature else None,
+        repetition_penalty=1.0,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=tokenizer.pad_token_id,
+    )[:, batch["input_ids"].shape[1] :]
+    ends = set(model.generation_config.eos_token_id)
+    lengths = [next((i for i, t in enumerate(row) if t in ends), len(row)) for row in tokens.tolist()]
+    return [
+        _completion(tokenizer, row[:length], length == len(row))
+        for row, length in zip(tokens.tolist(), lengths, strict=True)
+    ]
+
+
+@contextlib.contextmanager
+def vllm_engine(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
+) -> Iterator[Engine]:
+    """vLLM's offline `LLM`; an adapter is served as one, beside its base, without merging."""
+    # On a GPU vLLM would sample through a kernel that is compiled when it is first called, for which most machines lack
+    # the compiler (nvcc); here nothing needs it.
+    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
+    try:
+        from vllm import LLM, SamplingParams
+        from vllm.lora.request import LoRARequest
+        from vllm.platforms import current_platform
+    except ImportError as error:
+        raise RecipeError(
+            [f"evaluate.engine: vllm cannot be imported ({error}): make setup EXTRAS=dev,vllm, or use transformers"]
+        ) from error
+    if not (torch.cuda.is_available() or current_platform.is_cpu()):
+        raise RecipeError(["evaluate.engine: this vllm needs a GPU, and there is none: use transformers"])
+    adapter = Path(trained) if is_adapter(trained) else None
+    if adapter:
+        adapter_settings(recipe, adapter)
+        if recipe.model.dtype == "float32" and torch.cuda.is_available():
+            raise RecipeError(
+                ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: evaluate.engine=transformers"]
+            )
+    name = base_model(recipe) if trained is None or adapter else str(trained)
+    try:
+        looked_at(name, recipe.model.revision)
+        model = LLM(
+            model=name,
+            revision=recipe.model.revision if name == recipe.model.name_or_path else None,
+            tokenizer=base_model(recipe),
+            dtype=recipe.model.dtype,
+            seed=recipe.seed,
+            max_model_len=longest_prompt + max_new_tokens(recipe),
+            trust_remote_code=False,
+            # On a CPU the share is of the machine's memory, which other programs need too.
+            gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
+            enable_lora=adapter is not None,
+            max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
+        )
+    except (OSError, ValueError, RuntimeError) as error:  # what its engine's own process failed of is a RuntimeError
+        raise RecipeError([f"evaluate.engine: vllm cannot serve {trained or name}: {error}"]) from error
+    request = LoRARequest("policy", 1, str(adapter)) if adapter else None
+
+    def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
+        sampling = [
+            SamplingParams(
+                temperature=recipe.evaluate.temperature,
+                max_tokens=max_new_tokens(recipe),
+                stop_token_ids=[tokenizer.eos_token_id],
+                seed=seed + i,
+            )
+            for i in range(len(prompts))
+        ]
+        outputs = model.generate(
+            [{"prompt_token_ids": ids} for ids in prompts], sampling, lora_request=request, use_tqdm=False
+        )
+        if [output.prompt_token_ids for output in outputs] != prompts:
+            raise RuntimeError("vLLM answered other prompts than it was given")
+        answers = [output.outputs[0] for output in outputs]
+        return [
+            # The token that ends an answer is the last one of it, unless the limit came first.
+            _completion(tokenizer, list(answer.token_ids)[: None if cut else -1], cut)
+            for answer in answers
+            for cut in [answer.finish_reason == "length"]
+        ]
+
+    yield complete
+    # Its process lives on, and keeps its memory, for as long as anything refers to it.
+    model.llm_engine.engine_core.shutdown()
+
+
+def _rank_for_vllm(adapter: Path) -> int:
+    """The smallest rank vLLM reserves room for that holds the adapter's."""
+    rank = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))["r"]
+    return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
+
+
+def _completion(tokenizer: PreTrainedTokenizerBase, tokens: list[int], truncated: bool) -> Completion:
+    return Completion(tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), truncated)

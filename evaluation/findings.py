@@ -1,0 +1,178 @@
+"""What a recipe's model, tokenizer and data say of it, without a weight: prompt, lengths, golds, cheats, memory."""
+
+import random
+import statistics
+from collections.abc import Iterator
+
+import torch
+
+from data import prompt
+from data.sources import DataError
+from data.sources import NotReached as DataNotReached
+from schema.advice import Finding, finding
+from schema.configs import setting
+from schema.faults import NotReached, RecipeError
+from schema.meaning import missing_columns
+from schema.problem_sets import overlapping, prompt_lengths, split
+from schema.recipe import Recipe
+from stages import memory
+from stages.audit import audited, bound_rewards, gold_fault, problems
+from stages.cli import RunStopped, make_command, say
+from training.model import load_tokenizer
+
+SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
+GOLDS = 200  # of the training data, to try the verifier on
+AUDITED = 20  # of them, to pay cheats on
+
+
+def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bool = True) -> Iterator[Finding]:
+    """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note.
+
+    Args:
+        sized: whether trl takes the values that its memory depends on.
+    """
+    config = tokenizer = None
+    try:
+        config = memory.model_config(recipe)
+        tokenizer = load_tokenizer(recipe)
+    except RecipeError as error:
+        yield _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
+    try:
+        rows = split(recipe)[0] if recipe.data.train else []
+    except DataError as error:
+        yield _not_seen(recipe, error, ("data", "train"), "The data is")
+        rows = []
+    lengths = []
+    if tokenizer and rows:
+        _say_prompt(recipe, tokenizer, rows[0])
+        lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
+        middle, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
+        say(f"prompts: {middle:.0f} tokens in the middle, {most} at 99 %, {lengths[-1]} at most (of {len(lengths)})")
+        if prompt.end_of_turn(tokenizer) is None:
+            yield finding(
+                recipe, "note", ("model",), "the chat template ends a turn with no special token; eos ends an answer"
+            )
+    yield from _data_findings(recipe, rows)
+    if config is not None and sized:
+        longest = max(lengths, default=memory.PROMPT_TOKENS)
+        try:
+            yield from _size_findings(recipe, config, longest)
+            yield from _memory_findings(recipe, longest, launched, card)
+        except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
+            yield Finding("error", *str(error).split(": ", 1))
+
+
+def _not_seen(recipe: Recipe, error: Exception, keys: tuple[str, ...], what: str) -> Finding:
+    """On the line that the error tells, else on that of the keys."""
+    said = str(error).removesuffix(".")
+    told = next((each for each in set(recipe.places.values()) if said.startswith(f"{each}: ")), None)
+    place, about = (told, "") if told else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+    said = said.removeprefix(f"{told}: ")
+    if isinstance(error, NotReached | DataNotReached):
+        return Finding("note", place, f"{about}not seen: {said}. {what} not checked")
+    return Finding("error", place, f"{about}{said}")
+
+
+def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
+    if not rows:
+        return
+    try:
+        found = overlapping(rows, recipe)
+        if found:
+            message = f"{len(found):,} training problems are in the benchmarks too and left out (make decontaminate)"
+            yield finding(recipe, "note", ("data", "train"), message)
+    except DataError as error:
+        yield _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
+    sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
+    faults = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
+    if faults:
+        row, fault = faults[0]
+        yield finding(
+            recipe,
+            "warning" if len(faults) > len(sample) / 20 else "note",
+            ("data", "train"),
+            f"{len(faults)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({fault})",
+        )
+    yield from _audit_findings(recipe, sample)
+    if recipe.sft is not None and not any(row["reasoning"] for row in rows):
+        yield finding(
+            recipe, "error", ("sft",), "no training problem has a worked solution to learn from; remove the section"
+        )
+
+
+def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
+    rows = [row for row in rows if not gold_fault(row, recipe)][:AUDITED]
+    missing = missing_columns(recipe.rewards, [*rows[0], "prompt", "think_opened"]) if rows else []
+    for fault in missing:
+        yield finding(recipe, "error", ("rewards",), fault)
+    if missing or not rows or not recipe.rewards:
+        return
+    try:
+        table = audited(problems(rows), rows, recipe, bound_rewards(recipe))
+    except RunStopped as stopped:
+        yield finding(recipe, "error", ("rewards",), str(stopped))
+        return
+    beaten = [pay.name for pay in table if pay.beats]
+    say(f"audit: {', '.join(beaten) or 'no cheat'} beats honesty, of {len(table)} ways to answer {len(rows)} problems")
+    if beaten:
+        yield finding(recipe, "warning", ("rewards",), f"{', '.join(beaten)} earns more than honesty: make audit")
+
+
+def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
+    completion = setting(recipe, "grpo", "max_completion_length")
+    window = getattr(config.get_text_config(), "max_position_embeddings", None)
+    served = recipe.grpo.get("vllm_max_model_length") if recipe.grpo.get("use_vllm") else None
+    for key, most, whose in (
+        ("max_completion_length", window, "the model's "),
+        ("vllm_max_model_length", served, ""),
+    ):
+        if most and longest + completion > most:
+            room = f"; take {most - longest} or less" if most > longest else ""
+            message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
+            yield finding(recipe, "error", ("grpo", key), message)
+    if recipe.adapter is None and setting(recipe, "grpo", "learning_rate") > 1e-5:
+        parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
+        if parameters > SMALL:
+            yield finding(
+                recipe,
+                "warning",
+                ("grpo", "learning_rate"),
+                f"{recipe.grpo['learning_rate']:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
+                "weights want about a tenth: try 1e-6",
+            )
+
+
+def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
+    card = card or memory.this_card()
+    parts = memory.estimate(recipe, longest, memory.shards(launched), card)
+    total = parts["total"] / memory.GIB
+    on = f" on each GPU of {card:.0f}" if card else " on each GPU" if torch.cuda.is_available() else ""
+    say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} tells of what)")
+    if card and total > card:
+        size = setting(recipe, "grpo", "per_device_train_batch_size")
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "per_device_train_batch_size"),
+            f"about {total:.1f} GiB will not fit a card of {card:.0f}: halve {size} (and double "
+            "gradient_accumulation_steps), shorten max_completion_length, or see make memory",
+        )
+    elif card and not memory.fits(parts, card):
+        need = parts["vLLM weights"] / memory.GIB / card
+        yield finding(
+            recipe,
+            "error",
+            ("grpo", "vllm_gpu_memory_utilization"),
+            f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or more GPUs "
+            "for each copy (grpo.vllm_tensor_parallel_size)",
+        )
+
+
+def _say_prompt(recipe: Recipe, tokenizer, row: dict):
+    ids = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
+    say("the first prompt, in training and in evaluation, special tokens and all:\n")
+    say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
+    opened = "inside <think>, which the template opens" if prompt.think_opened(tokenizer) else "at ▸"
+    padding = "is masked, being eos too" if tokenizer.pad_token_id == tokenizer.eos_token_id else "differs from it"
+    ends = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
+    say(f"\n{len(ids)} tokens; the completion starts {opened}; {ends}")

@@ -1,0 +1,280 @@
+r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, cheap steps first.
+
+`judge` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text and structure do not decide;
+`judge_by_algebra` is the same rule in a worker process, with the algebra to ask.
+"""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, prod
+
+from rewards.verifier.choice import choice
+from rewards.verifier.compare import PERCENT_ASKED, Algebra, Comparison, Unreadable
+from rewards.verifier.extract import is_hedged
+from rewards.verifier.kinds import Expr, Items, Quantity, Relation, Words
+from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
+from rewards.verifier.units import another_was_asked
+from rewards.verifier.value import Value, is_name, trimmed, value
+
+_MAX_LENGTH = 1000  # characters of an answer
+_MAX_ANSWERS = 20
+_MAX_DEPTH = 12
+_MAX_EXPONENT = 9999
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_WHOLE_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
+_YES_OR_NO = re.compile(
+    r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
+    r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can) ?not)"
+    r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
+)
+_UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
+_LOWEST_TERMS = re.compile(r"lowest terms|simplest (?:form|terms)|reduced|simplif", re.IGNORECASE)
+
+
+class NeedsAlgebra(Exception):
+    """Only algebra can tell."""
+
+
+class _NoAlgebra:
+    """Stands for the algebra in the trainer's process."""
+
+    def equal(self, gold: str, answer: str, worked_out: bool = True) -> bool:
+        raise NeedsAlgebra
+
+    def equal_relations(self, gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
+        raise NeedsAlgebra
+
+    def close(self, exact: str, rounded: Fraction, places: int) -> bool:
+        raise NeedsAlgebra
+
+
+_NO_ALGEBRA = _NoAlgebra()
+
+
+def judge_by_algebra(gold: str, answers: list[str], question: str | None) -> tuple[bool | None, str]:
+    """`judge`, in a worker process."""
+    from rewards.verifier import algebra
+
+    try:
+        return judge(gold, answers, question, algebra)
+    except Unreadable:
+        return None, "the gold cannot be read as mathematics"
+
+
+def judge(
+    gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
+) -> tuple[bool | None, str]:
+    """(right, reason) for the `answers` of a response: each must be right, or all together a gold of several values."""
+    if any(len(a) > _MAX_LENGTH for a in answers):
+        return False, "too long for an answer"
+    if len(answers) == 1:
+        return _judge_one(gold, answers[0], question, algebra)
+    different = {key(a): a for a in reversed(answers)}
+    if len(different) > _MAX_ANSWERS:
+        return False, "several different answers"
+    if len(different) > 1 and _too_large(gold) is None and _has_several_values(gold):
+        return _judge_one(gold, ", ".join(answers), question, algebra)
+    verdicts = [_judge_one(gold, a, question, algebra) for a in different.values()]
+    wrong = next((v for v in verdicts if not v[0]), None)
+    if wrong and len(different) > 1:
+        return False, "several different answers"
+    return wrong or verdicts[0]
+
+
+def _has_several_values(gold: str) -> bool:
+    typed = value(gold)
+    return isinstance(typed, Items) and typed.kind in (",", "{}", "U")
+
+
+def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
+    if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
+        return (True, "equal") if int(gold) == int(whole[1] or whole[2]) else (False, "not equal to the gold")
+    if not answer.strip():
+        return False, "empty answer"
+    if key(gold) == key(answer):
+        return True, "spelled like the gold"
+    if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
+        return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
+    if is_hedged(answer) and not is_hedged(gold):
+        return False, "doubted or denied"
+    if (refusal := _too_large(answer)) is not None:
+        return False, refusal
+    if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:
+        return False, "left unevaluated"
+    if _too_large(gold) is not None:
+        return None, "the gold is beyond the limits of the algebra"
+    if (chosen := choice(gold, answer, question, algebra)) is not None:
+        return chosen
+    g, a = value(gold), value(answer)
+    if g in (Words("yes"), Words("no")) and (said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())):
+        opposite = "no" if said[1].lower() == "yes" else "yes"
+        return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
+    if _form(g, gold) == _form(a, answer) == "inequality" and _letters(gold) != _letters(answer):
+        return False, "about another variable"
+    if isinstance(a, Relation) and not isinstance(g, Relation) and set(a.signs) == {"="}:
+        shown = a.sides[-1] if not is_name(a.sides[-1]) else a.sides[0]
+    else:
+        shown = answer
+    if question and (objection := _objection(g, value(shown), gold, shown, question)):
+        return False, objection
+    return (True, "equal") if Comparison(question, algebra).same(g, a) else (False, "not equal to the gold")
+
+
+def _objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str | None:
+    """What the question has against an answer that may be equal to the gold."""
+    if _copied(g, a, gold, answer, question):
+        return "copied from the question"
+    if _another_form_was_asked(g, a, gold, answer, question):
+        return "not in the form that the question asks for"
+    numbers = (Quantity, Expr)
+    if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
+        return "another unit than the question asks for"
+    if isinstance(a, Quantity) and isinstance(g, Quantity) and _not_reduced(a) and _LOWEST_TERMS.search(question):
+        return "not in lowest terms"
+    return None
+
+
+@lru_cache(maxsize=16384)
+def _too_large(text: str) -> str | None:
+    """Why `text` is not given to the algebra: nesting or powers that would keep it busy."""
+    depth = deepest = 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        deepest = max(deepest, depth)
+    if deepest > _MAX_DEPTH:
+        return f"nested deeper than {_MAX_DEPTH}"
+    spelled = plain(text)
+    exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
+    if any(len(digits) > 4 for digits in exponents):
+        return f"an exponent above {_MAX_EXPONENT}"
+    if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(spelled):
+        return "a tower of powers"
+    if re.search(r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose", spelled):
+        return "a factorial of a large number"
+    return None
+
+
+def _tower(text: str) -> bool:
+    r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more than two deep."""
+    if re.search(r"\d\s*\^\s*\{?\s*\d+\s*\^", text):
+        return True
+    opened: list[bool] = []
+    for brace in re.finditer(r"(\^\s*)?\{|\}", text):
+        if brace.group() != "}":
+            opened.append(brace[1] is not None)
+        elif opened:
+            opened.pop()
+        if sum(opened) > 2:
+            return True
+    return False
+
+
+def _not_reduced(typed: Value) -> bool:
+    """Whether a fraction is written with a common factor."""
+    if _form(typed, "") not in ("fraction", "mixed number"):
+        return False
+    numerals = _numerals(typed)  # none in "three quarters"
+    return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
+
+
+def _form(typed: Value, text: str) -> str:
+    """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
+    if isinstance(typed, Quantity):
+        return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
+    if isinstance(typed, Expr | Relation) or (isinstance(typed, Items) and typed.kind == ":"):
+        return key(text)
+    return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
+
+
+def _form_of_number(written: str, number: Fraction) -> str:
+    if "/" in written or "frac" in written:
+        return "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))) > 2 else "fraction"
+    if re.search(r"10\s*\^|\d[eE]", written):
+        return "power of ten"
+    if any(char.isdigit() for char in written) and re.search("[a-z]{4}", written.replace("overline", "")):
+        return "scaled"  # 3.5 million
+    if number.denominator == 1:
+        return "whole number"
+    spoken = re.search("[a-z]", written.replace("overline", ""))
+    return "decimal" if not spoken else "mixed number" if " and " in written else "fraction"
+
+
+def _letters(text: str) -> set[str]:
+    """The variables of an inequality: letters that stand alone."""
+    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", "")))
+
+
+_NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
+
+
+def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
+    """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
+    form, wanted = _form(a, answer), _form(g, gold)
+    if form == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT_ASKED.search(question.lower()):
+        return False
+    if (form == "whole number" and wanted not in ("power of ten", "scaled")) or (
+        form == wanted and not _not_reduced(a)
+    ):
+        return False
+    if re.search(rf"(?<!\d){re.escape(key(answer))}(?!\d)", key(question)):
+        return True
+    if isinstance(a, Quantity) and isinstance(g, Quantity):
+        asked = [value(match.group()) for match in _NUMBER_ASKED.finditer(plain(question))]
+        same = [q for q in asked if isinstance(q, Quantity) and abs(_share(q)) == abs(_share(a))]
+        if form == wanted:  # 6/8 for 3/4
+            return any(_numerals(q) == _numerals(a) for q in same)
+        return any(_form(q, "") != wanted for q in same)
+    if not isinstance(a, Expr) or _flat(answer) == _flat(gold):
+        return False
+    return re.search(rf"(?<!\d){re.escape(_flat(answer))}(?!\d)", _flat(question)) is not None
+
+
+def _share(quantity: Quantity) -> Fraction:
+    return quantity.value / 100 if quantity.percent else quantity.value
+
+
+def _numerals(quantity: Quantity) -> list[str]:
+    return re.findall(r"\d+", quantity.written.replace(",", ""))
+
+
+@lru_cache(maxsize=4096)
+def _flat(text: str) -> str:
+    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a power ½ as a root."""
+    text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
+    while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
+        text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
+    return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))
+
+
+_FACTOR = re.compile(r"(?:^|[.?!:]\s*)(?:Completely )?[Ff]actor(?:ize|ise)?\b|factored form|as a product")
+_EXPAND = re.compile(r"\b[Ee]xpand|[Mm]ultiply out|expanded form")
+
+
+def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
+    """Whether a sum is given for a product to be factored, a product for a sum to be expanded, `x < 5` for (-∞, 5)."""
+    if "interval notation" in question:
+        return _form(a, answer) == "inequality" != _form(g, gold)
+    if not isinstance(g, Expr) or not isinstance(a, Expr):
+        return False
+    if _FACTOR.search(question):
+        return _is_sum(a.text) and not _is_sum(g.text)
+    return _EXPAND.search(question) is not None and _holds_a_sum(a.text) and not _holds_a_sum(g.text)
+
+
+def _is_sum(text: str) -> bool:
+    """Whether a sign stands between two terms outside all brackets."""
+    text = text.replace(" ", "")
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char in "+-" and depth == 0 and at and text[at - 1] not in "+-*/^":
+            return True
+    return False
+
+
+def _holds_a_sum(text: str) -> bool:
+    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no function's."""
+    text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
+    return any(_is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

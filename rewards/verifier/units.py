@@ -1,0 +1,175 @@
+"""Units of measurement: one name for each, and which of them measure the same thing."""
+
+import re
+from fractions import Fraction
+
+from rewards.verifier.notation import is_number_word, plain
+
+# Every name of one unit on one line, the first is its name here; a plural s is understood.
+_UNITS = """
+length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
+length: ft foot feet|yd yard|mi mile
+mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
+time: s sec second|min minute mins|h hr hour hrs|day|week wk|month|year yr|decade|century centuries
+volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
+money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs
+angle: deg degree \\deg|rad radian
+energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
+"""
+_NAME: dict[str, str] = {}
+_KIND: dict[str, str] = {}
+for _line in _UNITS.strip().splitlines():
+    _kind, _, _row = _line.partition(": ")
+    for _unit in _row.split("|"):
+        _first = _unit.split()[0]
+        _KIND[_first] = _kind
+        for _word in _unit.split():
+            _NAME[_word] = _NAME.setdefault(f"{_word}s", _first) if len(_word) > 2 else _first
+del _line, _kind, _row, _unit, _first, _word
+
+_COMPOUND = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
+# A word that makes what follows a number more than a unit: an alternative, a denial, a doubt, another quantity.
+_NOT_IN_A_UNIT = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        or and not no nor isn't aren't wasn't never neither maybe perhaps approx about around almost but either
+        between than wrong incorrect false unless times plus minus divided over to less greater at least most might
+        could if with without is are was equals
+        versus vs instead then whereas rather also else though although however while until till through from so
+        above below under beyond upward upwards downward downwards minimum maximum max ish something anything
+        unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
+        mod modulo modulus choose root roots factorial reciprocal inverse negative positive opposite remainder
+        double doubled triple tripled halved twice thrice score gross mega giga mille permille
+        mil exponent raised squareroot sine cosine theta alpha recurring repeating repeated complement conjugate
+        mistaken nope typo oops supposed alleged estimate estimated expected rounded approximated give circa near close
+        denied excluded except basis lakh lakhs crore crores quarter
+        """,
+    )
+)
+_TOKEN = re.compile(
+    r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
+)
+# "likely", "presumably": every other word in -ly is a doubt.
+_NO_DOUBT = frozenset(
+    re.findall(
+        r"[a-z]+",
+        """
+        daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly
+        elderly
+        """,
+    )
+)
+AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
+_FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
+
+
+def unit(text: str) -> str | None:
+    r"""The unit `text` names, in one spelling ("square feet" is "ft^2"), "" for none, or None if it is no unit.
+
+    Any few words may be a unit ("red marbles"), but for those that change the number ("squared", "thirds") or doubt it;
+    letters that may as well be variables ("xy") may not.
+    """
+    if ".." in text:  # an ellipsis: more follows
+        return None
+    marked = r"\text" in text
+    text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
+    tokens, at = [], 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.end() == at:
+            return None
+        at = match.end()
+        sign = match[3] if match[3] == "/" or match.group() == "-" else ""  # "four-minute", but not "a - b"
+        tokens.append((match[1], match[2]) if match[1] else (sign, None))
+    if len(tokens) > 8:
+        return None
+    return _named(tokens, marked)
+
+
+def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
+    names, power = [], None
+    for at, (word, exponent) in enumerate(tokens, 1):
+        low = word.lower()
+        after = tokens[at][0].lower() if at < len(tokens) else ""
+        harmless = after.startswith("grade") or (is_number_word(low) and after == "-") or (low == "ones" and names)
+        if _changes_the_number(low) and not harmless and (low != "times" or after):
+            return None
+        if low in ("squared", "cubed"):
+            before = tokens[at - 2][0].lower() if at > 1 else ""
+            if before not in ("unit", "units") and not (names and known(names[-1])):
+                return None
+            if names:
+                names[-1] += "^2" if low == "squared" else "^3"
+            continue
+        if low in ("square", "sq", "cubic", "cu"):
+            if at == len(tokens):
+                return None
+            power = "2" if low.startswith("sq") else "3"
+            continue
+        if word.startswith("^"):
+            name = "deg" + word.removeprefix(r"^\circ").strip()
+        else:
+            name = _NAME.get(word) or _NAME.get(low) or _COMPOUND.get(low)
+        if name is None and not _may_be_a_word(low, marked):
+            return None
+        if low in ("per", "each", "every"):
+            name = "/"
+        if (low in _FILLER and len(tokens) > 1) or low in ("", "-", "unit", "units", "times"):
+            continue
+        name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
+        names.append(name + (f"^{exponent or power}" if exponent or power else ""))
+        power = None
+    return " ".join(names).replace("deg celsiu", "degC").replace("deg fahrenheit", "degF")
+
+
+def _changes_the_number(low: str) -> bool:
+    """Whether a word behind a number makes another number or a doubt of it."""
+    return (
+        low in _NOT_IN_A_UNIT
+        or (is_number_word(low) and low != "quarters")  # these and "scores" are left to AMOUNTS
+        or low.endswith("n't")
+        or (low.endswith("ly") and low not in _NO_DOUBT)
+    )
+
+
+def _may_be_a_word(low: str, marked: bool) -> bool:
+    if marked or low in _FILLER or low in ("/", "-", ""):
+        return True
+    return len(low) > 2 and re.search("[aeiouy]", low) is not None
+
+
+def known(name: str) -> bool:
+    """Whether the unit `name`, as `unit` spells it, is one of those listed here."""
+    return name.split("^")[0].split(" ")[0] in _KIND
+
+
+_ASKED = re.compile(
+    r"(?:how many|number of|\bin)(?: (?:more|fewer|other|additional|extra|whole|full|total))? (?!in\b)"
+    r"((?:(?:square|cubic|sq\.?|cu\.?) )?[a-z]+(?: ?\^ ?\{?[23]\}?| squared| cubed)?(?:(?: per | an? | ?/ ?)[a-z]+)?)"
+)
+
+
+def another_was_asked(name: str, question: str) -> bool:
+    """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
+    unit_of, per = _parts(name)
+    kind = _KIND.get(unit_of.split("^")[0])
+    if kind is None:
+        return False
+    question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
+    asked = [_parts(unit(phrase) or "") for phrase in _ASKED.findall(question)]
+    asked = [(u, p) for u, p in asked if _KIND.get(u.split("^")[0]) == kind]
+    return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
+
+
+def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:
+    """ "How many dollars per day" may be answered by dollars, but a speed not by a length."""
+    speed = kind == "length" and asked in ("h", "min", "s")
+    return asked in (None, given) or (given is None and not speed)
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    """The first unit of `name` and that by which it is divided, without its power: ("m", "s") of "m / s^2"."""
+    first, *others = name.split(" ")
+    other = next((o for o in others if o != "/"), "")
+    return first, other.split("^")[0] if known(other) else None

@@ -1,0 +1,76 @@
+"""What no type shows and no library complains of, and only experience knows: from the recipe alone, in no time."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from schema.configs import setting
+from schema.recipe import Recipe
+
+# Rewards that are earned by the answer, and rewards that are earned by its form.
+TRUTH = ("correct_answer", "partial_credit")
+FORM = ("format_tags", "tag_count", "language_consistency")
+
+LEVELS = ("error", "warning", "note")
+
+
+class Finding(NamedTuple):
+    """`level`: error (it will not run as written), warning (it will run and disappoint), note."""
+
+    level: str
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.place}: {self.message}"
+
+
+def advice(recipe: Recipe) -> Iterator[Finding]:
+    """What no type shows and no library complains of, from the recipe alone."""
+    grpo = recipe.grpo
+    rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
+    if recipe.adapter is not None and rate < 4e-6:
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "learning_rate"),
+            f"{rate:g} is a learning rate for full fine-tuning; an adapter wants ten times that or more: try 1e-5",
+        )
+    if group < 4:
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "num_generations"),
+            f"in a group of {group} the mean says little, and most groups are all right or all wrong; take 8 or more",
+        )
+    paid = {name: options.get("weight", 1.0) for name, options in recipe.rewards.items()}
+    truth = sum(weight for name, weight in paid.items() if name not in FORM)
+    form = sum(weight for name, weight in paid.items() if name in FORM)
+    if form >= truth:
+        yield finding(
+            recipe,
+            "warning",
+            ("rewards",),
+            f"form is paid {form:g} and a right answer {truth:g}: a policy learns what pays more; make form's weights "
+            "a quarter of the answer's",
+        )
+    if recipe.model.dtype == "float16":
+        message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
+        yield finding(recipe, "warning", ("model", "dtype"), message)
+    strict = recipe.strict or not any(name in paid for name in TRUTH)
+    if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
+        yield finding(
+            recipe,
+            "warning",
+            ("rewards",),
+            "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
+            "section, or `tag_count`, or leave `strict` out",
+        )
+    if grpo.get("use_vllm") and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
+        yield finding(recipe, "warning", ("grpo", "use_vllm"), "vLLM keeps a copy of the weights in full precision")
+    if grpo.get("use_vllm") and recipe.model.dtype == "float32":
+        message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
+        yield finding(recipe, "note", ("grpo", "use_vllm"), message)
+
+
+def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:
+    return Finding(level, recipe.place(*keys), f"{'.'.join(keys)}: {message}")

@@ -1,0 +1,71 @@
+"""A chat template is a program, of the recipe's or of the model's makers. jinja's sandbox keeps it from files and from
+Python; nothing there bounds its time and its output, so it is tried in a process of its own before it is used."""
+
+import multiprocessing
+import resource
+import signal
+import warnings
+
+from data import prompt
+from schema.faults import RecipeError
+
+SECONDS = 5  # of a processor, to write the conversations below; a template takes milliseconds
+GIB = 2**30  # more than the process has already
+CHARACTERS = 20_000  # beside a conversation; the longest instructions of a known template have some 5,000
+
+
+def require_harmless(tokenizer, system: str | None, place: str):
+    """Write short conversations with the tokenizer's chat template. One that only goes wrong at some later question
+    stops that run, or hangs it: it still reaches no file and no network.
+
+    Raises:
+        RecipeError: it fails, takes longer than `SECONDS`, a GiB, or writes far more than it was given.
+    """
+    context = multiprocessing.get_context("fork")  # a fork has all that is imported
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_write, args=(tokenizer, system, sender), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the child needs
+        process.start()
+    sender.close()
+    try:
+        late = f"takes more than {SECONDS} s for a few short questions"
+        fault = receiver.recv() if receiver.poll(10 * SECONDS) else late
+        process.kill()
+    except EOFError:
+        process.join()
+        fault = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
+    process.join()
+    if fault:
+        raise RecipeError([f"{place}: the chat template {fault}"])
+
+
+def _write(tokenizer, system: str | None, sender):
+    with open("/proc/self/statm") as statm:  # noqa: PTH123
+        pages = int(statm.read().split()[0])
+    most = pages * resource.getpagesize() + GIB
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))  # of this process, however busy the machine is
+    sender.send(_fault(tokenizer, system))
+
+
+def _fault(tokenizer, system: str | None) -> str | None:
+    answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+    for question in ("?", "What is 2 + 2? " * 200):
+        for conversation in (prompt.messages(question, system), prompt.messages(question, None), answered):
+            given = sum(len(turn["content"]) for turn in conversation)
+            for opened in (True, False):
+                try:
+                    text = tokenizer.apply_chat_template(conversation, add_generation_prompt=opened, tokenize=False)
+                    if len(text) > 3 * given + CHARACTERS:
+                        return f"writes {len(text):,} characters for {given:,}"
+                    if conversation is not answered and question.strip() not in text:
+                        return "does not write the question"
+                    tokens = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+                    if tokens > 3 * given + CHARACTERS:
+                        return f"makes {tokens:,} tokens of {given:,} characters"
+                except MemoryError:
+                    return "takes more than a GiB for a short question"
+                except BaseException as error:  # whatever the template is made to raise, or the tokenizer's Rust
+                    return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
+    return None

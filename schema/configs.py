@@ -1,0 +1,228 @@
+"""The sections of a recipe that belong to trl, peft and transformers: their fields, and the configs built from them.
+
+A field is checked against the installed library's own class, so a new one works the day it is installed.
+"""
+
+import enum
+import os
+import types
+from functools import cache
+from math import gcd
+from typing import Any, Literal, Union, get_args, get_origin
+
+from schema import declared, hardware
+from schema.faults import RecipeError, nearest
+from schema.values import RULES, Number
+
+SECTIONS = {
+    "adapter": ("peft", "LoraConfig"),
+    "quantization": ("transformers", "BitsAndBytesConfig"),
+    "sft": ("trl", "SFTConfig"),
+    "grpo": ("trl", "GRPOConfig"),
+}
+
+# trl's name for the share of held-out problems that are right.
+ACCURACY = "eval_rewards/correct_answer/mean"
+
+SAVE_STEPS = 50  # where the recipe does not say
+EVALUATED = 2  # times as many sequences in a batch of the evaluation while training as in one of the training
+
+
+@cache
+def section_class(section: str) -> type:
+    module, name = SECTIONS[section]
+    return getattr(__import__(module), name)
+
+
+def matches(value: Any, hint: Any) -> bool:
+    """Whether a YAML value is of the type, with an int for a float and a string for an enum's value allowed."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(matches(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    kind = origin or hint
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is list and get_args(hint):
+        return isinstance(value, list) and all(matches(item, get_args(hint)[0]) for item in value)
+    if issubclass(kind, enum.Enum):
+        return value in [member.value for member in kind]
+    if kind in (bool, str, dict, list, type(None)):
+        return isinstance(value, kind)
+    # A class of the library's own, which it builds from a name or from a mapping.
+    return isinstance(value, str | dict | list)
+
+
+def describe(hint: Any) -> str:
+    """The type in a reader's words."""
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in get_args(hint) if option is not type(None)]
+        return " or ".join(dict.fromkeys(describe(option) for option in options))
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(option) for option in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return "one of " + ", ".join(str(member.value) for member in hint)
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+    kind = get_origin(hint) or hint
+    return words.get(kind, "a mapping" if kind is dict else getattr(kind, "__name__", str(kind)))
+
+
+def complaint(recipe, section: str) -> str | None:
+    """What the library's own config says against the section, or None. Its message is for users: it becomes a fault."""
+    build = {"adapter": adapter_config, "quantization": quantization_config}
+    try:
+        build[section](recipe) if section in build else training_config(recipe, section)
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        NotImplementedError,
+        ImportError,
+    ) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return None
+
+
+def training_config(recipe, section: str):
+    """`SFTConfig` or `GRPOConfig` of a recipe."""
+    return section_class(section)(**training_arguments(recipe, section))
+
+
+def training_arguments(recipe, section: str) -> dict[str, Any]:
+    """What differs from the library's defaults: a few keys set here, then the recipe's own."""
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # else the launcher's would stand against our `bf16` below
+    machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
+    return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section))
+
+
+def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The values as their fields want them: some refuse a 2 where 2.0 is meant, once the weights are loaded."""
+    rules = RULES[section]
+    return {
+        key: float(value)
+        if isinstance(rules.get(key), Number) and not rules[key].whole and value is not None
+        else value
+        for key, value in given.items()
+    }
+
+
+def setting(recipe, section: str, key: str) -> Any:
+    """What a field of a section is: the recipe's value, else ours, else the library's default. No library is
+    imported for it: what a class works out from other fields is read off `training_config` instead."""
+    return (declared.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
+
+
+def own_defaults(recipe, section: str) -> dict[str, Any]:
+    """The fields that are set here, where the recipe does not, on any machine."""
+    defaults = {
+        "output_dir": str(recipe.stage_dir(section)),
+        "seed": recipe.seed,
+        "report_to": "none",
+        "save_steps": save_steps(recipe.grpo if section == "grpo" else {}),
+        "save_total_limit": 2,
+        "logging_steps": 5 if section == "grpo" else 25,
+        # A NaN must be seen in the log, not replaced by the mean of the steps before it.
+        "logging_nan_inf_filter": False,
+    }
+    if section == "sft":
+        # The mask of the completion is part of our tokenised rows.
+        defaults["completion_only_loss"] = True
+    if section == "grpo":
+        defaults |= _judged_while_training(recipe.grpo, recipe.evaluate.held_out)
+        defaults["log_completions"] = True
+        defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
+        defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
+        # trl's own default multiplies the ratios of all tokens of a completion and drops it where that is above 3: over
+        # a thousand tokens the two engines' rounding alone gets there (trl issues 5815 and 7269).
+        defaults["vllm_importance_sampling_mode"] = "token_truncate"
+    return defaults
+
+
+def save_steps(grpo: dict) -> int:
+    """`SAVE_STEPS`, or the next number of steps at which a cycle of sampling and training ends."""
+    values = declared.defaults("grpo") | grpo
+    accumulation = values["gradient_accumulation_steps"]
+    steps = values["steps_per_generation"] or accumulation
+    if values["generation_batch_size"]:
+        steps = max(1, values["generation_batch_size"] // (_processes() * values["per_device_train_batch_size"]))
+    cycle = steps * values["num_iterations"]
+    every = cycle // gcd(cycle, accumulation)
+    return -(-SAVE_STEPS // every) * every
+
+
+def _processes() -> int:
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
+def even_batch(problems: int, at_most: int) -> int:
+    """The largest batch that shares the problems evenly among all processes, or 0: trl takes the mean of the batches'
+    means, which is the share of right answers only where all batches are full."""
+    processes = _processes()
+    return next((size for size in range(at_most, 0, -1) if problems % (size * processes) == 0), 0)
+
+
+def _judged_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
+    """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
+    best of them kept and loaded at the end."""
+    if not grpo.get("eval_steps"):
+        return {}
+    batch = (declared.defaults("grpo") | grpo)["per_device_train_batch_size"]
+    return {
+        "eval_strategy": "steps",
+        "num_generations_eval": 1,
+        # vLLM is woken, given the weights and put to sleep for each batch. But trl passes a batch through the model
+        # whole: twice as many sequences as a training step's, of which nothing is kept for a backward, take less.
+        "per_device_eval_batch_size": even_batch(held_out, EVALUATED * batch),
+        "save_steps": grpo["eval_steps"],
+        "load_best_model_at_end": True,
+        "metric_for_best_model": ACCURACY,
+        "greater_is_better": True,
+    }
+
+
+def adapter_config(recipe):
+    """`LoraConfig` of a recipe, or None where all weights are trained."""
+    if recipe.adapter is None:
+        return None
+    # Dropout would make the policy that is trained differ from the one that sampled.
+    values = with_floats("adapter", recipe.adapter)
+    return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | values)
+
+
+def require_modules(recipe, model):
+    """Refuse an adapter that names modules which the model does not have: peft ignores them without a word, as long as
+    it finds any.
+
+    Raises:
+        RecipeError: names the first, and the nearest that is there.
+    """
+    there = [name for name, _ in model.named_modules()]
+    for key in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
+        named = (recipe.adapter or {}).get(key) or []
+        for each in [] if isinstance(named, str) else named:
+            if not any(f".{name}".endswith(f".{each}") for name in there):
+                ends = sorted({name.rpartition(".")[2] for name in there})
+                message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
+                raise RecipeError([f"{recipe.place('adapter', key)}: {message}"])
+    layers = (recipe.adapter or {}).get("layers_to_transform")
+    most = model.config.get_text_config().num_hidden_layers
+    if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
+        message = f"adapter.layers_to_transform: {layers}, and the model's layers are 0 to {most - 1}"
+        raise RecipeError([f"{recipe.place('adapter', 'layers_to_transform')}: {message}"])
+
+
+def quantization_config(recipe):
+    """`BitsAndBytesConfig` of a recipe, or None."""
+    values = with_floats("quantization", recipe.quantization or {})
+    return section_class("quantization")(**values) if values else None

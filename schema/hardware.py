@@ -1,0 +1,138 @@
+"""What this machine can do, told and not assumed: the device a stage runs on, and the dtypes it has arithmetic for."""
+
+import contextlib
+import dataclasses
+import os
+import platform
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from schema.faults import RecipeError
+
+# What each dtype needs of a CPU, by torch's names (torch.cpu.get_capabilities): any of these.
+INSTRUCTIONS = {
+    "bfloat16": ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16"),
+    "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
+}
+UNKNOWN = "of unknown version"
+ATTENTION = "sdpa"  # transformers' choice where a model has it; load_model tells where it has not
+# oneDNN's levels (ONEDNN_MAX_CPU_ISA) below those that have them: arithmetic a user, or a test, has switched off.
+WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
+
+
+@cache
+def has_arithmetic(dtype: str) -> bool:
+    """Whether the device computes in that dtype itself. What it has no arithmetic for it emulates, several times slower
+    than float32; and torch's own `is_bf16_supported` counts that as support."""
+    if dtype == "float32":
+        return True
+    import torch
+
+    if torch.cuda.is_available():
+        return dtype == "float16" or torch.cuda.is_bf16_supported(including_emulation=False)
+    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
+        return False
+    found = torch.cpu.get_capabilities()
+    return any(found.get(each) for each in INSTRUCTIONS[dtype])
+
+
+def fitted(recipe):
+    """The recipe with float32 in place of a dtype that this machine would emulate. A run's folder and an evaluation's
+    answers keep which one it was.
+
+    Raises:
+        RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
+    """
+    refuse_unusable_gpu()
+    asked = recipe.model.dtype
+    if has_arithmetic(asked):
+        return recipe
+    quantization, evaluate = recipe.quantization, recipe.evaluate
+    if recipe.adapter is not None and evaluate.engine == "vllm":
+        # Its kernels for adapters have no float32, and an evaluation that fails comes after all the training.
+        evaluate = dataclasses.replace(evaluate, engine="transformers")
+    if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
+        quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
+    return dataclasses.replace(
+        recipe,
+        model=dataclasses.replace(recipe.model, dtype="float32"),
+        quantization=quantization,
+        evaluate=evaluate,
+    )
+
+
+def line(recipe, asked: str) -> str:
+    """Device, dtype, attention and processes of a stage.
+
+    Args:
+        recipe: as `fitted` gave it; `asked`: the dtype that stands in the recipe.
+    """
+    dtype = recipe.model.dtype
+    if dtype != asked:
+        dtype += f" (this machine has no arithmetic for the recipe's {asked})"
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    attention = recipe.model.attn_implementation or ATTENTION
+    return f"{device()}; {dtype}; attention {attention}; {processes} process{'es' * (processes > 1)}"
+
+
+def device() -> str:
+    """The GPU with its memory, or the CPU with its threads."""
+    import torch
+
+    if torch.cuda.is_available():
+        memory = torch.cuda.mem_get_info()[1] / 2**30
+        return f"{torch.cuda.get_device_name()}, {memory:.0f} GiB"
+    return f"CPU ({cpu_name()}), {torch.get_num_threads()} threads"
+
+
+def cpu_name() -> str:
+    file = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.is_file() else None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def refuse_unusable_gpu():
+    """Stop where a GPU is there and torch would quietly run on the CPU, for days: the driver is too old, or this torch
+    is a build for CPUs.
+
+    Raises:
+        RecipeError: names the driver and the ways out.
+    """
+    on_purpose = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
+    on_purpose |= os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if on_purpose or not nvidia_gpus():
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    if torch.version.cuda is None:
+        why = f"torch {torch.__version__} is a build for CPUs"
+        remedy = "remove .venv, and make setup without PIP_ARGS for CPUs"
+    else:
+        why = f"torch {torch.__version__} wants CUDA {torch.version.cuda}, and the NVIDIA driver is {driver()}"
+        if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
+            why += f"; CUDA_VISIBLE_DEVICES is {chosen}"
+        remedy = "update the driver (CUDA 13 needs 580 or newer)"
+    raise RecipeError(
+        [f"there is an NVIDIA GPU, but torch cannot use it: {why}. {remedy}; or CUDA_VISIBLE_DEVICES=-1 for the CPU"]
+    )
+
+
+def nvidia_gpus() -> list[Path]:
+    return sorted(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def driver() -> str:
+    """Version of the NVIDIA kernel driver."""
+    file = Path("/proc/driver/nvidia/version")
+    found = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", file.read_text()) if file.is_file() else None
+    if found:
+        return found[1]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):  # no such program, or one that hangs
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+        return said[0] if said else UNKNOWN
+    return UNKNOWN

@@ -1,0 +1,72 @@
+"""The problems of a recipe: its training rows, its held-out rows, and its benchmarks."""
+
+import random
+
+from accelerate import PartialState
+
+from data import prompt
+from data.overlap import Overlap, overlaps
+from data.problems import load, split_validation
+from data.sources import DataError
+from schema.meaning import benchmark_label, named
+from schema.recipe import Recipe
+from stages.cli import say
+
+
+def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+    """(training, held-out) rows of all the recipe's training sets together, the training rows without those that
+    overlap with a problem of its benchmarks."""
+    with PartialState().main_process_first():
+        rows, held_out = split(recipe)
+        found = overlapping(rows, recipe)
+    if found:
+        say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
+    dropped = {overlap.row for overlap in found}
+    if len(dropped) == len(rows):
+        raise DataError("data.train: every problem is in a benchmark too; nothing is left to train on")
+    return [row for i, row in enumerate(rows) if i not in dropped], held_out
+
+
+def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+    """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the other side."""
+    rows = []
+    for entry in recipe.data.train:
+        rows += _load(recipe, entry, "train")
+    try:
+        return split_validation(rows, recipe.data.validation)
+    except DataError as error:
+        raise DataError(f"{recipe.place('data', 'validation')}: {error}") from error
+
+
+def split_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
+    """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
+    for a checkpoint chosen by a measurement looks better in it than it is."""
+    choosing = recipe.evaluate.held_out if recipe.grpo.get("eval_steps") else 0
+    return held_out[:choosing], held_out[choosing:]
+
+
+def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
+    """Tokens of the prompts of up to a thousand of the rows, ascending."""
+    sample = random.Random(0).sample(rows, min(1000, len(rows)))
+    return sorted(len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample)
+
+
+def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:
+    return overlaps(rows, load_benchmarks(recipe))
+
+
+def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
+    """Label to test problems of every benchmark of the recipe."""
+    return {benchmark_label(entry): _load(recipe, entry, "test") for entry in recipe.evaluate.benchmarks}
+
+
+def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
+    name, arguments = named(entry)
+    try:
+        rows, report = load(name, part, arguments, recipe.data.dir)
+    except DataError as error:
+        section = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
+        about = "" if name in str(error) else f"{name}: "
+        raise type(error)(f"{recipe.place(*section, name)}: {about}{error}") from error
+    say(f"data: {report}")
+    return rows

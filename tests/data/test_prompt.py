@@ -1,0 +1,77 @@
+"""One prompt: SFT, GRPO and evaluation see the same tokens, and a policy can be seen to stop."""
+
+import pytest
+from transformers import AutoTokenizer
+
+from data import prompt
+from schema.local_models import built_model
+from stages.sft import tokenised
+
+SYSTEM = "Think."
+OPENING = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+
+
+@pytest.fixture(scope="module", params=["tiny-qwen3", "tiny-qwen2", "no template", "opens the thought"])
+def tokenizer(request, tmp_path_factory, tiny_qwen2):
+    if request.param == "tiny-qwen3":
+        return AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 1, tmp_path_factory.mktemp("built")))
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    if request.param == "no template":
+        tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
+    if request.param == "opens the thought":
+        tokenizer.chat_template = OPENING
+    return tokenizer
+
+
+def test_sft_learns_after_the_very_tokens_that_grpo_and_evaluation_prompt_with(tokenizer):
+    conversation = prompt.messages("What is 1 + 1?", SYSTEM)
+    row = {"problem": "What is 1 + 1?", "solution": "2", "reasoning": "1+1=2."}
+    example = tokenised([row], tokenizer, SYSTEM, 512)[0]
+    completion_starts = example["completion_mask"].index(1)
+    # As GRPOTrainer does it (a batch of one).
+    sampled_from = tokenizer.apply_chat_template([conversation], add_generation_prompt=True, return_dict=True)
+    assert example["input_ids"][:completion_starts] == sampled_from["input_ids"][0]
+    assert prompt.prompt_ids(tokenizer, conversation) == sampled_from["input_ids"][0]
+    assert example["input_ids"][-1] == tokenizer.eos_token_id
+    assert set(example["completion_mask"][completion_starts:]) == {1}
+    learned = tokenizer.decode(example["input_ids"][completion_starts:-1])
+    opened = prompt.think_opened(tokenizer)
+    assert learned == ("" if opened else "<think>") + "1+1=2.</think>\n<answer>2</answer>"
+    whole = tokenizer.decode(example["input_ids"])
+    assert whole.count("<think>") == 1
+
+
+def test_rows_too_long_or_without_a_worked_solution_are_left_out(tokenizer, capsys):
+    rows = [
+        {"problem": "short", "solution": "2", "reasoning": "ok"},
+        {"problem": "long", "solution": "2", "reasoning": "x" * 600},
+        {"problem": "none", "solution": "2", "reasoning": None},
+    ]
+    assert len(tokenised(rows, tokenizer, None, 256)) == 1
+    assert "left out 1 rows without a worked solution, 1 of over 256 tokens" in capsys.readouterr().out
+
+
+def test_think_opened_and_end_of_turn(tiny_qwen2):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    assert tokenizer.eos_token == "<|endoftext|>"
+    assert prompt.end_of_turn(tokenizer) == "<|im_end|>"
+    assert not prompt.think_opened(tokenizer)
+    tokenizer.chat_template = OPENING
+    assert prompt.think_opened(tokenizer)
+    assert prompt.end_of_turn(tokenizer) is None
+
+
+def test_a_tokenizer_comes_back_from_disk_as_it_was(tmp_path):
+    folder = built_model("tiny-qwen3", 1, tmp_path)
+    first = AutoTokenizer.from_pretrained(folder)
+    first.save_pretrained(tmp_path / "again")
+    text = "What is 1 + 1?\n<think>1+1=2.</think>\n<answer>2</answer>"
+    again = AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert again(text)["input_ids"] == first(text)["input_ids"]
+    assert first.decode(first(text)["input_ids"]) == text
+
+
+def test_a_model_built_twice_from_a_seed_is_the_same(tmp_path):
+    files = [built_model("tiny-qwen3", 7, tmp_path / name) / "model.safetensors" for name in ("a", "b")]
+    other = built_model("tiny-qwen3", 8, tmp_path / "c") / "model.safetensors"
+    assert files[0].read_bytes() == files[1].read_bytes() != other.read_bytes()

@@ -1,0 +1,67 @@
+"""The audit passes every shipped recipe, and fails a reward that pays a cheat or hides a right answer."""
+
+from pathlib import Path
+
+import pytest
+
+from schema.recipe import load_recipe
+from stages import audit
+from tests.support import SHIPPED
+
+RECIPES = [Path(path) for path in SHIPPED]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
+    overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.held_out=5"]
+    audit.main(load_recipe(path, overrides, check=()), rows=20)
+    printed = capsys.readouterr().out
+    assert "20 of 20 golds are right when echoed in the recipe's form" in printed
+    assert "audit: no cheat beats honesty" in printed
+
+
+def audited(reward: str, folder, monkeypatch, data: str = "arithmetic"):
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    overrides = [f"rewards={{{reward}}}", f"data.train=[{data}]", "data.validation=1"]
+    audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=5)
+
+
+def test_a_reward_that_pays_for_listing_every_candidate_fails(tmp_path, monkeypatch, capsys):
+    (tmp_path / "naive.py").write_text(
+        "def mentions_it(completions, solution, **columns):\n"
+        "    return [float(s in c[0]['content'].split('<answer>')[-1]) for c, s in zip(completions, solution)]\n"
+    )
+    with pytest.raises(SystemExit) as failed:
+        audited("naive.mentions_it: {}", tmp_path, monkeypatch)
+    assert "all candidates" in str(failed.value.code)
+    assert "one or the other" in str(failed.value.code)
+    listed = next(line for line in capsys.readouterr().out.splitlines() if "cheat  all candidates " in line)
+    assert listed.endswith("← more than honesty on 5 of 5")
+
+
+def test_a_reward_that_pays_mistakes_as_much_as_right_answers_fails(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit) as failed:
+        audited("format_tags: {}", tmp_path, monkeypatch)
+    assert "wrong, worked out" in str(failed.value.code)
+
+
+def test_a_trick_that_earns_more_than_the_plain_answer_fails(tmp_path, monkeypatch):
+    (tmp_path / "talkative.py").write_text(
+        "def long_text(completions, **columns):\n    return [len(c[0]['content']) / 10_000 for c in completions]\n"
+    )
+    with pytest.raises(SystemExit) as failed:
+        audited("correct_answer: {}, talkative.long_text: {weight: 0.25}", tmp_path, monkeypatch)
+    assert "right, after a thought without end" in str(failed.value.code)
+
+
+def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsys):
+    (tmp_path / "towers.py").write_text(
+        "def problems(split):\n"
+        "    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n"
+        "    return [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n"
+    )
+    audited("correct_answer: {}", tmp_path, monkeypatch, data="towers.problems")
+    printed = capsys.readouterr().out
+    assert "4 of 5 golds are right when echoed" in printed
+    assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed

@@ -1,0 +1,70 @@
+"""What cannot be evaluated is one clear line."""
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from evaluation.engines import engine
+from schema.recipe import RecipeError, load_recipe
+
+TINY = "recipes/tiny-arithmetic.yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
+        ("evaluate.samples=4", "4 greedy answers are 4 times the same; set evaluate.temperature too"),
+        ("evaluate.temperature=-1", "expected a number from 0 to 100, got -1"),
+        ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
+        ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
+        ("evaluate.benchmarks=[./mine.json]", "a file of problems ends in .jsonl or .parquet"),
+        ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
+        ("evaluate.benchmarks=[arithmetic: 3]", "expected arguments such as {digits: 2}, got 3"),
+        ("evaluate.batch_size=0", "evaluate.batch_size: expected a whole number from 1 to 65,536, got 0"),
+        ("evaluate.limit=-5", "evaluate.limit: expected a whole number from 1 up, got -5"),
+    ],
+)
+def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
+    with pytest.raises(RecipeError) as fault:
+        load_recipe(TINY, [override], check=())
+    (line,) = str(fault.value).splitlines()
+    assert message in line
+
+
+def test_vllm_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with (
+        pytest.raises(RecipeError, match=r"vllm cannot be imported .* make setup EXTRAS=dev,vllm"),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+    ):
+        pass
+
+
+def test_vllm_for_gpus_without_a_gpu(monkeypatch):
+    for name in ("vllm", "vllm.lora", "vllm.lora.request", "vllm.platforms"):
+        module = ModuleType(name)
+        module.LLM = module.SamplingParams = module.LoRARequest = None
+        module.current_platform = SimpleNamespace(is_cpu=lambda: False)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with (
+        pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+    ):
+        pass
+
+
+def test_an_adapter_of_another_base_is_refused(tmp_path):
+    written = {"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(written))
+    save_file({"x": np.zeros(1)}, tmp_path / "adapter_model.safetensors")
+    with (
+        pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
+        engine(load_recipe(TINY, check=()), None, tmp_path, 10),
+    ):
+        pass

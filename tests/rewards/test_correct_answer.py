@@ -1,0 +1,101 @@
+"""`correct_answer` with TRL's reward signature."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewards import correct_answer
+
+ROOT = Path(__file__).resolve().parents[2]
+GSM8K = "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $<<9*2=18>>18.\n#### 18"
+MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
+
+
+def test_one_score_a_completion_whatever_form_the_gold_has():
+    completions = [r"\boxed{18}", "<think>…</think><answer>0.75</answer>", r"\boxed{7}", r"\boxed{7}", "no idea"]
+    assert correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"]) == [1.0, 1.0, 1.0, None, 0.0]
+
+
+def test_conversational_completions():
+    completions = [[{"role": "assistant", "content": r"\boxed{18}"}], [{"role": "assistant", "content": None}]]
+    assert correct_answer(completions, [GSM8K, GSM8K]) == [1.0, 0.0]
+
+
+def test_everything_that_trl_passes():
+    logged = {}
+    scores = correct_answer(
+        prompts=[[{"role": "system", "content": "Reason."}, {"role": "user", "content": "What is 17+25?"}]] * 2,
+        completions=[[{"role": "assistant", "content": rf"\boxed{{{x}}}"}] for x in ("42", "17+25")],
+        completion_ids=[[1, 2], [3]],
+        solution=["42", "42"],
+        level=["1", "1"],
+        trainer_state=object(),
+        log_extra=lambda column, values: None,
+        log_metric=lambda name, value: logged.update({name: value}),
+    )
+    assert scores == [1.0, 0.0]
+    assert logged == {"verifier/timeouts": 0.0}
+
+
+def test_trl_still_passes_what_the_reward_takes():
+    trainer = pytest.importorskip("trl").GRPOTrainer
+    source = inspect.getsource(trainer._calculate_rewards)
+    for name in ("prompts=prompts", "completions=completions", 'reward_kwargs["log_metric"]'):
+        assert name in source
+    assert list(inspect.signature(trainer._log_metric).parameters) == ["self", "name", "value"]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "columns"),
+    [
+        ([[{"role": "user", "content": "Simplify 6/8."}]], {}),
+        (["Simplify 6/8."], {}),
+        (None, {"problem": ["Simplify 6/8."]}),
+        ([[{"role": "user", "content": "Solve: …"}]], {"problem": ["Simplify 6/8."]}),
+    ],
+)
+def test_the_question_comes_from_the_problem_column_or_the_prompt(prompts, columns):
+    assert correct_answer([r"\boxed{6/8}"], ["3/4"], prompts, **columns) == [0.0]
+    assert correct_answer([r"\boxed{6/8}"], ["3/4"]) == [1.0]
+
+
+def test_the_last_user_message_is_the_question():
+    prompt = [
+        {"role": "user", "content": "Simplify 6/8."},
+        {"role": "assistant", "content": "3/4"},
+        {"role": "user", "content": "And what is three quarters as any fraction?"},
+    ]
+    assert correct_answer([r"\boxed{6/8}"], ["3/4"], [prompt]) == [1.0]
+
+
+STRICT = [
+    ("<think>t</think><answer>5</answer>", 1.0, 1.0),
+    ("<think>t</think><answer>5</answer> and more", 1.0, 1.0),
+    (r"<think>t</think><answer>\boxed{5}</answer>", 1.0, 1.0),
+    ("<think>t</think><answer>5", 0.0, 1.0),
+    (r"<think>t</think> \boxed{5}", 0.0, 1.0),
+    (r"\boxed{5}", 0.0, 1.0),
+    ("5", 0.0, 1.0),
+    ("The answer is 5.", 0.0, 1.0),
+    ("<think>t</think><answer>6</answer>", 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("completion", "strict", "lenient"), STRICT)
+def test_strict_takes_only_the_answer_block(completion, strict, lenient):
+    assert correct_answer([completion], ["5"], strict=True) == [strict]
+    assert correct_answer([completion], ["5"]) == [lenient]
+
+
+def test_a_batch_with_one_length_too_few_is_an_error():
+    with pytest.raises(ValueError):
+        correct_answer([r"\boxed{1}", r"\boxed{2}"], ["1"])
+
+
+def test_importing_the_reward_loads_no_algebra():
+    code = "import sys, rewards; print([m for m in ('sympy', 'torch', 'trl', 'math_verify') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,249 @@
+"""The verifier cannot hang: hostile answers, dying workers and dying trainers."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rewards.verifier.verdict import is_correct, judge_all, pool
+from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
+from tests.support import far_below_quadratic
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
+def test_a_hostile_answer_is_wrong_in_time(answer, gold):
+    started = time.monotonic()
+    verdict = is_correct(rf"<think>t</think><answer>{answer}</answer>", gold)
+    assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
+    assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
+
+
+# Long white space and long runs of marks, wherever an expression allows some.
+RUNS = {"spaces": " " * 100_000, "lines": "\n" * 100_000, "mixed": " \n\t" * 33_000, "stars": "*" * 100_000}
+PLACES = ["answer{}5", "<{}x", "</{}think>", "<answer>5{}x</answer>", "the answer is{}x", "the answer to{}is 5", "{}or"]
+PLACES += ["#{}answer", "la{}respuesta es 5", "<answer>She is{}5⏎x</answer>", "<answer>5,{}as 6</answer>", "x{}x"]
+PLACES += [r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxed{}x"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_long_run_is_read_in_time(run, place):
+    with far_below_quadratic():
+        verdict = is_correct(place.format(run).replace("⏎", "\n"), "17")
+    assert verdict.right is False and not verdict.timed_out  # a worker's time is not in this process's
+
+
+@pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
+def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
+    started = time.monotonic()
+    assert is_correct(answer, "17").right is False
+    assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
+
+
+def _in_thread(call):
+    result = []
+    thread = threading.Thread(target=lambda: result.append(call()))
+    thread.start()
+    thread.join(10)
+    return result[0]
+
+
+ANY = {"gold": "", "answers": [""], "question": None}
+
+
+@pytest.fixture
+def hanging():
+    """A pool whose workers hold the interpreter lock for ever, whatever they are asked."""
+    workers = pool.Pool(module="tests.rewards.verifier.hanging_worker")
+    workers.ask(ANY, 0.1)
+    time.sleep(1)
+    yield workers
+    workers.close()
+
+
+@pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
+def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
+    for _ in range(2):
+        started = time.monotonic()
+        assert run(lambda: hanging.ask(ANY, 0.5)) is None
+        assert time.monotonic() - started < 20
+
+
+def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
+    started = time.monotonic()
+    assert hanging.ask_all([ANY] * 4, 3.0) == [None] * 4
+    assert time.monotonic() - started < 11  # one after the other takes 12, two at a time 6
+
+
+def test_a_worker_killed_from_outside_is_replaced_while_it_judges():
+    workers = pool.Pool()
+    request = {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"], "question": None}
+    assert workers.ask(request, 2.0)["right"] is True
+    for worker in workers.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    assert workers.ask(request, 2.0)["right"] is True
+    workers.close()
+
+
+def test_a_worker_killed_from_outside_while_it_starts_is_replaced():
+    workers = pool.Pool()
+    with workers._changed:
+        workers._start()
+        workers._start()
+    for worker in workers.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    request = {"gold": r"\frac{\sqrt{2}}{2}", "answers": [r"\frac{2}{\sqrt{8}}"], "question": None}
+    assert workers.ask(request, 2.0)["right"] is True
+    workers.close()
+
+
+def test_workers_that_cannot_start_are_an_error():
+    workers = pool.Pool(module="no.such.module")
+    with pytest.raises(RuntimeError, match="no verifier worker could be started"):
+        workers.ask(ANY, 2.0)
+    workers.close()
+
+
+def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
+    threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
+    started = time.monotonic()
+    assert hanging.ask(ANY, 1.0) is None
+    assert time.monotonic() - started < 20  # killed, asked again of a new worker, late
+
+
+TRAINER = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that down
+from rewards.verifier.verdict import is_correct
+from rewards.verifier import pool
+assert is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+if "hang" in sys.argv:
+    import threading
+    idle = pool.POOL.workers
+    hanging = pool.POOL = pool.Pool(module="tests.rewards.verifier.hanging_worker")
+    request = dict(gold="", answers=[""], question=None)
+    threading.Thread(target=hanging.ask, args=(request, 1.0), daemon=True).start()
+    time.sleep(1)
+else:
+    idle = []
+print(*[w.process.pid for w in [*idle, *pool.POOL.workers]], flush=True)
+if "end" not in sys.argv:
+    time.sleep(60)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(
+    "how", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=["end", "TERM", "INT", "KILL"]
+)
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "hanging"])
+def test_no_worker_outlives_the_trainer(how, busy):
+    arguments = ["hang"] * busy + ["end"] * (how is None)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    workers = [int(pid) for pid in trainer.stdout.readline().split()]
+    assert len(workers) == (4 if busy else 2)
+    if how is not None:
+        trainer.send_signal(how)
+    trainer.wait(10)
+    deadline = time.monotonic() + 10
+    while any(map(_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_alive, workers))
+
+
+RANK = """
+import os, sys, time
+import torch
+from pathlib import Path
+from accelerate import PartialState
+from rewards.verifier import pool
+from rewards.verifier.verdict import is_correct
+state = PartialState(cpu=True)
+assert state.num_processes == 2 and torch.distributed.get_backend() == "gloo", state
+right = is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+state.wait_for_everyone()
+pids = [os.getpid(), *(w.process.pid for w in pool.POOL.workers)]
+report = Path(sys.argv[1]) / str(state.process_index)
+report.with_suffix(".partial").write_text(" ".join(map(str, [right, *pids])))
+report.with_suffix(".partial").rename(report)
+time.sleep(60 if sys.argv[2] == "wait" else 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("how", ["end", "KILL"])
+def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
+    (tmp_path / "rank.py").write_text(RANK)
+    launcher = subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("accelerate"), "launch"),
+            *("--config_file", "accelerate_configs/cpu2.yaml", "--main_process_port", "0"),
+            *(tmp_path / "rank.py", tmp_path, "wait" if how == "KILL" else "end"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    reports = [tmp_path / "0", tmp_path / "1"]
+    deadline = time.monotonic() + 90
+    while not all(report.exists() for report in reports) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    processes = []
+    for report in reports:
+        right, *pids = report.read_text().split()
+        assert right == "True"
+        assert len(pids) == 3  # itself and two workers
+        processes += map(int, pids)
+    assert len(set(processes)) == 6
+    if how == "KILL":
+        for trainer in processes[::3]:
+            os.kill(trainer, signal.SIGKILL)
+    launcher.wait(60)
+    deadline = time.monotonic() + 10
+    while any(map(_alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_alive, processes))
+
+
+def test_a_forked_child_uses_workers_of_its_own():
+    assert is_correct(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
+    before = pool.POOL
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if pool.POOL is not before and not pool.POOL.workers else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_many_threads_share_the_workers():
+    golds = [rf"\frac{{{n}\sqrt{{2}}}}{{2}}" for n in range(3, 60, 2)]
+    responses = [rf"\boxed{{\frac{{{n}}}{{\sqrt{{2}}}}}}" for n in range(3, 60, 2)]
+    verdicts = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: verdicts.extend(judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4])))
+        )
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [v.right for v in verdicts] == [True] * len(golds)

@@ -1,0 +1,143 @@
+"""What a machine can do is told, and what it cannot is not used in silence."""
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from schema import configs, hardware
+from schema.faults import RecipeError
+from schema.recipe import load_recipe
+from tests.support import run_stage
+from training.run_folder import conflict
+
+WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}  # oneDNN itself then computes as on such a CPU
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    hardware.has_arithmetic.cache_clear()
+    yield
+    hardware.has_arithmetic.cache_clear()
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """A machine with /dev/nvidia0 whose driver torch cannot use."""
+    monkeypatch.setattr(hardware, "nvidia_gpus", lambda: ["/dev/nvidia0"])
+    monkeypatch.setattr(hardware, "driver", lambda: "570.86.15")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("ACCELERATE_USE_CPU", raising=False)
+    return monkeypatch
+
+
+def recipe(*overrides: str):
+    return load_recipe("recipes/smollm2-arithmetic.yaml", overrides, check=())
+
+
+def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
+    a_gpu.setattr(torch.version, "cuda", "13.0")
+    with pytest.raises(RecipeError, match=r"wants CUDA 13.0, and the NVIDIA driver is 570.86.15"):
+        hardware.fitted(recipe())
+    a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
+    with pytest.raises(RecipeError, match="CUDA_VISIBLE_DEVICES is 7"):
+        hardware.refuse_unusable_gpu()
+    a_gpu.setattr(torch.version, "cuda", None)
+    with pytest.raises(RecipeError, match="is a build for CPUs"):
+        hardware.refuse_unusable_gpu()
+
+
+@pytest.mark.parametrize(
+    "asked", [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", ""), ("ACCELERATE_USE_CPU", "true")]
+)
+def test_who_asks_for_the_cpu_gets_it(asked, a_gpu):
+    a_gpu.setenv(*asked)
+    hardware.refuse_unusable_gpu()
+
+
+def test_the_driver_is_read(tmp_path, monkeypatch):
+    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12.2\n"
+    (tmp_path / "version").write_text(text)
+    real = hardware.Path
+    monkeypatch.setattr(hardware, "Path", lambda path: tmp_path / "version" if "nvidia" in path else real(path))
+    assert hardware.driver() == "570.86.15"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "dtype", "has"),
+    [
+        ({"avx512_bf16": True}, "bfloat16", True),
+        ({"amx_bf16": True}, "bfloat16", True),
+        ({"bf16": True}, "bfloat16", True),  # Arm
+        ({"avx512_f": True, "avx2": True}, "bfloat16", False),
+        ({"avx512_bf16": True}, "float16", False),
+        ({}, "float32", True),
+    ],
+)
+def test_the_arithmetic_of_a_cpu(capabilities, dtype, has, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    assert hardware.has_arithmetic(dtype) is has
+
+
+def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
+    """torch's `is_bf16_supported` counts emulation by default; should it stop to, this says so."""
+    emulates = SimpleNamespace(major=7, minor=5)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: emulates)
+    monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda device: True)
+    assert torch.cuda.is_bf16_supported()
+    assert not hardware.has_arithmetic("bfloat16")
+    assert hardware.fitted(recipe()).model.dtype == "float32"
+    assert configs.training_arguments(recipe(), "grpo")["bf16"] is False
+
+
+def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    fitted = hardware.fitted(load_recipe("recipes/qwen-math-qlora.yaml", check=()))
+    assert fitted.model.dtype == fitted.quantization["bnb_4bit_compute_dtype"] == "float32"
+
+
+def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
+    """And its folder, and the answers of its evaluation, know it."""
+    arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16", "sft.max_steps=2"]
+    arguments += ["data.validation=8"]
+    out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
+    assert out.startswith("sft: CPU (") and " threads; float32 (this machine has no arithmetic for the recipe's" in out
+    assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
+    out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
+    assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out.splitlines()[0]
+    head = json.loads((tmp_path / "eval/held-out/sft.jsonl").read_text().splitlines()[0])
+    assert head["dtype"] == "float32"
+
+
+def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    asked = recipe(f"output_dir={tmp_path}")
+    (tmp_path / "sft/checkpoint-1").mkdir(parents=True)
+    from ruamel.yaml import YAML
+
+    begun = dataclasses.replace(asked, model=dataclasses.replace(asked.model, dtype="float32"))
+    keys = ("seed", "model", "adapter", "data", "prompt", "sft")
+    YAML().dump({key: begun.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
+    told = conflict(asked, "sft")
+    assert "  model.dtype: float32 there, bfloat16 here" in told
+    assert any('ARGS="model.dtype=float32" goes on with it' in line for line in told)
+    assert conflict(recipe(f"output_dir={tmp_path}", "model.dtype=float32"), "sft") == []
+    YAML().dump({key: asked.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
+    assert conflict(asked, "sft") == []
+    hardware.has_arithmetic.cache_clear()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    told = conflict(asked, "sft")
+    assert "  model.dtype: bfloat16 there, float32 here" in told
+    assert any("no arithmetic for bfloat16: go on with that run where it was begun" in line for line in told)
+
+
+def test_the_first_line_names_what_runs(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    line = hardware.line(recipe("model.dtype=float32"), "float32")
+    assert line.startswith("CPU (") and line.endswith("; float32; attention sdpa; 2 processes")

@@ -1,0 +1,291 @@
+"""A user's mistake in a recipe gets one clear message with its place, and exit code 2, before any weight is loaded."""
+
+import itertools
+import time
+from pathlib import Path
+
+import pytest
+
+from schema.configs import setting
+from schema.recipe import RecipeError, load_recipe
+from stages.cli import make_command
+from tests.support import SHIPPED, run_stage
+
+RECIPES = [Path(path) for path in SHIPPED]
+
+GOOD = """\
+model: {build: tiny-qwen3}
+data:
+  train: [arithmetic]
+rewards:
+  correct_answer: {weight: 1.0}
+grpo:
+  max_steps: 2
+  num_generations: 8
+"""
+
+WRONG = {
+    "misspelt key": (GOOD.replace("max_steps", "max_step"), ":7:", "did you mean max_steps?"),
+    "bad type": (
+        GOOD.replace("max_steps: 2", "max_steps: two"),
+        ":7:",
+        "expected a whole number from 1 up, or -1, got 'two'",
+    ),
+    "bad value": (GOOD + "  loss_type: dapoo\n", ":9:", "did you mean dapo?"),
+    "bad library value": (GOOD + "  lr_scheduler_type: cosin\n", ":9:", "did you mean cosine?"),
+    "duplicate key": (GOOD + "  max_steps: 3\n", ":9:", "stands here again (first in line 7)"),
+    "unknown reward": (GOOD.replace("correct_answer", "correct_answr"), ":5:", "did you mean correct_answer?"),
+    "unknown data set": (GOOD.replace("[arithmetic]", "[arithmetik]"), ":3:", "did you mean arithmetic?"),
+    "indivisible batch": (GOOD.replace("num_generations: 8", "num_generations: 3"), ":8:", "can have 2, 4, 8"),
+    "missing section": (GOOD.replace("rewards:\n  correct_answer: {weight: 1.0}\n", ""), "", "`rewards` is missing"),
+    "tab": (GOOD.replace("  max_steps", "\tmax_steps"), ":7:", "indented with spaces"),
+    "unknown section": (GOOD.replace("grpo:", "grpoo:"), ":6:", "did you mean grpo?"),
+    "reserved key": (GOOD + "  output_dir: there\n", ":9:", "at the top of the recipe"),
+    "token": (GOOD + "  hub_token: hf_abc\n", ":9:", "a token belongs into the environment"),
+    "upload": (GOOD + "  push_to_hub: true\n", ":9:", "a run uploads nothing"),
+    "public upload": (GOOD + "  log_completions_hub_repo: me/completions\n", ":9:", "a run uploads nothing"),
+    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is not a file of yours"),
+    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is not a file of yours"),
+    "remote code": (GOOD + "  trust_remote_code: true\n", ":9:", "never run"),
+    "no model": (GOOD.replace("{build: tiny-qwen3}", "{dtype: bfloat16}"), ":1:", "exactly one of"),
+    "unknown builder": (GOOD.replace("tiny-qwen3", "tiny-qwen"), ":1:", "did you mean tiny-qwen3?"),
+    "reward argument": (GOOD.replace("weight: 1.0", "weigth: 1.0"), ":5:", "did you mean weight?"),
+    "reward file": (GOOD.replace("correct_answer:", "no_such_file.reward:"), ":5:", "No module named 'no_such_file'"),
+    "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
+    "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),
+    "save inside a cycle": (GOOD + "  steps_per_generation: 4\n  save_steps: 10\n", ":10:", "take a multiple of 4"),
+    "not a mapping": ("- one\n- two\n", "", "a recipe is a mapping"),
+    # Values that trained wrongly, or failed once the warm start had trained.
+    "learning rate below 0": (GOOD + "  learning_rate: -1e-5\n", ":9:", "a number above 0 to 1, got -1e-05"),
+    "learning rate NaN": (GOOD + "  learning_rate: .nan\n", ":9:", "a number above 0 to 1, got nan"),
+    "learning rate infinite": (GOOD + "  learning_rate: .inf\n", ":9:", "a number above 0 to 1, got inf"),
+    "no steps": (GOOD.replace("max_steps: 2", "max_steps: 0"), ":7:", "a whole number from 1 up, or -1, got 0"),
+    "steps below 0": (GOOD.replace("max_steps: 2", "max_steps: -5"), ":7:", "got -5"),
+    "steps without end": (GOOD.replace("max_steps: 2", f"max_steps: {10**30}"), ":7:", "from 1 up"),
+    "no tokens": (GOOD + "  max_completion_length: 0\n", ":9:", "from 1 to 1,048,576, got 0"),
+    "nothing for tokens": (GOOD + "  max_completion_length:\n", ":9:", "give a value, or leave it out"),
+    "temperature 0": (GOOD + "  temperature: 0\n", ":9:", "a number from 0.01 to 10, got 0"),
+    "top_p above 1": (GOOD + "  top_p: 5\n", ":9:", "a number above 0 to 1, got 5"),
+    "beta below 0": (GOOD + "  beta: -0.1\n", ":9:", "a number from 0 to 10, got -0.1"),
+    "save every 0 steps": (GOOD + "  save_steps: 0\n", ":9:", "from 1 up, got 0"),
+    "accumulation 0": (GOOD + "  gradient_accumulation_steps: 0\n", ":9:", "from 1 to 65,536, got 0"),
+    "batch 0": (GOOD + "  per_device_train_batch_size: 0\n", ":9:", "from 1 to 65,536, got 0"),
+    "iterations 0": (GOOD + "  num_iterations: 0\n", ":9:", "from 1 to 1,000, got 0"),
+    "tracker misspelt": (GOOD + "  report_to: wanbd\n", ":9:", "did you mean wandb?"),
+    "tracker that sends": (GOOD + "  report_to: wandb\n", ":9:", 'ARGS="grpo.report_to=wandb" may'),
+    "trackio on the Hub": (GOOD + "  trackio_space_id: me/x\n", ":9:", "a run uploads nothing"),
+    "attention misspelt": (GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}"), ":1:", "not one of"),
+    "a kernel": (GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: a/b}"), ":1:", "not one of eager, sdpa"),
+    "flash attention": (
+        GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: flash_attention_2}"),
+        ":1:",
+        "needs the package flash_attn",
+    ),
+    "worked below 0": (GOOD.replace("  train:", "  worked: -4\n  train:"), ":3:", "from 1 up, got -4"),
+    "weight NaN": (GOOD.replace("weight: 1.0", "weight: .nan"), ":5:", "expected a number from -1e+06"),
+    "weights 0": (GOOD.replace("weight: 1.0", "weight: 0"), ":4:", "nothing would be learned"),
+    "no data": (GOOD.replace("[arithmetic]", "[]"), ":3:", "must name a data set"),
+    "nothing for data": (GOOD.replace("[arithmetic]", ""), ":3:", "data.train: expected a list, got None"),
+    "seed below 0": ("seed: -1\n" + GOOD, ":1:", "from 0 to"),
+    "seed too large": (f"seed: {2**32}\n" + GOOD, ":1:", "from 0 to"),
+    "rank 0": (GOOD + "adapter: {r: 0}\n", ":9:", "from 1 to 4,096, got 0"),
+    "digits in words": (GOOD.replace("[arithmetic]", "[arithmetic: {digits: two}]"), ":3:", "digits: expected a whole"),
+    "yes": (GOOD + "  gradient_checkpointing: no\n", ":9:", "YAML 1.2 reads that as text"),
+    "gone from trl": (GOOD + "  max_prompt_length: 512\n", ":9:", "trl has no limit on prompts any more"),
+    "gone from transformers": (GOOD + "  warmup_ratio: 0.1\n", ":9:", "a number below 1 is the share"),
+    "dtype as it was": (GOOD.replace("{build", "{torch_dtype: bfloat16, build"), ":1:", "set model.dtype"),
+    "warm-up only": (GOOD + "  warmup_steps: 2\n", ":9:", "would all be warm-up"),
+    "schedule's words": (GOOD + "  lr_scheduler_kwargs: {min_lr: 0}\n", ":9:", "linear is told nothing beside"),
+    "schedule's lack": (GOOD + "  lr_scheduler_type: warmup_stable_decay\n", ":6:", "needs num_decay_steps"),
+    "a rate that rises": (
+        GOOD + "  lr_scheduler_type: cosine_with_min_lr\n  lr_scheduler_kwargs: {min_lr: 0.1}\n",
+        ":10:",
+        "min_lr 0.1 is above learning_rate 1e-06; min_lr_rate is a share",
+    ),
+    "steps that do not add up": (
+        GOOD + "  lr_scheduler_type: warmup_stable_decay\n  lr_scheduler_kwargs: {num_decay_steps: 9}\n",
+        ":10:",
+        "have 9 steps, of 2",
+    ),
+    "clip without meaning": (GOOD + "  delta: 1.1\n", ":9:", "must be above 1 + 0.2"),
+    "cispo alone": (GOOD + "  loss_type: cispo\n", "", "set it, to 1 or more"),
+    "vLLM's word": (GOOD + "  generation_kwargs: {min_tokens: 3}\n", ":9:", "a word of vLLM, and transformers samples"),
+    "two widths": (
+        GOOD + "adapter: {r: 4}\nquantization: {load_in_4bit: true, load_in_8bit: true}\n",
+        ":10:",
+        "set one of",
+    ),
+    "expression": (GOOD + "adapter: {target_modules: (a+)+$}\n", ":9:", "expected a list with something in it"),
+    "model is a file": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: README.md}"), ":1:", "README.md is a file"),
+    "model is nowhere": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: outputs/nothere}"), ":1:", "no folder"),
+    "writes elsewhere": ("output_dir: ../x\n" + GOOD, ":1:", "writes outside outputs/, which a file may not ask"),
+    "another machine": (GOOD + "  vllm_server_host: example.org\n", ":9:", "sends the run to another place"),
+    "launcher's": (GOOD + "  deepspeed: {zero: 3}\n", ":9:", "name a launcher: ACCELERATE=ddp"),
+    # YAML beyond a recipe's.
+    "alias": (GOOD.replace("weight: 1.0", "weight: &w 1.0"), ":5:", "write the value out"),
+    "circle": ("a: &a [*a]\n", ":1:", "write the value out"),
+    "tag": (GOOD.replace("max_steps: 2", "max_steps: !!int 2"), ":7:", "a tag"),
+    "list as a key": (GOOD + "  [a]: 1\n", ":9:", "a key that is itself a list"),
+    "number as a key": (GOOD + "  3: 1\n", "", "the key 3 is no name"),
+    "deep": (GOOD + "  lr_scheduler_kwargs: " + "[" * 5000 + "\n", ":9:", "levels deep"),
+    "two documents": (GOOD + "---\na: 1\n", ":9:", "one YAML document"),
+    "old YAML": ("%YAML 1.1\n---\n" + GOOD, ":2:", "one YAML document"),
+    # Code.
+    "through trl": (
+        GOOD.replace("correct_answer:", "trl.trainer.grpo_trainer.CommitScheduler:"),
+        ":5:",
+        "trl is not a file",
+    ),
+    "trl's private": (GOOD.replace("correct_answer:", "trl.rewards.accuracy_rewards:"), ":5:", "trl documents no such"),
+    "through ours": (
+        GOOD.replace("[arithmetic]", "[data.imports.find_spec: {name: this.x}]"),
+        ":3:",
+        "not of data.imports",
+    ),
+    "a class of ours": (
+        GOOD.replace("correct_answer:", "training.guards.GuardedReward:"),
+        ":5:",
+        "not a function written",
+    ),
+    "a private name": (GOOD.replace("[arithmetic]", "[data.sources._read]"), ":3:", "do not begin with _"),
+    "no reward": (GOOD.replace("correct_answer:", "data.arithmetic.arithmetic:"), ":5:", "takes no `completions`"),
+    "main": (GOOD.replace("correct_answer:", "__main__.main:"), ":5:", "do not begin with _"),
+    "Python's": (GOOD.replace("correct_answer:", "builtins.exec:"), ":5:", "builtins is not a file of yours"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_recipe_gets_one_message_with_its_place(name, tmp_path):
+    text, place, message = WRONG[name]
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as error:
+        load_recipe(path)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 1, lines
+    assert f"mine.yaml{place}" in lines[0]
+    assert message in lines[0]
+
+
+def test_a_file_that_is_no_text_or_no_page_is_told_at_once(tmp_path):
+    for content, message in ((b"model: \xe4\n", ":1: not UTF-8"), (b"a: 1\n" * 10**6, "has 5,000,000 bytes")):
+        path = tmp_path / "mine.yaml"
+        path.write_bytes(content)
+        with pytest.raises(RecipeError, match=message):
+            load_recipe(path)
+    with pytest.raises(RecipeError, match="is not a file"):
+        load_recipe(tmp_path)
+    began = time.process_time()
+    path.write_text(
+        "a: &a [x]\n" + "".join(f"{c}: &{c} [*{b}, *{b}]\n" for b, c in itertools.pairwise("abcdefghijklm"))
+    )
+    with pytest.raises(RecipeError, match="write the value out"):  # 39.6 s for eight levels of these, once
+        load_recipe(path)
+    assert time.process_time() - began < 1
+
+
+def test_all_faults_are_reported_together_and_in_order(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("tiny-qwen3", "tiny").replace("max_steps: 2", "max_stepz: 2") + "  beta: high\n")
+    with pytest.raises(RecipeError) as error:
+        load_recipe(path)
+    assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["1", "7", "9"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["recipes/no-such.yaml"], ["recipes/tiny-arithmetic.yaml", "grpo.learning_rat=1"]],
+    ids=["missing file", "misspelt override"],
+)
+@pytest.mark.parametrize("module", ["precheck", "sft", "grpo", "evaluate", "merge"])
+def test_exit_code_is_2_without_a_stack_trace(module, arguments):
+    done = run_stage(module, *arguments, check=False)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD + "  learning_rate: 1e-5\n")
+    grpo = load_recipe(path, ["grpo.beta=4e-2"]).grpo
+    assert grpo["learning_rate"] == 1e-5
+    assert grpo["beta"] == 0.04
+
+
+def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    recipe = load_recipe(
+        path,
+        [
+            "rewards.trl.rewards.get_soft_overlong_punishment={max_completion_len: 64, soft_punish_cache: 16}",
+            "sft.max_steps=3",
+            "evaluate.limit=5",
+        ],
+    )
+    assert recipe.rewards["trl.rewards.get_soft_overlong_punishment"]["max_completion_len"] == 64
+    assert recipe.sft == {"max_steps": 3}
+    assert recipe.evaluate.limit == 5
+
+
+def test_there_are_recipes():
+    assert len(RECIPES) >= 6
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_thin_and_right(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 45
+    assert all(word in text for word in ("# Run ", "# Needs ", "# Reaches "))
+    recipe = load_recipe(path)
+    assert recipe.name == path.stem
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_no_shipped_recipe_restates_a_default_of_the_library(path):
+    from dataclasses import fields
+
+    from schema.configs import section_class
+
+    completes_the_batch = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
+    for section in ("sft", "grpo", "adapter"):
+        values = getattr(load_recipe(path), section) or {}
+        defaults = {field.name: field.default for field in fields(section_class(section))}
+        same = [key for key, value in values.items() if value == defaults[key] and key not in completes_the_batch]
+        assert not same, f"{section}: {same} equal the library's default"
+
+
+def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"])
+    assert make_command("eval", recipe) == (
+        "make eval RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
+    )
+    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
+    (tmp_path / "mine.yaml").write_text(GOOD)
+    assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == f"make grpo RECIPE={tmp_path}/mine.yaml"
+
+
+def test_an_installed_package_may_be_trusted(tmp_path, monkeypatch):
+    recipe = tmp_path / "x.yaml"
+    recipe.write_text(GOOD.replace("correct_answer:", "trl.rewards.think_format_reward:"))
+    load_recipe(recipe)
+    recipe.write_text(GOOD.replace("correct_answer: {", "torch.hub.list: {github: x, "))
+    with pytest.raises(RecipeError, match="TRUST_PACKAGES=torch before the command lets recipes run"):
+        load_recipe(recipe)
+    monkeypatch.setenv("TRUST_PACKAGES", "numpy, torch")
+    load_recipe(recipe)
+
+
+def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    for overrides, steps in (([], 50), (["grpo.num_iterations=4"], 52), (["grpo.steps_per_generation=6"], 54)):
+        recipe = load_recipe(path, [*overrides, "grpo.per_device_train_batch_size=8"], check=())
+        assert setting(recipe, "grpo", "save_steps") == steps
+
+
+def test_the_next_command_quotes_a_path_with_a_space(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my recipe.yaml").write_text(GOOD)
+    assert make_command("grpo", load_recipe("my recipe.yaml", check=())) == "make grpo RECIPE='./my recipe.yaml'"

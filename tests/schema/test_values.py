@@ -1,0 +1,236 @@
+"""The table of what a recipe's keys may be: complete, right about the libraries, and true: what it lets pass trains."""
+
+import copy
+import dataclasses
+import inspect
+import io
+import re
+from typing import get_args, get_type_hints
+
+import pytest
+import trl.trainer.grpo_trainer as upstream
+from accelerate.state import AcceleratorState
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+from transformers import SchedulerType
+from transformers.trainer_callback import DefaultFlowCallback
+from transformers.training_args import OptimizerNames
+from trl import GRPOTrainer
+
+from data.sources import DataError
+from schema import declared, values
+from schema.configs import SECTIONS
+from schema.faults import RecipeError
+from schema.recipe import OWN_SECTIONS, load_recipe
+from schema.values import RESERVED, RULES
+from stages import grpo, sft
+from stages.cli import RunStopped
+from tests.support import COUNTED
+
+SOURCE = inspect.getsource(upstream)
+
+
+def switches(section: str) -> set[str]:
+    return {key for key, (kind, _) in declared.fields(section).items() if kind is bool or (bool in get_args(kind))}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_field_of_a_library_is_known(section):
+    """One that a library adds or drops is a line in schema/values.py: may a stranger's recipe set it, and to what?"""
+    ruled, reserved = set(RULES[section]), set(RESERVED[section])
+    fields = set(declared.fields(section))
+    assert fields - ruled - reserved - switches(section) == set(), "new in the library"
+    assert (ruled | reserved) - fields == set(), "gone from the library"
+    assert ruled & reserved == set()
+
+
+@pytest.mark.parametrize("section", OWN_SECTIONS)
+def test_every_key_of_our_own_is_known(section):
+    keys = set(get_type_hints(OWN_SECTIONS[section]))
+    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == set(RULES[section])
+
+
+def switches_of_ours(section: str) -> set[str]:
+    return {key for key, kind in get_type_hints(OWN_SECTIONS[section]).items() if kind is bool}
+
+
+# What such a name or such a help text may mean: that it uploads, downloads code, opens a port, takes a token, imports
+# what it names, starts processes, or reads and writes where it likes.
+SUSPECT = re.compile(
+    r"hub|token(?!s|ized|izer)|url|host|(?<!im)port(?!ion)|push|upload|space|bucket|repo(?!r)|path|dir\b|_dir|file|kernel|"
+    r"remote|import(?!ance)|module|callback|plugin|backend|worker|num_proc|tracker|report|server|template|compile|project",
+    re.IGNORECASE,
+)
+# Fields of such a name that a recipe may set, and why that is safe.
+HARMLESS = {
+    "report_to": "trackers that send are for the command line (test_reach.py)",
+    "vllm_server_host": "another machine is for the command line (test_reach.py)",
+    "vllm_server_port": "a number",
+    "vllm_server_timeout": "a number",
+    "vllm_group_port": "a number; the port is opened on the host above",
+    "target_modules": "names only",
+    "exclude_modules": "names only",
+    "modules_to_save": "names only",
+    "llm_int8_skip_modules": "names only",
+    "vllm_importance_sampling_correction": "a switch",
+    "vllm_importance_sampling_mode": "one of four names",
+    "vllm_importance_sampling_clip_max": "a number",
+    "vllm_importance_sampling_clip_min": "a number",
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_field_that_looks_as_if_it_reached_out_is_reserved(section):
+    reaching = {key for key in declared.fields(section) if SUSPECT.search(key)}
+    assert reaching - set(RESERVED[section]) - set(HARMLESS) == set()
+
+
+def test_the_names_are_the_libraries():
+    compared = re.findall(r"loss_type (?:==|!=|in|not in) (\[[^\]]*\]|\"\w+\")", SOURCE)
+    losses = set(re.findall(r"\"(\w+)\"", " ".join(compared)))
+    assert losses == set(RULES["grpo"]["loss_type"].names)
+    assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
+    assert {each.value for each in SchedulerType} - set(values.SCHEDULES) == {"reduce_lr_on_plateau", "greedy"}
+
+
+def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
+    assert list(inspect.signature(GRPOTrainer.log).parameters) == ["self", "logs", "start_time"]
+    assert "print_prompt_completions_sample(" in inspect.getsource(GRPOTrainer.log)
+
+
+@pytest.mark.parametrize("name", values.GONE)
+def test_a_name_that_is_gone_is_gone(name):
+    assert not any(name in declared.fields(section) for section in ("sft", "grpo", "adapter"))
+
+
+# Hostile values -------------------------------------------------------------------------------------------------------
+
+RECIPE = """\
+model: {build: tiny-qwen3}
+adapter: {r: 4, target_modules: all-linear}
+data: {train: [arithmetic: {rows: 60}], validation: 4}
+rewards:
+  correct_answer: {weight: 1.0}
+  tests.varied_reward.varied: {weight: 0.5}
+sft: {max_steps: 1, per_device_train_batch_size: 2}
+grpo:
+  max_steps: 1
+  per_device_train_batch_size: 4
+  num_generations: 2
+  max_completion_length: 4
+  gradient_accumulation_steps: 1
+evaluate: {benchmarks: [arithmetic: {rows: 40}]}
+"""
+TREE = YAML(typ="safe", pure=True).load(RECIPE)
+HOSTILE = st.one_of(
+    st.sampled_from(
+        [None, True, False, 0, 1, 2, 4, -1, -5, 10**30, 2**31, 2**63, 0.0, 0.5, 1.0, 2.5, -0.1, 1e-300, 1e300]
+    ),
+    st.sampled_from([float("nan"), float("inf"), float("-inf")]),
+    st.sampled_from(
+        ["", "no", "auto", "x", "../../x", "/proc/x", "some/kernel", "(a+)+$", "nan", "-1", "1e5", "\u202e"]
+    ),
+    st.sampled_from(["https://127.0.0.1:9/x", "__import__('os')", "{{ 7*7 }}", "all", "steps", "epoch", "best"]),
+    st.sampled_from([[], [None], [[1]], ["x"], {}, {"x": 1}, {"a": {"b": [1]}}, [1, 2], [True], {"": None}]),
+    st.integers(-(10**6), 10**6),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.text(max_size=8),
+)
+# Of these a large value is no mistake, only more than this machine has.
+SIZES = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_generations", "r")
+SIZES += ("generation_batch_size", "num_iterations", "per_device_eval_batch_size", "logging_steps")
+
+
+def keys() -> list[tuple[str, str]]:
+    own = [(section, key) for section, kind in OWN_SECTIONS.items() for key in get_type_hints(kind)]
+    theirs = [(section, key) for section in SECTIONS for key in declared.fields(section)]
+    return [*own, *theirs, ("recipe", "seed"), ("recipe", "output_dir")]
+
+
+def outcome(folder, section: str, key: str, value: object, run: bool) -> str:
+    """`refused`: in a line or more, each with its place. `ran`: a step of what the value is about; `sound` where it is
+    not run. All else fails."""
+    path = folder / "hostile.yaml"
+    name = key if section == "recipe" else f"{section}.{key}"
+    out = f"output_dir={folder / 'run'}"
+    try:
+        recipe = with_value(path, out, section, key, value)
+    except RecipeError as error:
+        return told(error, name)
+    if not run:
+        return "sound"
+    stage = sft if section == "sft" else grpo
+    if stage is grpo:
+        recipe = dataclasses.replace(recipe, sft=None)
+    try:
+        stage.main(recipe)
+    except (RecipeError, DataError, RunStopped) as error:
+        return told(error, name)
+    assert (recipe.stage_dir(stage.__name__.rpartition(".")[2]) / "summary.json").is_file()
+    return "ran"
+
+
+def with_value(path, out: str, section: str, key: str, value: object):
+    """The recipe with a value in one place, read from text as a user's is."""
+    tree = copy.deepcopy(TREE)
+    (tree if section == "recipe" else tree.setdefault(section, {}))[key] = value
+    if section == "quantization":
+        tree["quantization"].setdefault("load_in_4bit", True)
+    if section == "model" and key == "name_or_path":
+        tree["model"].pop("build", None)
+    text = io.StringIO()
+    YAML().dump(tree, text)
+    path.write_text(text.getvalue())
+    return load_recipe(path, [] if key == "output_dir" else [out], check=())
+
+
+def told(error: Exception, name: str) -> str:
+    lines = str(error).splitlines()
+    assert lines and all(len(line) < 700 for line in lines), lines
+    assert "Traceback" not in str(error)
+    assert any(name.rpartition(".")[2] in line or ".yaml" in line for line in lines), lines
+    return "refused"
+
+
+@pytest.fixture
+def one_step(monkeypatch):
+    """However many steps a recipe asks for, one is taken."""
+    after_step = DefaultFlowCallback.on_step_end
+
+    def stop(self, args, state, control, **kwargs):
+        control = after_step(self, args, state, control, **kwargs)
+        control.should_training_stop = True
+        return control
+
+    monkeypatch.setattr(DefaultFlowCallback, "on_step_end", stop)
+
+
+def try_values(section: str, key: str, tmp_path, examples: int, run: bool):
+    seen = set()
+
+    @settings(
+        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+    )
+    @given(HOSTILE)
+    def drawn(value):
+        if repr(value) in seen or (key in SIZES and isinstance(value, int | float) and value > 8):
+            return
+        seen.add(repr(value))
+        AcceleratorState._reset_state(True)
+        folder = tmp_path / str(len(seen))
+        folder.mkdir()
+        COUNTED[outcome(folder, section, key, value, run)] += 1
+
+    drawn()
+
+
+@pytest.mark.parametrize(("section", "key"), keys())
+def test_a_hostile_value_is_refused_in_a_line_or_sound(section, key, tmp_path):
+    try_values(section, key, tmp_path, examples=1 if key in RESERVED.get(section, {}) else 4, run=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("section", "key"), [each for each in keys() if each[1] not in RESERVED.get(each[0], {})])
+def test_a_hostile_value_is_refused_or_takes_a_step(section, key, one_step, tmp_path):
+    try_values(section, key, tmp_path, examples=30, run=True)

@@ -1,0 +1,179 @@
+"""`make check`: what is wrong with a recipe is found before a weight is loaded."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from schema import requirements
+from schema.recipe import launch, read_recipe
+from stages import check
+from tests.support import SHIPPED, run_stage
+
+RECIPES = [Path(path).stem for path in SHIPPED]
+
+PLANTED = """\
+model: {{name_or_path: {model}, dtype: float16}}
+adapter: {{r: 8, target_modules: all-linear}}
+quantization: {{load_in_4bit: true}}
+data: {{train: [{train}], validation: 4}}
+rewards:
+  correct_answer: {{weight: 0.5, strict: true}}
+  format_tags: {{weight: 0.5}}
+grpo:
+  learning_rate: 1.0e-6
+  num_generations: 2
+  max_completion_length: 40000
+  use_vllm: true
+  vllm_max_model_length: 64
+  fp16: true
+  bf16: yes please
+  learning_rat: 1.0e-5
+  save_steps: 3
+  steps_per_generation: 2
+evaluate: {{benchmarks: [{exam}]}}
+"""
+FOUND = [  # level, line, a part of the message
+    ("warning", 9, "an adapter wants ten times that or more"),
+    ("warning", 10, "in a group of 2 the mean says little"),
+    ("warning", 5, "form is paid 0.5 and a right answer 0.5"),
+    ("warning", 1, "float16 overflows"),
+    ("error", 14, "grpo.fp16 is not set here: float16 overflows"),
+    ("warning", 5, "without a warm start a model seldom writes the tags"),
+    ("warning", 12, "vLLM keeps a copy of the weights in full precision"),
+    ("error", 11, "do not fit the model's 32768"),
+    ("error", 13, "do not fit 64"),
+    ("note", 4, "1 training problems are in the benchmarks too"),
+    ("warning", 4, "golds cannot be judged"),
+    ("error", 12, "vllm is not installed"),
+    ("error", 15, "expected true or false, got 'yes please'"),
+    ("error", 16, "unknown key grpo.learning_rat; did you mean learning_rate?"),
+    ("error", 17, "falls inside a generation cycle"),
+]
+
+
+def check_recipe(path, overrides=()):
+    recipe, faults = read_recipe(path, overrides, check=())
+    check.main(recipe, faults, launch(None, None), card=None, tokens_per_second=None)
+
+
+def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(requirements, "find_spec", lambda package: None)
+    train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
+    problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
+    problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
+    problems += [{"problem": None, "answer": 1}, problems[0]]
+    train.write_text("".join(json.dumps(row) + "\n" for row in problems))
+    exam.write_text(json.dumps(problems[7]) + "\n")
+    recipe = tmp_path / "bad.yaml"
+    recipe.write_text(PLANTED.format(model=tiny_qwen2, train=train, exam=exam))
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe(recipe)
+    out = capsys.readouterr().out
+    for level, line, message in FOUND:
+        assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
+    assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
+    assert "not ready: 7 to change" in out
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys, monkeypatch):
+    hub = [] if recipe == "tiny-arithmetic" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+    overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.held_out=2"]
+    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
+    check_recipe(f"recipes/{recipe}.yaml", overrides)
+    out = capsys.readouterr().out
+    assert "\nready\n" in out
+    assert "warning" not in out and "error" not in out
+    assert "audit: no cheat beats honesty" in out
+    assert "the first prompt, in training and in evaluation" in out
+
+
+def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
+    monkeypatch.delenv("MATH_DATA_DIR", raising=False)
+    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
+    check_recipe("recipes/qwen-math-lora.yaml")
+    out = capsys.readouterr().out
+    assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
+    assert "not seen: openai/gsm8k" in out
+    assert "\nready" in out
+
+
+def test_the_first_line_of_a_training_run_warns_too():
+    quiet = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
+    assert quiet.stdout == quiet.stderr == ""
+    warned = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo")
+    assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr
+
+
+MINE = """\
+def raises(completions, **columns):
+    return [1 / 0 for _ in completions]
+
+def returns_text(completions, **columns):
+    return "1.0"
+
+def returns_one(completions, **columns):
+    return 1.0
+
+def fails(split):
+    raise ValueError("no such puzzles")
+
+def returns_nothing(split):
+    pass
+
+def returns_words(split):
+    return ["What is 1 + 1?"]
+"""
+NOT_READY = {  # overrides, and a part of the line it ends with
+    "a reward that raises": (["rewards.mine_too.raises={}"], "rewards.mine_too.raises: 20 of 20 rows", "mine_too.py:2"),
+    "a reward of text": (
+        ["rewards.mine_too.returns_text={}"],
+        "rewards.mine_too.returns_text: 20 of 20",
+        "returned '1.0'",
+    ),
+    "a reward of one": (["rewards.mine_too.returns_one={}"], "rewards.mine_too.returns_one: 20 of 20", "returned 1.0"),
+    "data that raises": (
+        ["data.train=[mine_too.fails]"],
+        "data set mine_too.fails: ",
+        "mine_too.py:11: ValueError: no such",
+    ),
+    "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
+    "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
+    "digits beyond": (
+        ["data.train=[arithmetic: {digits: 40}]"],
+        "override data.train=",
+        "digits must be 1 to 9, not 40",
+    ),
+    "nothing left": (["data.validation=100000"], "data.validation holds out 100,000 of", "nothing is left to train on"),
+    "no such module": (
+        ["adapter.target_modules=[nothing_so]"],
+        "override adapter.target_modules",
+        "no module nothing_so",
+    ),
+    "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
+    "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),
+    "no file": (["data.train=[nofile.jsonl]"], "override data.train=[nofile.jsonl]: data set", "there is no such file"),
+    "no function": (["data.train=[mine_too.nothing]"], "override data.train=", "mine_too has no function nothing"),
+    "two batches": (["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"], "both configured at the same"),
+    "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
+    "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
+    "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
+    "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READY)
+def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, monkeypatch):
+    (tmp_path / "mine_too.py").write_text(MINE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_too", raising=False)
+    overrides, *parts = NOT_READY[name]
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    out = capsys.readouterr().out
+    assert any(line.startswith("error: ") and all(part in line for part in parts) for line in out.splitlines()), out
+    assert out.rstrip().endswith("not ready: 1 to change")
+    assert "take -" not in out

@@ -1,0 +1,229 @@
+"""Every command that the documentation shows is one a reader can give; the README's own are run, shortened."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from schema.recipe import read_recipe
+from tests import stage_process
+from tests.stages.test_makefile import mark
+from tests.support import ROOT, SHIPPED
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAM = r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python -m)[ \n]"
+IN_A_BLOCK = re.compile(rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M)  # goes on behind \ and inside quotes
+IN_PROSE = re.compile(rf"`({PROGRAM}[^`]+)`")
+MADE = "outputs/tiny-arithmetic"
+WORDS = {  # that stand for a reader's own
+    "RECIPE=name": "RECIPE=tiny-arithmetic",
+    "RECIPE=x": "RECIPE=tiny-arithmetic",
+    "RECIPE=mine": "RECIPE=qwen-math-lora",  # of which it is a copy
+    "RECIPE=outputs/x/grpo/recipe.yaml": f"RECIPE={MADE}/grpo/recipe.yaml",
+    "recipes/x.yaml": "recipes/tiny-arithmetic.yaml",
+    "MODEL=path": f"MODEL={MADE}/sft",
+    "FILE=outputs/x/eval/gsm8k": f"FILE={MADE}/eval/arithmetic-digits-2",
+    "EXTRAS=…": "EXTRAS=vllm",
+}
+
+
+def blocks(text: str, language: str = "") -> list[str]:
+    return [block for name, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if name == language]
+
+
+def collected() -> dict[str, str]:
+    """Every command, and the file that shows it first."""
+    shown, commands = [], {}
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        found = [each for block in blocks(text) for each in IN_A_BLOCK.findall(block)]
+        shown += [(each, page.name) for each in found + IN_PROSE.findall(text.replace("```", ""))]
+    for path in SHIPPED:
+        head = (ROOT / path).read_text(encoding="utf-8")
+        found = [f"make grpo RECIPE={Path(path).stem} {given}" for given in re.findall(r'^# .*(ARGS=".*")', head, re.M)]
+        shown += [(each, path) for each in found + re.findall(r"^# Run +(.*)", head, re.M)]
+    for text, place in shown:
+        for command in " ".join(re.sub(r"\s#\s.*|\\\n", " ", text).split()).split(" && "):
+            several = re.match(r"make (\S+(?: \| \S+)+)", command)  # make sft | grpo
+            targets = several[1].split(" | ") if several else []
+            for each in [f"make {target}{command[several.end() :]}" for target in targets] or [command]:
+                commands.setdefault(each, place)
+    return commands
+
+
+COMMANDS = collected()
+
+
+def placed(command: str) -> str:
+    return " ".join(WORDS.get(word, word) for word in command.split(" "))
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    """What a reader has cloned, with the marks of an environment that has `dev`."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("accelerate_configs", "data", "recipes", "rewards", "stages", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    mark(folder, "dev")
+    # pytest has put tests/ on the path, where a reader's Python does not look.
+    (folder / "bare.py").write_text(
+        f"import runpy, sys\nsys.path[:] = [each for each in sys.path if each != {str(ROOT / 'tests')!r}]\n"
+        "sys.argv[:2], module = ['-m'], sys.argv[1]\nrunpy.run_module(module, run_name='__main__', alter_sys=True)\n"
+    )
+    return folder
+
+
+def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
+    """The lines of Python that a `make` command would run, but those that install."""
+    words = [word for word in shlex.split(command) if not word.startswith("ARGS=")]
+    given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
+    words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}", f"PYTHON={sys.executable}", "-n"]
+    done = subprocess.run(words, cwd=clone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(r"^\S*(?:python|accelerate launch .*) -m (?:stages|tests|pytest).*", done.stdout, re.M)
+    return [shlex.split(line) for line in lines]
+
+
+def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
+    """What `python -m module` prints in the clone."""
+    done = stage_process.run("bare", [module, *arguments], clone, os.environ | environment, clone)
+    assert done.returncode == 0, f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+def run_make(clone: Path, command: str, *overrides: str) -> str:
+    target = command.split()[1]
+    return "".join(run(clone, *line[2:], MAKE_TARGET=target) for line in lines_of(command, clone, *overrides))
+
+
+@cache
+def helped(clone: Path, module: str) -> str:
+    return run(clone, module, "--help")
+
+
+def require_well_formed(words: list[str], clone: Path):
+    """Asserts that a command's module, options, files and overrides are there."""
+    if words[0].endswith("accelerate"):
+        from accelerate.commands.launch import launch_command_parser
+
+        launch = launch_command_parser().parse_args(words[2:])
+        assert launch.module and (ROOT / launch.config_file).is_file()
+        words = ["python", "-m", launch.training_script, *launch.training_script_args]
+    module, *arguments = words if words[0] == "pytest" else words[2:]
+    assert find_spec(module), module
+    if module == "pytest":
+        assert all((ROOT / each).is_file() for each in arguments if each.endswith(".py"))
+        return
+    options = {each.partition("=")[0] for each in arguments if each.startswith("--")}
+    if options or module.startswith("tests."):  # which no test imports
+        assert options <= set(re.findall(r"--[\w-]+", helped(clone, module)))
+    overrides = [each for each in arguments if re.match(r"[a-z]\w*(\.\w+)*=", each)]
+    for recipe in (each for each in arguments if each.endswith(".yaml") and not each.startswith(MADE)):
+        assert read_recipe(recipe, overrides, check=())[1] == []
+
+
+def test_the_commands_are_found():
+    assert len(COMMANDS) > 50
+    assert {"make grpo", "make lint", "make smollm2", "make check RECIPE=mine"} <= set(COMMANDS)
+    assert {"README.md", "CONTRIBUTING.md", "gpu.md", "results.md"} <= set(COMMANDS.values())
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_a_documented_command_is_well_formed(command, clone):
+    words = shlex.split(re.sub(r"^([A-Z_]+=\S+ )+", "", placed(command)))  # without its environment
+    if words[0] == "cp":
+        assert (ROOT / words[1]).is_file()
+    elif words[0] == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        assert given.keys() <= {*re.findall(r"(?:^|\$\()([A-Z_]+)(?: \?=|\))", makefile, re.M)}
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        assert {*filter(None, given.get("EXTRAS", "").split(","))} <= extras.keys()
+        for line in lines_of(shlex.join(words), clone):
+            require_well_formed(line, clone)
+    else:
+        require_well_formed(words, clone)
+
+
+SHORT = ["data.train=[arithmetic: {digits: 2, rows: 400}]", "data.validation=16", "evaluate.limit=4"]
+SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
+SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
+TRAINED = {  # a command on the default recipe, after `make grpo` and `make eval`, to a part of what it says
+    "make recipes": "make grpo RECIPE=qwen-math-lora",
+    "make check RECIPE=name": "ready",
+    "make memory RECIPE=name": "| total |",
+    'make audit RECIPE=name ARGS="--rows 8"': "no cheat beats honesty",
+    "make decontaminate RECIPE=name": "training problems overlap with the benchmarks",
+    "make sft": "sft: finished already",
+    "make grpo RECIPE=outputs/x/grpo/recipe.yaml": "grpo: finished already",
+    "make eval MODEL=path RECIPE=name": "| sft |",
+    "make eval-report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
+    "make merge": f"{MADE}/merged",
+}
+
+
+@pytest.fixture(scope="module")
+def trained(clone) -> Path:
+    """The clone after the README's first command, and the one that it says is next."""
+    said = run_make(clone, "make grpo", *SHORT)
+    assert "| grpo |" in said and "next: make eval" in said
+    assert "form or reasoning? base → grpo" in run_make(clone, "make eval", *SHORT)
+    return clone
+
+
+@pytest.mark.parametrize("command", list(TRAINED))
+def test_a_command_on_the_default_recipe(command, trained):
+    short = [] if command.endswith("recipe.yaml") else SHORT  # which stands in that recipe
+    assert TRAINED[command] in run_make(trained, placed(command), *short)
+
+
+def test_completions_are_shown(trained):
+    command = blocks((ROOT / "docs/run-folder.md").read_text(encoding="utf-8"))[-1]
+    done = subprocess.run([sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True)
+    assert "correct_answer" in done.stdout and "completion" in done.stdout
+
+
+def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
+    """The README's, word for word, with a tiny model in place of Qwen's; beside its one problem, some that are like
+    GSM8K's."""
+    subprocess.run(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
+    (clone / "mine.py").write_text("".join(blocks(README, "python")))
+    of_trl = re.search(r"`(trl\.rewards\.\w+: \{.*?\})`", README)[1]
+    rewards = f"{blocks(README, 'yaml')[0]}  {of_trl}\n"
+    recipe = clone / "recipes/mine.yaml"
+    recipe.write_text(re.sub(r"^rewards:\n(?:  .*\n)+", rewards, recipe.read_text(), flags=re.M))
+    file, function = re.findall(r"`data: \{train: \[(.*?)\]\}`", README)
+    (clone / file).write_text('{"problem": "What is 3 + 3?", "answer": 6}\n')
+    short = [f"data.train=[{file}, {function}, gsm8k]", f"data.dir={math_data}", "data.validation=8"]
+    short += [f"model.name_or_path={tiny_qwen2}", "evaluate.engine=transformers", "evaluate.benchmarks=[gsm8k]"]
+    short += ["grpo.use_vllm=false", "grpo.vllm_enable_sleep_mode=false", "grpo.max_completion_length=24"]
+    short += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.logging_steps=1", "grpo.gradient_accumulation_steps=1"]
+    short += ["grpo.eval_steps=1", "evaluate.held_out=4"]
+    for command in (each for each in COMMANDS if each.endswith("RECIPE=mine")):
+        said = run_make(clone, command, *short)
+        assert f"{function} train: 1 problems" in said and f"{file} train: 1 problems" in said
+    metrics = (clone / "outputs/mine/grpo/metrics.jsonl").read_text().splitlines()[0]
+    assert len(re.findall("rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean", metrics)) == 3
+
+
+@pytest.mark.slow  # a launcher and two processes, each of which imports the libraries
+def test_accelerate_launches_a_stage(trained):
+    command = next(each for each in COMMANDS if "accelerate launch" in each)
+    for shown, tried in (("/ddp", "/cpu2"), ("processes 4", "processes 2"), ("qwen-math-lora", "tiny-arithmetic")):
+        assert shown in command
+        command = command.replace(shown, tried)
+    shutil.copytree(trained / MADE / "sft", trained / "outputs/two/sft")
+    words = [str(Path(sys.executable).with_name("accelerate")), *shlex.split(command)[1:], *SHORT]
+    words += ["output_dir=outputs/two"]
+    done = subprocess.run(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]

@@ -1,0 +1,277 @@
+"""The whole road, really run: tiny models train, save, resume and are evaluated."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.support import ROOT, run_stage
+
+CPU2 = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
+SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
+
+
+def tiny(folder: Path, *overrides: str) -> list[str]:
+    return ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *overrides]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The output folder of one short run of all three stages."""
+    folder = tmp_path_factory.mktemp("run")
+    assert "next: make grpo" in run_stage("sft", *tiny(folder)).stdout
+    assert "next: make eval" in run_stage("grpo", *tiny(folder)).stdout
+    evaluation = run_stage("evaluate", *tiny(folder), "--held-out").stdout
+    assert "| grpo |" in evaluation
+    assert "sft → grpo" in evaluation
+    return folder
+
+
+def test_a_run_leaves_a_folder_a_person_can_read(run):
+    for stage in ("sft", "grpo"):
+        assert {"recipe.yaml", "versions.json", "metrics.jsonl", "summary.json", "model.safetensors"} <= {
+            file.name for file in (run / stage).iterdir()
+        }
+    metrics = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in metrics if "reward" in line] == [1, 2, 3, 4]
+    assert "rewards/correct_answer/mean" in metrics[0]
+    completions = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")
+    assert len(completions) == 64
+    assert {"prompt", "completion", "correct_answer", "format_tags", "advantage"} <= set(completions.columns)
+    assert json.loads((run / "grpo/versions.json").read_text())["packages"]["trl"] == "1.16.0"
+    items = [json.loads(line) for line in (run / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:]]
+    assert sorted(item["id"] for item in items) == list(range(40))
+    assert json.loads((run / "eval/held-out/summary.json").read_text())["grpo"]["n"] == 40
+
+
+def test_both_stages_change_the_weights(run):
+    built = load_file(ROOT / "outputs/models/tiny-qwen3-seed42/model.safetensors")
+    sft, grpo = (load_file(run / stage / "model.safetensors") for stage in ("sft", "grpo"))
+    name = "model.layers.0.mlp.down_proj.weight"
+    assert not torch.equal(built[name], sft[name])
+    assert not torch.equal(sft[name], grpo[name])
+
+
+def test_a_finished_run_is_left_alone(run):
+    before = (run / "grpo/model.safetensors").stat().st_mtime_ns
+    assert "finished already" in run_stage("grpo", *tiny(run)).stdout
+    assert (run / "grpo/model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_folder_of_another_recipe_is_refused(run):
+    done = run_stage("grpo", *tiny(run, "grpo.learning_rate=0.5"), check=False)
+    assert done.returncode == 2
+    assert "grpo.learning_rate: " in done.stderr
+    assert "0.5 here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_is_not_resumed_with_other_training_problems(run, tmp_path):
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    shutil.copytree(run / "grpo", tmp_path / "grpo")
+    (tmp_path / "grpo/summary.json").unlink()
+    exam = tmp_path / "exam.jsonl"
+    problem = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")["prompt"][0][0]["content"]
+    exam.write_text(json.dumps({"problem": problem, "answer": 1}) + "\n")
+    done = run_stage("grpo", *tiny(tmp_path, f"evaluate.benchmarks=[{exam}]"), check=False)
+    assert done.returncode == 2
+    assert "was begun with 7,150 other training problems than these 7,149" in done.stderr
+
+
+def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path):
+    """Resumed at a generation boundary, to the bit."""
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    shutil.copytree(run / "grpo", tmp_path / "grpo")
+    for name in ("summary.json", "model.safetensors"):
+        (tmp_path / "grpo" / name).unlink()
+    shutil.rmtree(tmp_path / "grpo/checkpoint-4")
+    done = run_stage("grpo", *tiny(tmp_path))
+    assert "checkpoint-2" in done.stdout
+    ours, theirs = (load_file(folder / "grpo/model.safetensors") for folder in (tmp_path, run))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    assert steps[:4] == [1, 2, 3, 4]
+
+
+def test_so_does_an_adapter_with_a_reference(tmp_path):
+    """Its checkpoint holds two adapters, of which transformers would load the reference alone."""
+    overrides = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04", "sft.max_steps=10"]
+    overrides += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
+    run_stage("sft", *tiny(tmp_path, *overrides))
+    run_stage("grpo", *tiny(tmp_path, *overrides))
+    whole = load_file(tmp_path / "grpo/adapter_model.safetensors")
+    (tmp_path / "grpo/summary.json").unlink()
+    shutil.rmtree(tmp_path / "grpo/checkpoint-4")
+    assert "checkpoint-2" in run_stage("grpo", *tiny(tmp_path, *overrides)).stdout
+    resumed = load_file(tmp_path / "grpo/adapter_model.safetensors")
+    assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path):
+    """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same answers in the end."""
+    arguments = [
+        "evaluate",
+        *tiny(tmp_path, "evaluate.batch_size=8", "evaluate.samples=4", "evaluate.temperature=1.0"),
+        "--held-out",
+        "--model",
+        run / "sft",
+    ]
+    run_stage(*arguments)
+    file = next(f for f in (tmp_path / "eval/models/held-out").glob("*.jsonl") if "seconds" not in f.name)
+    whole = file.read_text()
+    assert len(whole.splitlines()) == 161
+    file.unlink()
+    command = [sys.executable, "-m", "stages.evaluate", *map(str, arguments[1:])]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not file.is_file() or len(file.read_text().splitlines()) < 40:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert len(file.read_text()) < len(whole)
+    file.write_text(file.read_text() + '{"id": 3, "samp')
+    resumed = run_stage(*arguments).stdout
+    assert " 8/160 " not in resumed and "160/160" in resumed
+    assert file.read_text() == whole
+    assert "pass@4" in resumed
+
+
+def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(run, tmp_path):
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    exam = tmp_path / "my-exam.jsonl"
+    exam.write_text("".join(json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)))
+    benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}]"
+    out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
+    assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
+    assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out
+    head = json.loads((tmp_path / "eval/my-exam/base+example.jsonl").read_text().splitlines()[0])
+    assert head["example"].startswith("What is ")
+
+
+def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
+    """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
+    shutil.copytree(run / "sft", tmp_path / "sft")
+    arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.held_out=24", "grpo.learning_rate=3e-3")
+    out = run_stage("grpo", *arguments).stdout
+    lines = [json.loads(line) for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
+    assert list(measured) == [2, 4]
+    assert not any("eval_groups_without_signal" in line for line in lines)
+    best = max(measured, key=lambda step: (measured[step], -step))
+    assert f"held out, step 2: {measured[2]:.1%} right" in out
+    assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")
+    kept, last = (load_file(tmp_path / f"grpo/{name}model.safetensors") for name in ("", f"checkpoint-{best}/"))
+    assert all(torch.equal(kept[name], last[name]) for name in last)
+    assert "(n = 16)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
+    other_problems = run_stage("evaluate", *tiny(tmp_path), "--held-out", check=False)
+    assert (
+        other_problems.returncode == 2 and "has answers with other problems, prompt: move it" in other_problems.stderr
+    )
+    shutil.rmtree(tmp_path / "eval")
+    run_stage("evaluate", *tiny(tmp_path), "--held-out")
+    items = map(json.loads, (tmp_path / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:])
+    choosing = [item["right"] for item in items if item["id"] < 24]
+    assert sum(choosing) / 24 == pytest.approx(measured[best])
+
+
+def test_any_model_is_evaluated_with_the_recipes_prompt(run):
+    """A whole model named by its folder answers as it does as a stage of the recipe."""
+    run_stage("evaluate", *tiny(run), "--held-out", "--model", run / "grpo")
+    files = (run / "eval/models/held-out/grpo.jsonl", run / "eval/held-out/grpo.jsonl")
+    ours, theirs = (file.read_text().splitlines()[1:] for file in files)
+    assert ours == theirs
+
+
+def test_a_model_that_is_nowhere_is_a_message(run):
+    done = run_stage("evaluate", *tiny(run), "--held-out", "--model", "no/such-model", check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("model no/such-model: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
+    done = run_stage("grpo", *tiny(tmp_path), check=False)
+    assert done.returncode == 2
+    assert "make sft" in done.stderr
+    assert not (tmp_path / "grpo").exists()
+
+
+def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "def short_proofs(completions, limit=10, **columns):\n"
+        "    return [float(len(c[0]['content']) < limit) for c in completions]\n"
+        "def puzzles(split):\n"
+        "    return [{'problem': f'{i} + 1?', 'solution': i + 1, 'reasoning': 'count'} for i in range(60)]\n"
+    )
+    overrides = ["data.train=[mine.puzzles]", "rewards.mine.short_proofs={weight: 0.5, limit: 20}"]
+    arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
+    run_stage("sft", *arguments, PYTHONPATH=str(tmp_path))
+    run_stage("grpo", *arguments, PYTHONPATH=str(tmp_path))
+    metrics = json.loads((tmp_path / "out/grpo/metrics.jsonl").read_text().splitlines()[0])
+    assert "rewards/short_proofs/mean" in metrics
+
+
+def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path):
+    (tmp_path / "mine.py").write_text("def by_level(completions, level, **columns):\n    return [1.0]\n")
+    arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
+    done = run_stage("grpo", *arguments, check=False, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_share_their_groups(tmp_path):
+    """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
+    overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
+    overrides += ["rewards={lengths.length_share: {}}"]
+    (tmp_path / "lengths.py").write_text(
+        "def length_share(completion_ids, completions, **columns):\n"
+        "    return [len(ids) / 64 for ids in completion_ids]\n"
+    )
+    arguments = tiny(tmp_path / "out", "sft=null", *overrides)
+    run_stage("grpo", *arguments, launcher=CPU2, OMP_NUM_THREADS="1", PYTHONPATH=str(tmp_path))
+    completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
+    assert len(completions) == 24
+    groups = completions.groupby(completions["prompt"].map(str))
+    # Three groups of eight over two processes of twelve: the middle group has four completions on each.
+    assert sorted(groups.size()) == [8, 8, 8]
+    for _, group in groups:
+        rewards = torch.tensor(group["length_share"].to_numpy(copy=True))
+        expected = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
+        assert torch.allclose(torch.tensor(group["advantage"].to_numpy(copy=True)), expected, atol=1e-4)
+    assert (tmp_path / "out/grpo/summary.json").is_file()
+
+
+@pytest.mark.parametrize("recipe", ["qwen-math-lora", "qwen-math-qlora", "qwen-coder-0.5b-lora", "smollm2-gsm8k"])
+def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_qwen2, math_data, tmp_path):
+    overrides = [f"model.name_or_path={tiny_qwen2}", "model.build=null", "data.validation=8", f"data.dir={math_data}"]
+    overrides += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]
+    overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.logging_steps=1"]
+    overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
+    overrides += ["grpo.eval_steps=1", "evaluate.held_out=4", "evaluate.engine=transformers"]
+    path = f"recipes/{recipe}.yaml"
+    run_stage("sft", path, *overrides)
+    run_stage("grpo", path, *overrides)
+    run_stage("evaluate", path, *overrides)
+    adapter = json.loads((tmp_path / "grpo/adapter_config.json").read_text())
+    adapted = {name.rpartition(".")[2] for name in adapter["target_modules"]}
+    assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+    metrics = json.loads((tmp_path / "grpo/metrics.jsonl").read_text().splitlines()[0])
+    assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
+    assert metrics["kl"] == 0.0  # beta > 0: the warm start is the reference, and before the first step the policy too
+    sft, grpo = (load_file(tmp_path / stage / "adapter_model.safetensors") for stage in ("sft", "grpo"))
+    assert sft.keys() == grpo.keys()
+    # trl would make a quantised model's bfloat16, and a resumed run would go on in float32.
+    assert {tensor.dtype for tensor in (*sft.values(), *grpo.values())} == {torch.float32}
+    assert any(tensor.abs().max() > 0 for name, tensor in sft.items() if "lora_B" in name)
+    if recipe == "qwen-math-lora":
+        assert "merged model in" in run_stage("merge", path, *overrides).stdout
+        assert load_file(tmp_path / "merged/model.safetensors")

@@ -1,0 +1,114 @@
+"""What make itself decides."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "seen"),
+    [
+        (None, [], "0"),  # one GPU without a launcher
+        ("3", [], "3"),
+        (None, ["ACCELERATE=ddp"], "unset"),  # all of them; an empty variable would hide them
+        ("1,2", ["ACCELERATE=ddp"], "1,2"),
+    ],
+)
+def test_which_gpus_a_stage_sees(given, options, seen):
+    environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
+    environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
+    show = "--eval=show: ; @echo $${CUDA_VISIBLE_DEVICES-unset}"
+    done = subprocess.run(
+        ["make", "-s", show, "show", *options], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == seen, done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """What `make setup` reads, and the marks of an environment that has `dev`."""
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    mark(tmp_path, "dev")
+    return tmp_path
+
+
+def mark(folder: Path, *extras: str):
+    (folder / ".venv/bin").mkdir(parents=True, exist_ok=True)
+    (folder / ".venv/bin/python").unlink(missing_ok=True)
+    (folder / ".venv/bin/python").symlink_to(sys.executable)
+    for name in ("installed", *(f"with-{each}" for each in extras)):
+        (folder / ".venv" / name).touch()
+
+
+def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/bin") -> subprocess.CompletedProcess:
+    python = f"PYTHON={sys.executable}"
+    command = ["make", *(["-n"] if dry else []), "setup", python, *options]
+    return subprocess.run(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
+
+
+def test_setup_installs_a_part_that_is_not_there_yet(checkout):
+    assert "Nothing to be done" in setup(checkout).stdout
+    assert (
+        "-m pip install --quiet  --constraint requirements.lock -e '.[dev,vllm]'"
+        in setup(checkout, "EXTRAS=dev,vllm").stdout
+    )
+    assert "'.[dev,vllm]'" in setup(checkout, "EXTRAS=vllm").stdout  # what is there stays
+
+
+def test_setup_keeps_what_is_there_up_to_date(checkout):
+    mark(checkout, "dev", "vllm")
+    assert "Nothing to be done" in setup(checkout).stdout
+    later = time.time() + 5
+    os.utime(checkout / "requirements.lock", (later, later))
+    assert "'.[dev,vllm]'" in setup(checkout).stdout
+
+
+def test_setup_takes_uv_where_it_is(checkout):
+    tools = checkout / "tools"
+    tools.mkdir()
+    (tools / "uv").touch(mode=0o755)
+    said = setup(checkout, "EXTRAS=vllm", "PIP_ARGS=--find-links there", path=f"{tools}:/usr/bin:/bin").stdout
+    assert "uv pip install --quiet --python .venv/bin/python" in said
+    assert "--find-links there --constraint requirements.lock -e '.[dev,vllm]'" in said
+    assert "-m pip" not in said
+    shutil.rmtree(checkout / ".venv")
+    assert "uv venv --quiet --seed" in setup(checkout, path=f"{tools}:/usr/bin:/bin").stdout  # with a pip, for others
+
+
+def test_setup_refuses_a_part_that_does_not_exist(checkout):
+    done = setup(checkout, "EXTRAS=vlm", dry=False)
+    assert done.returncode == 2
+    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,dev" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_everything_that_is_pinned_is_in_the_lock():
+    """`make lock-check` asks the registry whether it is all and current; this asks nobody."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = project["dependencies"] + [each for extra in project["optional-dependencies"].values() for each in extra]
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", each) for each in pinned)
+    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {line.partition(" ;")[0] for line in lock}
+
+
+def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
+    """Else a changed version could never be locked: the old lock contradicts it."""
+    later = time.time() + 5
+    os.utime(checkout / "pyproject.toml", (later, later))
+    for target in ("lock", "lock-check"):
+        command = ["make", "-n", target, f"PYTHON={sys.executable}"]
+        said = subprocess.run(
+            command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
+        ).stdout
+        assert "uv pip compile" in said
+        assert "install" not in said.replace("pip install --quiet  \"$(grep -o 'uv==", "")

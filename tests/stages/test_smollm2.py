@@ -1,0 +1,50 @@
+"""A real pretrained model: `make smollm2` installs it, `make test-slow` runs this."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from schema.recipe import load_recipe
+from tests.support import run_stage
+from training.model import load_model, load_tokenizer
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_weights_are_those_of_a_language_model():
+    recipe = load_recipe("recipes/smollm2-gsm8k.yaml", ["data.train=[arithmetic]"], check=())
+    tokenizer = load_tokenizer(recipe)
+    model = load_model(recipe, tokenizer)
+    ids = tokenizer("The capital of France is Paris, and the capital of Italy is Rome.", return_tensors="pt")[
+        "input_ids"
+    ]
+    with torch.inference_mode():
+        loss = model(input_ids=ids, labels=ids).loss
+    assert loss < 3.0  # of a random model it is log(49,152) = 10.8
+    assert tokenizer.eos_token == "<|im_end|>"
+
+
+@pytest.mark.parametrize("recipe", ["smollm2-arithmetic", "smollm2-gsm8k"])
+def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
+    overrides = [f"data.dir={math_data}", "data.validation=4", f"output_dir={tmp_path}", "sft.max_steps=2"]
+    overrides += ["sft.per_device_train_batch_size=4", "grpo.max_steps=1", "grpo.per_device_train_batch_size=8"]
+    overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.save_steps=1"]
+    overrides += [
+        "grpo.max_completion_length=16",
+        "grpo.logging_steps=1",
+        "sft.logging_steps=1",
+        "evaluate.limit=4",
+        "evaluate.held_out=2",
+        "grpo.eval_steps=1",
+    ]
+    path = f"recipes/{recipe}.yaml"
+    for stage in ("sft", "grpo", "evaluate"):
+        run_stage(stage, path, *overrides)
+    losses = [json.loads(line).get("loss") for line in (tmp_path / "sft/metrics.jsonl").read_text().splitlines()]
+    assert losses[0] < 4.0
+    assert any(
+        t.abs().max() > 0 for n, t in load_file(tmp_path / "grpo/adapter_model.safetensors").items() if "lora_B" in n
+    )
+    assert len(list((tmp_path / "eval").rglob("grpo.jsonl"))) == 1

@@ -1,0 +1,209 @@
+"""What a reward may return, and which checkpoints are trusted."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from transformers import TrainerControl
+
+from stages.cli import RunStopped
+from tests.support import ROOT
+from training import checkpoints, interrupts
+from training.guards import FiniteNumbers, GuardedReward
+from training.saving import Checkpoints
+
+
+def guarded(function, seen: int = 1000) -> GuardedReward:
+    reward = GuardedReward(function, "mine")
+    reward.seen = seen  # the first batch is judged more harshly
+    return reward
+
+
+@pytest.mark.parametrize(
+    ("returned", "judged"),
+    [
+        ([1, 0.5, True], [1.0, 0.5, 1.0]),
+        ([torch.tensor(2.0), None, -1], [2.0, None, -1.0]),
+        ([math.nan, 1.0, 1.0], [None, 1.0, 1.0]),
+        ([math.inf, -math.inf, 1.0], [None, None, 1.0]),
+        ([1e38, "1", 1.0], [None, None, 1.0]),
+        ([1.0, [1.0], {}], [1.0, None, None]),
+        (np.array([1.0, math.nan, 0.5]), [1.0, None, 0.5]),
+        (torch.tensor([1, 0, 1]), [1.0, 0.0, 1.0]),
+        ([1.0, 1.0], [None] * 3),
+        (None, [None] * 3),
+        (7.0, [None] * 3),
+    ],
+)
+def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
+    reward = guarded(lambda completions, **columns: returned)
+    assert reward(completions=["a"] * 3, problem=["p"] * 3) == judged
+    skipped = returned.count(None) if isinstance(returned, list) and len(returned) == 3 else 0
+    assert ("judged None" in capsys.readouterr().err) == (judged.count(None) > skipped)
+
+
+def test_a_reward_that_raises_is_told_once_with_its_row(capsys):
+    reward = guarded(lambda completions, **columns: 1 / 0)
+    for _ in range(3):
+        assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"]) == [None, None]
+    told = capsys.readouterr().err
+    assert told.count("rewards.mine raised ZeroDivisionError: division by zero (") == 1
+    assert re.search(r"\(\S+/test_guards.py:\d+\), first in row 0 \('What is 1 \+ 1\?'\)", told)
+
+
+def test_a_share_of_faulty_rows_stops_the_run():
+    reward = guarded(lambda completions, **columns: [math.nan, *[1.0] * 9], seen=0)
+    for _ in range(50):  # one in ten is let pass
+        reward(completions=["a"] * 10)
+    reward.function = lambda completions, **columns: [math.nan] * 10
+    with pytest.raises(RunStopped, match=r"rewards.mine: 60 of 510 rows could not be judged \(returned nan\)"):
+        reward(completions=["a"] * 10)
+
+
+def test_a_first_batch_of_faults_stops_at_once():
+    with pytest.raises(RunStopped, match="8 of 8 rows"):
+        GuardedReward(lambda completions, **columns: None, "mine")(completions=["a"] * 8)
+
+
+def test_one_that_waits_for_ever_is_judged_none_and_stops_as_another_fault_does():
+    def waits(completions, **columns):
+        time.sleep(1000)
+
+    reward = guarded(waits)
+    reward.seconds = 0.2
+    assert reward(completions=["a"] * 3) == [None] * 3
+    with pytest.raises(RunStopped, match=r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"):
+        GuardedReward(waits, "mine", 0.2)(completions=["a"] * 8)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+class State:
+    global_step, is_world_process_zero = 5, True
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_path):
+    model = torch.nn.Linear(2, 2)
+    model.weight.grad = torch.zeros(2, 2)
+    args = type("Args", (), {"output_dir": str(tmp_path)})
+    watch = FiniteNumbers()
+    watch.watching(lambda prompts, completions, **columns: [0.0])(prompts=["the culprit"], completions=["a"])
+    watch.on_pre_optimizer_step(args, State, None, model=model)
+    model.weight.grad[1, 1] = value
+    with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
+        watch.on_pre_optimizer_step(args, State, None, model=model)
+    assert json.loads((tmp_path / "not-finite-5.json").read_text()) == ["the culprit"]
+
+
+SHARDED = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from stages.cli import RunStopped
+from training.guards import FiniteNumbers
+distributed.init_process_group("gloo")
+mesh = torch.distributed.init_device_mesh("cpu", (2,))
+model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
+for module in (model[0], model):
+    fully_shard(module, mesh=mesh)
+args = type("Args", (), {"output_dir": sys.argv[1]})
+state, control = type("State", (), {"global_step": 5}), type("Control", (), {"should_save": True})
+model(torch.ones(3, 4)).sum().backward()
+watch = FiniteNumbers()
+watch.on_pre_optimizer_step(args, state, control, model=model)
+watch.on_step_end(args, state, control, model=model)
+if distributed.get_rank() == 1:
+    model[0].weight.grad.to_local()[0, 0] = float("inf")
+try:
+    watch.on_pre_optimizer_step(args, state, control, model=model)
+except RunStopped as stopped:
+    sys.stdout.write(f"{stopped}\\n")
+"""
+
+
+@pytest.mark.slow
+def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
+    """As FSDP2 leaves them, on two processes of a CPU; an infinity in the second's shard."""
+    (tmp_path / "sharded.py").write_text(SHARDED)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    done = subprocess.run(
+        [*launcher, str(tmp_path / "sharded.py"), str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("a gradient is not finite after step 5") == 2
+
+
+@pytest.mark.parametrize(("echo", "ends"), [(5, []), (0, [75])])
+def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, monkeypatch):
+    left = []
+    monkeypatch.setattr(interrupts, "ECHO", echo)
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
+    watch = interrupts.Interrupts()
+    watch.on_train_begin(None, None, None)
+    watch._catch(signal.SIGTERM, None)
+    watch._catch(signal.SIGTERM, None)
+    assert left == ends
+    watch._catch(signal.SIGINT, None)
+    assert left == [*ends, 130]
+
+
+def test_so_is_that_of_a_signal_another_process_was_sent_first(monkeypatch):
+    left = []
+    monkeypatch.setattr(interrupts, "ECHO", 5)
+    monkeypatch.setattr(interrupts, "_agreed", lambda caught: signal.SIGTERM)
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)
+    watch, control = interrupts.Interrupts(), TrainerControl()
+    watch.on_train_begin(None, None, control)
+    watch.on_step_end(None, State, control)
+    assert control.should_save and control.should_training_stop
+    watch._catch(signal.SIGTERM, None)
+    assert left == []
+
+
+def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
+    checkpoint = folder / f"checkpoint-{step}"
+    (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "sub/weights").write_bytes(os.urandom(100))
+    state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
+    Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
+    return checkpoint
+
+
+def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, capsys):
+    for step in (2, 10, 9):
+        sealed(tmp_path, step)
+    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-10")
+    content = bytearray((tmp_path / "checkpoint-10/sub/weights").read_bytes())
+    content[50] ^= 1
+    (tmp_path / "checkpoint-10/sub/weights").write_bytes(content)
+    (tmp_path / "checkpoint-11").mkdir()
+    assert checkpoints.newest_good(tmp_path).endswith("checkpoint-9")
+    said = capsys.readouterr().out
+    assert "checkpoint-11: its writing was not finished" in said
+    assert "checkpoint-10: sub/weights is not what was written" in said
+
+
+def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp_path):
+    for step in (1, 2, 3):
+        sealed(tmp_path, step)
+    (tmp_path / "checkpoint-4").mkdir()  # begun, and killed
+    sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]

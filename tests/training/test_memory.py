@@ -1,0 +1,108 @@
+"""The memory estimate against tensors that are really there."""
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from evaluation.findings import model_findings
+from schema import configs
+from schema.recipe import launch, load_recipe
+from stages import memory
+from training.model import load_model, load_tokenizer
+
+LORA = "adapter={r: 16, lora_alpha: 32, target_modules: all-linear}"
+NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true}"
+SMOLLM2 = "recipes/smollm2-arithmetic.yaml"
+
+
+def size(tensors) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def really_there(recipe) -> dict[str, int]:
+    """Bytes of a model's tensors after one step of AdamW."""
+    model = load_model(recipe, load_tokenizer(recipe))
+    if recipe.adapter is not None:
+        model = get_peft_model(model, configs.adapter_config(recipe))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+    constants = [parameter.quant_state for parameter in frozen if hasattr(parameter, "quant_state")]
+    scales = [each for state in constants for each in (state.absmax, *([state.state2.absmax] if state.nested else []))]
+    ids = torch.arange(8)[None]
+    optimizer = torch.optim.AdamW(trained)
+    model(input_ids=ids, labels=ids).loss.backward()
+    optimizer.step()
+    moments = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    return {
+        "weights": size(frozen) + size(scales),
+        "trained weights": size(trained),
+        "gradients": size(parameter.grad for parameter in trained if parameter.grad is not None),
+        "optimizer": size(moments),
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["recipes/tiny-arithmetic.yaml"], id="tiny, full"),
+        pytest.param(["recipes/tiny-arithmetic.yaml", LORA], id="tiny, LoRA"),
+        pytest.param([SMOLLM2, "adapter=null"], id="SmolLM2, full", marks=pytest.mark.slow),
+        pytest.param([SMOLLM2], id="SmolLM2, LoRA", marks=pytest.mark.slow),
+        pytest.param([SMOLLM2, NF4], id="SmolLM2, QLoRA", marks=pytest.mark.slow),
+    ],
+)
+def test_weights_gradients_and_optimizer_are_what_is_really_there(arguments):
+    recipe = load_recipe(arguments[0], arguments[1:], check=())
+    estimated, measured = memory.estimate(recipe), really_there(recipe)
+    for part, there in measured.items():
+        assert estimated[part] == pytest.approx(there, rel=0.03), part
+
+
+def test_a_shard_is_a_share():
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    whole = memory.estimate(recipe)
+    zero2 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4))
+    zero3 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4, weight_shards=4))
+    assert zero2["optimizer"] == whole["optimizer"] // 4 and zero2["trained weights"] == whole["trained weights"]
+    assert zero3["trained weights"] == whole["trained weights"] // 4
+
+
+def test_checkpointing_keeps_less_and_longer_answers_more():
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    config = memory.model_config(recipe)
+    kept = memory.activation_bytes(recipe, config, 8, 100, checkpointing=False)
+    assert memory.activation_bytes(recipe, config, 8, 100, checkpointing=True) < kept
+    assert memory.activation_bytes(recipe, config, 16, 100, checkpointing=False) == pytest.approx(2 * kept, rel=0.05)
+    assert memory.activation_bytes(recipe, config, 8, 200, checkpointing=False) > 1.9 * kept
+
+
+def test_ppo_needs_more_than_grpo_of_the_same_model():
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    grpo = memory.estimate(recipe)
+    assert memory.with_critic(grpo, recipe)["total"] > 1.5 * grpo["total"]
+
+
+def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
+    """And vLLM's share of a card is its weights and its cache together."""
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ())
+    asleep = memory.estimate(recipe, card=24)
+    assert asleep["vLLM weights"] + asleep["vLLM cache"] == pytest.approx(0.3 * 24 * memory.GIB)
+    training = asleep["activations"] + asleep["logits"]
+    recipe.grpo["vllm_enable_sleep_mode"] = False
+    assert memory.estimate(recipe, card=24)["total"] == asleep["total"] + training
+
+
+@pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
+def test_what_an_accelerate_config_shares(config, setting):
+    assert memory.shards(launch(config, None)) == memory.Setting(*setting)
+
+
+def test_check_and_memory_tell_the_same(capsys):
+    """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17 by the other."""
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    (found,) = memory.longest_prompt(recipe)[:1]
+    list(model_findings(recipe, {"num_processes": 1}, None))
+    told = capsys.readouterr().out
+    assert f"{found} at most" in told
+    total = memory.estimate(recipe, found)["total"] / memory.GIB
+    assert f"memory: {total:.1f} GiB" in told

@@ -1,0 +1,34 @@
+"""The line of a logging step."""
+
+from training.progress import log_line
+
+
+def test_a_line_of_grpo_says_what_a_person_watches():
+    logs = {
+        "loss": 0.01,
+        "reward": 1.03,
+        "rewards/correct_answer/mean": 0.784,
+        "rewards/correct_answer/std": 0.4,
+        "groups_without_signal": 0.275,
+        "frac_reward_zero_std": 0.1,
+        "completions/mean_length": 22.04,
+        "completions/clipped_ratio": 0.0,
+    }
+    assert log_line(logs, 5, 120, 0.144, 95.0) == (
+        "step   5/120  reward 1.03  correct_answer 0.784  no signal 0.275  length 22  truncated 0  "
+        "0.14 s/step  2 min left"
+    )
+
+
+def test_where_vllm_samples_its_ratio_stands_there():
+    logs = {"loss": 0.1, "reward": 1.0, "sampling/importance_sampling_ratio/mean": 0.9987}
+    assert "vLLM ratio 0.999" in log_line(logs, 1, 2, 1.0, 1.0)
+
+
+def test_a_line_of_sft():
+    logs = {"loss": 0.5, "mean_token_accuracy": 0.875, "learning_rate": 1e-4}
+    assert log_line(logs, 25, 25, 61.0, 0.0) == "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"
+
+
+def test_the_time_left_is_in_hours_when_it_is_long():
+    assert log_line({"loss": 1.0}, 1, 500, 60.0, 30000.0).endswith("8.3 h left")

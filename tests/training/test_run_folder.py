@@ -1,0 +1,116 @@
+"""What stands in the way of a run, and what does not."""
+
+import json
+
+import pytest
+from ruamel.yaml import YAML
+
+from schema.recipe import RecipeError, load_recipe
+from tests.support import run_stage
+from training import checkpoints
+from training.run_folder import conflict, find_run, not_writable
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+
+
+def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
+    begun = find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft")
+    begun.begin([{"problem": "1 + 1?", "solution": "2"}])
+    (tmp_path / "sft/metrics.jsonl").write_text('{"step": 1}\n')
+    mended = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=1e-4"], check=())
+    assert conflict(mended, "sft") == []
+    find_run(mended, "sft").begin([{"problem": "other", "solution": "2"}])
+    saved = YAML(typ="safe").load((tmp_path / "sft/recipe.yaml").read_text())
+    assert saved["sft"]["learning_rate"] == 1e-4
+    assert not (tmp_path / "sft/metrics.jsonl").exists()
+    (tmp_path / "sft/checkpoint-1").mkdir()
+    other = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=2e-4"], check=())
+    assert "sft.learning_rate: 0.0001 there, 0.0002 here" in "\n".join(conflict(other, "sft"))
+
+
+def test_the_saved_recipe_is_a_recipe(tmp_path):
+    overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3", "evaluate.samples=2", "evaluate.temperature=0.5"]
+    recipe = load_recipe(RECIPE, overrides, check=())
+    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
+    again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
+    assert again.resolved() == recipe.resolved()
+    assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
+
+
+def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
+    for stage in ("sft", "grpo"):
+        recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=())
+        find_run(recipe, stage).begin([{"problem": "1 + 1?", "solution": "2"}])
+        (tmp_path / stage / "checkpoint-1").mkdir()
+    words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
+    told = run_stage("precheck", *words, check=False)
+    assert told.returncode == 2
+    assert told.stderr.count("seed: 42 there, 7 here") == 2
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
+def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
+    canary = tmp_path / "canary"
+    canary.write_text("as it was")
+    (tmp_path / "x/sft").mkdir(parents=True)
+    (tmp_path / "x/sft" / name).symlink_to(canary)
+    with pytest.raises(RecipeError, match=f"{name} is a link"):
+        find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}/x"], check=()), "sft")
+    assert canary.read_text() == "as it was"
+
+
+def test_a_place_that_cannot_be_written_is_told_first():
+    told = run_stage("precheck", RECIPE, "output_dir=/proc/x", "--stages", "sft", "grpo", check=False)
+    assert told.returncode == 2
+    assert told.stderr.startswith("/proc/x cannot be written (")
+    assert len(told.stderr.splitlines()) == 1
+    assert not_writable(load_recipe(RECIPE, check=())) is None
+
+
+def whole(folder, **files):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.json").write_text(text)
+    told = {each.name: [each.stat().st_size, checkpoints.sha256(each)] for each in checkpoints.files_of(folder)}
+    (folder / "manifest.json").write_text(json.dumps({"step": 1, "files": told, "seal": checkpoints.seal(told)}))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fault"),
+    [
+        ("[]", "manifest.json cannot be read"),
+        ('{"files": []}', "manifest.json cannot be read"),
+        ('{"files": {"a": 3}}', "manifest.json cannot be read"),
+        ("[" * 100_000, "manifest.json cannot be read"),
+        ('{"files": {}}', "trainer_state.json is not one of its files"),
+        ('{"files": {"../../../etc/hostname": [1, "x"]}}', "manifest.json names files elsewhere"),
+        ('{"files": {"/etc/hostname": [1, "x"]}}', "manifest.json names files elsewhere"),
+    ],
+)
+def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path):
+    whole(tmp_path / "checkpoint-1", trainer_state='{"best_model_checkpoint": null}')
+    assert checkpoints.fault(tmp_path / "checkpoint-1") is None
+    (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
+    assert checkpoints.fault(tmp_path / "checkpoint-1") == fault
+
+
+def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
+    (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
+    state = json.dumps({"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
+    whole(tmp_path / "checkpoint-1", trainer_state=state)
+    with pytest.raises(RecipeError, match="as the best checkpoint, of another folder"):
+        checkpoints.fault(tmp_path / "checkpoint-1")
+
+
+def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    whole(tmp_path / "checkpoint-1", trainer_state="{}")
+    assert checkpoints.sealed_here(tmp_path / "checkpoint-1")
+    assert (tmp_path / "home/.cache/grpo-recipes/key").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("HOME", str(tmp_path / "another"))
+    assert not checkpoints.sealed_here(tmp_path / "checkpoint-1")
+
+
+def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
+    monkeypatch.setattr(checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert checkpoints.seal({"a": [1, "x"]}) is None

@@ -1,0 +1,130 @@
+"""A long step says what it is doing, and a signal in it how long it will still take."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from transformers import TrainerControl, TrainerState
+
+from tests.support import ROOT, run_program
+from training import interrupts, step_clock
+from training.step_clock import StepClock
+
+ARGS = SimpleNamespace(gradient_accumulation_steps=4)
+QUICK = "from stages import step_clock\nstep_clock.QUIET, step_clock.EVERY, step_clock.TICK = 0, 0.05, 0.01\n"
+GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
+SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40", "grpo.gradient_accumulation_steps=4"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock in its second step, the first of which took 100 s; `now` can be set."""
+    at = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(step_clock, "time", SimpleNamespace(monotonic=lambda: at.now))
+    clock = StepClock(SimpleNamespace(training_bar=None))
+    clock.at, state = at, TrainerState(global_step=0)
+    assert clock.left() == "at once"
+    clock.on_step_begin(ARGS, state, None)
+    assert clock.left() == "how soon is not known yet"
+    at.now += 100
+    clock.on_step_end(ARGS, state, None)
+    clock.on_step_begin(ARGS, TrainerState(global_step=1), None)
+    return clock
+
+
+def test_what_is_left_of_a_step_is_what_the_last_ones_took(clock):
+    clock.at.now += 30
+    assert clock.left() == "in about 70 s"
+    assert clock.left(steps=3) == "in about 4 min"
+    clock.at.now += 300
+    assert clock.left() == "in about 1 s"
+
+
+def test_what_a_step_is_doing(clock):
+    assert clock.status() == "scoring, training"
+    with clock._sampling(64, 1024):
+        assert clock.status() == "sampling 64 completions"
+        clock.token = 256
+        clock.at.now += 8
+        assert clock.status() == "sampling 64 completions, token 256 of at most 1,024, 2,048 tokens/s"
+    clock.on_substep_end(ARGS, None, None)
+    assert clock.status() == "1 of 4 batches trained on"
+
+
+def test_of_a_first_step_the_sampling_is_estimated(clock):
+    clock.took.clear()
+    with clock._sampling(64, 1000):
+        clock.at.now += 60  # the prompt
+        clock.token, clock.first = 1, clock.at.now
+        assert clock.left() == "how soon is not known yet"
+        clock.token = 101
+        clock.at.now += 30
+        assert clock.left() == "after at most 4 min of sampling and then training"
+
+
+def test_of_an_evaluation_a_step_is_still_to_come(clock):
+    clock.on_step_end(ARGS, None, None)
+    with clock._sampling(64, 1000):
+        assert clock.left() == "after this evaluation and a step of about 50 s"
+    clock.on_evaluate(ARGS, None, None)
+    assert clock.left() == "at once"
+
+
+@pytest.mark.parametrize(
+    ("cycle", "step", "said"),
+    [
+        (1, 7, "stopping: this step is finished and saved first, in about 70 s; once more stops at once"),
+        (4, 2, "stopping: 2 steps, to the end of this generation batch, are finished and saved first, in about 3 min;"),
+    ],
+)
+def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeypatch, capfd):
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
+    watch = interrupts.Interrupts(cycle)
+    watch.clock = clock
+    clock.at.now += 30
+    watch.on_train_begin(None, None, TrainerControl())
+    watch.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
+    watch._catch(signal.SIGINT, None)
+    assert said in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_log_file_gets_a_line_now_and_then(tmp_path):
+    """Of the sampling, token by token, and of the batches trained on."""
+    (tmp_path / "quick.py").write_text(QUICK + GRPO)
+    arguments = [*SHORT, "grpo.max_steps=3"]
+    said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
+    lines = [line for line in said.splitlines() if " so far: " in line]
+    samplings = [
+        re.search(r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s", each) for each in lines
+    ]
+    assert len([each for each in samplings if each]) >= 3
+    assert any(re.search(r"[123] of 4 batches trained on", each) for each in lines)
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_it_samples(tmp_path):
+    """It says so, goes on to the end of the step, and saves it."""
+    (tmp_path / "quick.py").write_text(QUICK + GRPO)
+    arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "quick.py"), *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "token" in line and line.startswith("step 2,"):
+            break
+    process.send_signal(signal.SIGINT)
+    said, deadline = process.stderr.read(), time.monotonic() + 60
+    assert process.wait(timeout=max(1, deadline - time.monotonic())) == 130
+    assert re.search(r"stopping: this step is finished and saved first, in about \d+ s; once more stops at once", said)
+    assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

@@ -1,0 +1,152 @@
+"""What the trainer is given beside a recipe's own settings."""
+
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
+
+from evaluation import engines
+from schema import configs
+from schema.recipe import RecipeError, load_recipe
+from stages import probe_memory
+from tests.evaluation import test_vllm
+from tests.stages import test_gpu
+from tests.support import ROOT
+from training import train as training
+from training.trainer import stop_at_the_end
+
+
+def recipe(*overrides: str):
+    return load_recipe("recipes/qwen-math-lora.yaml", overrides, check=())
+
+
+def test_vllm_is_told_where_an_answer_ends():
+    """tests/training/test_vllm_colocate.py shows with vLLM itself that nothing follows it, and what follows without."""
+    args = GRPOConfig(use_cpu=True, bf16=False, use_vllm=True, generation_kwargs={"min_tokens": 4})
+    stop_at_the_end(args, [7, 9])
+    assert args.generation_kwargs == {"stop_token_ids": [7, 9], "min_tokens": 4}
+
+
+def test_trl_still_passes_it_on_in_both_modes():
+    assert "generation_kwargs=args.generation_kwargs" in inspect.getsource(GRPOTrainer)
+    source = inspect.getsource(VLLMGeneration.generate)
+    assert "generation_kwargs.update(self.generation_kwargs)" in source  # colocate
+    assert '"generation_kwargs": self.generation_kwargs' in source  # server
+
+
+def test_the_sampler_is_corrected_token_by_token():
+    """A product over a thousand tokens' ratios leaves the bounds for the engines' rounding alone."""
+    assert configs.training_config(recipe(), "grpo").vllm_importance_sampling_mode == "token_truncate"
+    other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
+    assert configs.training_config(other, "grpo").vllm_importance_sampling_mode == "sequence_mask"
+    assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"  # trl's own, for which ours stands in
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
+def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
+    """On any usual number of GPUs, as the recipe ships; and in few: vLLM is woken for each."""
+    monkeypatch.setenv("WORLD_SIZE", str(processes))
+    values = configs.own_defaults(recipe(), "grpo")
+    size = values["per_device_eval_batch_size"]
+    batches = 96 / (size * processes)
+    assert batches == int(batches) <= 6
+    assert size <= 16
+
+
+def test_a_revision_is_refused_where_vllm_would_load_another():
+    with pytest.raises(RecipeError, match="trl has vLLM load the newest revision"):
+        recipe("model.revision=abc")
+    recipe("model.revision=abc", "grpo.use_vllm=false")
+    assert "revision" not in inspect.getsource(VLLMGeneration)  # should trl pass it on, this says so
+
+
+def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
+    """Everywhere the same: in the evaluation, the largest step, the advice when memory runs out."""
+    silent = load_recipe("recipes/qwen-coder-0.5b-lora.yaml", check=())
+    assert "max_completion_length" not in silent.grpo
+    args = configs.training_config(silent, "grpo")
+    assert engines.max_new_tokens(silent) == args.max_completion_length == 512
+    assert probe_memory.worst_step(silent, tmp_path).grpo["generation_kwargs"] == {"min_tokens": 512}
+    assert "max_completion_length 512 → 256" in training.out_of_memory(silent)
+
+
+def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
+    """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is imported."""
+    monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
+    monkeypatch.setitem(sys.modules, "vllm", None)  # its import fails
+    with pytest.raises(RecipeError, match="vllm cannot be imported"), engines.vllm_engine(recipe(), None, None, 10):
+        pass
+    assert os.environ.pop("VLLM_USE_FLASHINFER_SAMPLER") == "0"
+
+
+@pytest.mark.parametrize("quantization", [[], [test_gpu.NF4]])
+def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
+    """It runs where nobody may look for long."""
+    load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
+    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.SAMPLING])
+
+
+def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
+    """accelerate's configs for GPUs say bf16, and the library lets that stand where its own field is off."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: True)
+    configs.training_arguments(recipe(), "grpo")
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "bf16"
+    monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: dtype == "float32")
+    configs.training_arguments(recipe(), "grpo")
+    assert os.environ["ACCELERATE_MIXED_PRECISION"] == "no"
+
+
+FSDP2 = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.distributed.fsdp import fully_shard
+from training.trainer import Reshard
+distributed.init_process_group("gloo")
+mesh = torch.distributed.init_device_mesh("cpu", (1,))
+model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
+fully_shard(model[1], mesh=mesh)
+fully_shard(model[2], mesh=mesh, reshard_after_forward=False)  # as accelerate does with norm, embedding and head
+fully_shard(model, mesh=mesh)
+whole = lambda: [name for name, each in model.named_parameters() if not hasattr(each, "full_tensor")]
+with torch.no_grad():
+    model(torch.ones(3, 4))
+sys.stdout.write(f"after a forward {whole()}\\n")
+Reshard().on_prediction_step(None, None, None, model=model)
+sys.stdout.write(f"after Reshard {whole()}\\n")
+with torch.no_grad():
+    model(torch.ones(3, 4))
+distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
+    """trl takes `full_tensor()` of each parameter for vLLM, which those left whole do not have."""
+    (tmp_path / "whole.py").write_text(FSDP2)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node=1",
+            str(tmp_path / "whole.py"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = done.stdout.splitlines()
+    assert "2.weight" in first
+    assert second == "after Reshard []"
+    assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)

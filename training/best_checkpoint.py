@@ -1,0 +1,61 @@
+"""Which checkpoint is kept, and when to stop: judged by greedy accuracy on held-out problems, not by training reward.
+
+A reward that is gamed goes on rising while answers get worse; no training curve shows that. With `grpo.eval_steps` the
+policy answers `evaluate.held_out` held-out problems every so many steps; transformers keeps the best checkpoint and
+loads it at the end.
+"""
+
+from transformers import TrainerCallback
+
+from schema.configs import ACCURACY
+from stages.cli import say
+
+
+class KeepBest(TrainerCallback):
+    """Prints each evaluation, and stops the run when held-out accuracy has stayed below its best for `patience`
+    evaluations in a row while the training reward rose. It reads the trainer's own history, which a resumed run
+    has too."""
+
+    def __init__(self, patience: int):
+        self.patience = patience
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        judged = [(line["step"], line[ACCURACY]) for line in state.log_history if line.get(ACCURACY) is not None]
+        rewards = [(line["step"], line["reward"]) for line in state.log_history if line.get("reward") is not None]
+        if not judged:
+            return
+        step, accuracy = judged[-1]
+        best_step, best = max(judged, key=lambda each: (each[1], -each[0]))
+        behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
+        say(f"held out, step {step}: {accuracy:.1%} right{behind}")
+        if reason := hacked(judged, rewards, self.patience):
+            control.should_training_stop = True
+            say(reason)
+
+
+def hacked(judged: list[tuple[int, float]], rewards: list[tuple[int, float]], patience: int) -> str | None:
+    """Why to stop, or None.
+
+    Args:
+        judged: (step, held-out accuracy) of every evaluation so far.
+        rewards: (step, mean training reward) of every logged step so far.
+    """
+    best = max(accuracy for _, accuracy in judged)
+    best_step = max(step for step, accuracy in judged if accuracy == best)
+    since = [each for each in judged if each[0] > best_step]
+    earlier = [reward for step, reward in rewards if step <= best_step]
+    later = [reward for step, reward in rewards if step > best_step]
+    if not 0 < patience <= len(since) or not earlier or not later:
+        return None
+    # As many logged steps as there are since, so that the slow beginning of a run does not count as a rise.
+    before = earlier[-len(later) :]
+    risen = sum(later) / len(later) - sum(before) / len(before)
+    if risen <= 0:
+        return None
+    step, accuracy = since[-1]
+    return (
+        f"grpo: stopped at step {step}. Held-out accuracy has been below its {best:.1%} of step {best_step} for "
+        f"{len(since)} evaluations (now {accuracy:.1%}), while the training reward rose by {risen:.3g}: the policy is "
+        "paid for something else than right answers. Read the newest file of completions/, and try "
+        "`make audit`. evaluate.patience sets how long to wait; 0 never stops."
+    )

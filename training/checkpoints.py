@@ -1,0 +1,146 @@
+"""Which checkpoints can be trusted, and how the others are told from them.
+
+transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a flipped bit leaves one
+that looks whole. Here a checkpoint counts once it holds `manifest.json`, written last and renamed into place: the size
+and the hash of every file, all of them already on the disk. Older ones are removed only after that.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+from pathlib import Path
+
+from schema.faults import RecipeError
+from stages.cli import say
+
+MANIFEST = "manifest.json"
+
+
+def fault(checkpoint: Path) -> str | None:
+    """What is wrong with a checkpoint, or None."""
+    try:
+        files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
+        told = {Path(name): (int(size), str(digest)) for name, (size, digest) in files.items()}
+    except FileNotFoundError:
+        return "its writing was not finished"
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+        return f"{MANIFEST} cannot be read"
+    if any(each.is_absolute() or ".." in each.parts for each in told):
+        return f"{MANIFEST} names files elsewhere"
+    for name, (size, digest) in told.items():
+        file = checkpoint / name
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != size:
+            return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
+        if sha256(file) != digest:
+            return f"{name} is not what was written"
+    there = {each.relative_to(checkpoint) for each in files_of(checkpoint) if not each.name.startswith(".")}
+    if unknown := sorted(map(str, there - set(told))):
+        return f"{unknown[0]} is not one of its files"
+    return _other_best(checkpoint)
+
+
+def _other_best(checkpoint: Path) -> str | None:
+    """transformers loads the best checkpoint that a run's state names at its end, wherever that lies.
+
+    Raises:
+        RecipeError: the run is a copy of one that is still there. To begin it anew in silence would cost it.
+    """
+    try:
+        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        best = state["best_model_checkpoint"]
+        elsewhere = (
+            best is not None and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve()
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "trainer_state.json cannot be read"
+    if elsewhere:
+        raise RecipeError(
+            [
+                f"{checkpoint} names {best} as the best checkpoint, of another folder: go on there, or move that "
+                f"folder away, or delete {checkpoint.parent}"
+            ]
+        )
+    return None
+
+
+def files_of(checkpoint: Path) -> list[Path]:
+    """Every file of a checkpoint that its manifest tells of."""
+    return sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST)
+
+
+def seal(files: dict) -> str | None:
+    """A mark on a manifest that only this account can make, with a key in its cache folder; None where there is no
+    place for a key."""
+    try:
+        key = Path.home() / ".cache/grpo-recipes/key"
+        if not key.is_file():
+            key.parent.mkdir(parents=True, exist_ok=True)
+            whole = key.with_name(f"key.{os.getpid()}")
+            whole.touch(0o600)
+            whole.write_bytes(os.urandom(32))
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(whole, key)
+            whole.unlink()
+        return hmac.new(key.read_bytes(), json.dumps(files, sort_keys=True).encode(), "sha256").hexdigest()
+    except (OSError, RuntimeError):
+        return None
+
+
+def sealed_here(checkpoint: Path) -> bool:
+    """Whether this account wrote the checkpoint. DeepSpeed's files are pickles, which run code when they are read: what
+    another wrote is only gone on with on purpose."""
+    manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+    mark = seal(manifest["files"])
+    return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
+
+
+def newest_good(folder: Path) -> str | None:
+    """The newest checkpoint of a run that is whole; newer ones that are not are named."""
+    for checkpoint in checkpoints_of(folder):
+        wrong = fault(checkpoint)
+        if wrong is None:
+            return str(checkpoint)
+        say(f"passed over {checkpoint}: {wrong}")
+    return None
+
+
+def write_whole(file: Path, text: str):
+    """Write a file that is there whole, or not at all, whenever the machine stops."""
+    partial = file.with_name(file.name + ".partial")
+    with partial.open("w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    partial.rename(file)
+    sync(file.parent)
+
+
+def checkpoints_of(folder: Path) -> list[Path]:
+    """The newest first."""
+    found = [each for each in folder.glob("checkpoint-*") if each.is_dir() and each.name[11:].isdigit()]
+    return sorted(found, key=lambda each: -int(each.name[11:]))
+
+
+def kept(folder: Path) -> str:
+    """What is left of a run that stops now, in words."""
+    last = newest_good(folder)
+    return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def sync(path: Path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

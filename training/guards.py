@@ -1,0 +1,165 @@
+"""No poisoned number reaches the weights: what a reward may return, and what a gradient may hold."""
+
+import contextlib
+import faulthandler
+import functools
+import inspect
+import json
+import math
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+
+from data.imports import own_line
+from stages.cli import RunStopped
+from training.checkpoints import newest_good
+
+SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
+LEAST = 100
+LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would already drown every other
+SECONDS = 600  # a reward may take for one batch
+GRACE = 10  # seconds more for a reward that does not heed its time's end
+
+
+class GuardedReward:
+    """Makes of a reward function one that returns a list of finite floats or None, a value a completion.
+
+    A row it returns None, NaN, an infinity or text for is judged None; where it raises, takes more than `seconds` or
+    returns no list of the right length, so is every row. The first of each kind is told with its row.
+
+    Raises:
+        RunStopped: more than `SHARE` of its rows were faulty, or its whole first batch.
+    """
+
+    def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
+        self.function, self.name, self.seconds = function, name, seconds
+        self.seen = self.faulty = 0
+        self.told: set[str] = set()
+        # trl names a reward after its function, and passes what the signature asks for.
+        functools.update_wrapper(self, function.func if isinstance(function, functools.partial) else function)
+
+    def __call__(self, completions: list, **columns) -> list[float | None]:
+        rows = len(completions)
+        try:
+            with _limited(self.seconds):
+                returned = self.function(completions=completions, **columns)
+        except Exception as error:
+            returned = None
+            where = own_line(error, inspect.unwrap(self))
+            self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)
+        else:
+            returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
+            if inspect.iscoroutine(returned):
+                returned.close()
+                returned = "a coroutine: an async function is not called here"
+            if not isinstance(returned, list | tuple) or len(returned) != rows:
+                counted = hasattr(returned, "__len__") and not isinstance(returned, str)
+                got = f"{len(returned)} values" if counted else repr(returned)
+                self._tell(f"returned {got} for {rows} completions", 0, columns)
+                returned = None
+        values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
+        bad = (
+            rows
+            if returned is None
+            else sum(v is None and r is not None for v, r in zip(values, returned, strict=True))
+        )
+        first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
+        if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
+            raise RunStopped(
+                f"rewards.{self.name}: {self.faulty} of {self.seen} rows could not be judged ({'; '.join(self.told)}); "
+                "mend the function, and the same command goes on"
+            )
+        return values
+
+    def _value(self, returned: object, row: int, columns: dict) -> float | None:
+        if returned is None:
+            return None
+        try:
+            value = float(returned)
+        except (TypeError, ValueError):
+            value = math.nan
+        if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
+            self._tell(f"returned {returned!r}", row, columns)
+            return None
+        return value
+
+    def _tell(self, what: str, row: int, columns: dict):
+        if what in self.told or len(self.told) > 5:
+            return
+        self.told.add(what)
+        problem = (columns.get("problem") or [""] * (row + 1))[row]
+        print(f"\nrewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _limited(seconds: float):
+    """TimeoutError after so many seconds. A function that holds the interpreter lock, or catches the error and goes on,
+    ends with the process: a thread that needs no lock sees to that, and prints where it hangs."""
+    faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
+    heard = threading.current_thread() is threading.main_thread()  # no other thread is told of signals
+    if heard:
+        before = signal.signal(signal.SIGALRM, functools.partial(_late, seconds))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        if heard:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _late(seconds: float, number: int, frame):
+    raise TimeoutError(f"no answer within {seconds:g} s")
+
+
+class FiniteNumbers(TrainerCallback):
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not are saved. DeepSpeed
+    keeps its gradients to itself, and with ZeRO-3 the weights too: there it sees nothing.
+
+    `prompts`: of the batch at hand, written beside the run when it stops.
+    """
+
+    def __init__(self):
+        self.prompts: list = []
+
+    def watching(self, function: Callable) -> Callable:
+        """The reward function, which notes the prompts it is given."""
+
+        @functools.wraps(function)
+        def reward(prompts, **columns):
+            self.prompts = prompts
+            return function(prompts=prompts, **columns)
+
+        return reward
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        gradients = [each.grad for each in model.parameters() if each.grad is not None]
+        self._require(gradients, "gradient", "applied", args, state)
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        if control.should_save:
+            weights = [each.data for each in model.parameters() if each.requires_grad]
+            self._require(weights, "weight", "saved", args, state)
+
+    def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
+        if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
+            return
+        file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
+        file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
+        last = newest_good(Path(args.output_dir))
+        raise RunStopped(
+            f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
+            f"The prompts are in {file}. {last or 'No checkpoint'} is the last good one; a lower learning_rate, "
+            "max_grad_norm, or bfloat16 instead of float16 may help"
+        )
+
+
+def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """A norm each, which is finite where every number of the tensor is (as float32, or it might overflow by itself)."""
+    return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)

@@ -1,0 +1,194 @@
+"""The model, adapter and tokenizer of a recipe, the same for every stage."""
+
+import contextlib
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from peft import LoraConfig, PeftModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    dynamic_module_utils,
+)
+from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.utils import cached_file
+
+from data import hub, prompt
+from schema import configs, hardware, model_files
+from schema.chat_template import require_harmless
+from schema.faults import NotReached, RecipeError
+from schema.local_models import built_model
+from schema.recipe import Recipe
+from stages.cli import say
+
+# Where a folder has code of its own transformers asks at the terminal whether to run it. Nobody is asked here.
+dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+
+ADAPTER_CONFIG = "adapter_config.json"
+
+
+def base_model(recipe: Recipe) -> str:
+    """Hub id or folder of the recipe's base model; a model that is built here is built now."""
+    if recipe.model.build is None:
+        if not Path(recipe.model.name_or_path).is_dir():
+            hub.reach()
+        return recipe.model.name_or_path
+    with PartialState().main_process_first():
+        return str(built_model(recipe.model.build, recipe.seed))
+
+
+def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
+    """The fault to raise for whatever a library said of a model that is not there, or broken."""
+    if isinstance(error, RecipeError):
+        return error
+    unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
+    place = f"{recipe.place('model', 'name_or_path')}: " if written else ""
+    return (NotReached if unreachable else RecipeError)([f"{place}model {name}: {said[0]}"])
+
+
+def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:
+    """Look at what the files of a model say, a folder's or the Hub's, before a library acts on it; and with a folder,
+    keep what follows from asking the Hub for more.
+
+    Raises:
+        RecipeError: see schema/model_files.py.
+    """
+    if Path(name).is_dir():
+        model_files.require_model(Path(name))
+        return hub.unasked()
+    for file, require in (
+        ("config.json", model_files.require_config),
+        ("tokenizer_config.json", model_files.require_tokenizer),
+    ):
+        found = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
+        if found is not None:
+            require(Path(found))
+    if cached_file(name, "adapter_config.json", revision=revision, _raise_exceptions_for_missing_entries=False):
+        raise RecipeError([f"model {name} holds an adapter, which would be loaded unasked: name its base model"])
+    return contextlib.nullcontext()
+
+
+def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
+    """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a pad token.
+
+    Later stages load it from the base model too, never from a checkpoint: a tokenizer may come back changed.
+    """
+    name = base_model(recipe)
+    try:
+        with looked_at(name, recipe.model.revision):
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
+            )
+    except Exception as error:
+        raise not_loaded(recipe, name, error) from error
+    if recipe.model.chat_template is not None:
+        tokenizer.chat_template = recipe.model.chat_template
+    elif tokenizer.chat_template is None:
+        tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
+    place = recipe.place("model", "chat_template") if recipe.model.chat_template else f"model {name}"
+    require_harmless(tokenizer, recipe.prompt.system, place)
+    if end := prompt.end_of_turn(tokenizer):
+        tokenizer.eos_token = end
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def is_adapter(trained: str | Path | None) -> bool:
+    """Whether what a stage left is an adapter, to be put on the base model, and not a whole one."""
+    return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
+
+
+def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
+    """The settings of a trained adapter, of which nothing but LoRA's own is taken.
+
+    Raises:
+        RecipeError: it is no plain LoRA adapter; or one of another base model, which often fits by its shapes, and then
+            answers nonsense.
+    """
+    settings = model_files.adapter_settings(adapter)
+    trained_on = model_files.read(adapter / ADAPTER_CONFIG).get("base_model_name_or_path")
+    base = base_model(recipe)
+    # A model may have moved, or be named by its Hub id here and by its folder there.
+    if trained_on and not isinstance(trained_on, str):
+        raise RecipeError([f"{adapter}: base_model_name_or_path is {trained_on!r:.60}"])
+    if trained_on and Path(trained_on).name != Path(base).name:
+        raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
+    return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
+
+
+def load_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
+) -> PreTrainedModel:
+    """The recipe's base model, or what an earlier stage made of it.
+
+    Args:
+        trained: a folder an earlier stage left: an adapter, loaded trainable on the base, or a whole model. None for
+            the base model without any adapter.
+    """
+    on_base = is_adapter(trained)
+    settings = adapter_settings(recipe, Path(trained)) if on_base else None
+    quantization = configs.quantization_config(recipe)
+    # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
+    placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
+    name = base_model(recipe) if trained is None or on_base else str(trained)
+    revision = recipe.model.revision if trained is None or on_base else None
+    try:
+        with looked_at(name, revision):
+            model, loaded = AutoModelForCausalLM.from_pretrained(
+                name,
+                revision=revision,
+                dtype=getattr(torch, recipe.model.dtype),
+                attn_implementation=recipe.model.attn_implementation,
+                quantization_config=quantization,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **placed,
+            )
+    except Exception as error:
+        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+            raise
+        raise not_loaded(recipe, name, error) from error
+    if loaded["missing_keys"] or loaded["mismatched_keys"]:
+        wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
+        raise RecipeError(
+            [f"model {name}: its weights are not those of its config.json; {wrong[0]} is missing or of another shape"]
+        )
+    configs.require_modules(recipe, model)
+    used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
+    if used != announced:
+        say(f"attention is {used}: this model has no {announced}")
+    for module in model.modules():
+        # On a CPU that has it bitsandbytes would repack its weights for the forwards without gradients, and back for
+        # every state_dict, and lose digits of them each time (0.50.2): to save the adapter would change its base.
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    # A policy stops where its template ends a turn, and still where its makers said it stops. Nothing else of their
+    # advice on sampling is taken: a run samples as its recipe says.
+    ends = model.generation_config.eos_token_id
+    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
+    if not all(isinstance(each, int) for each in ends):
+        raise RecipeError([f"model {name}: generation_config.json: eos_token_id {ends!r:.60} is no token"])
+    model.generation_config = GenerationConfig(
+        bos_token_id=model.generation_config.bos_token_id,
+        eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    if on_base:
+        # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
+        cast = not (is_deepspeed_zero3_enabled() and quantization is None)
+        try:
+            with hub.unasked():
+                model = PeftModel.from_pretrained(
+                    model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
+                )
+        except Exception as error:  # its weights are not those of its settings, or of this base
+            raise not_loaded(recipe, str(trained), error) from error
+    return model

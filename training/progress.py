@@ -1,0 +1,77 @@
+"""What a training run shows: the library's progress bar, and one readable line a logging step."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from tqdm import tqdm
+from transformers import ProgressCallback, TrainerCallback
+
+from training import group_signal
+
+# Metric of trl → word on the line. Rewards come after these, under their own names.
+SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
+GRPO_WORDS = {
+    "reward": "reward",
+    group_signal.METRIC: "no signal",
+    "completions/mean_length": "length",
+    "completions/clipped_ratio": "truncated",
+    "kl": "kl",
+    "sampling/importance_sampling_ratio/mean": "vLLM ratio",
+}
+
+
+class Progress(ProgressCallback):
+    """The library's bar; its dictionary of thirty numbers a step replaced by a line."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        super().on_train_begin(args, state, control, **kwargs)
+        self.began, self.first_step = time.monotonic(), state.global_step
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero and self.training_bar is not None and logs and "loss" in logs:
+            per_step = (time.monotonic() - self.began) / max(1, state.global_step - self.first_step)
+            left = per_step * (state.max_steps - state.global_step)
+            tqdm.write(log_line(logs, state.global_step, state.max_steps, per_step, left), file=sys.stderr)
+
+
+def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> str:
+    words = GRPO_WORDS if "reward" in logs else SFT_WORDS
+    parts = [f"{word} {logs[key]:.3g}" for key, word in words.items() if logs.get(key) is not None]
+    means = {key.split("/")[1]: value for key, value in logs.items() if key.startswith("rewards/") and "mean" in key}
+    parts[1:1] = [f"{name} {mean:.3g}" for name, mean in means.items() if mean is not None]
+    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {seconds:.2g} s/step  {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """As a person says it: 8.3 h, 2 min, 45 s."""
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
+class Metrics(TrainerCallback):
+    """`metrics.jsonl`: a line a logging step. On resume it starts again from the checkpoint's own history, so that no
+    step stands in it twice."""
+
+    def __init__(self, folder: Path):
+        self.file = folder / "metrics.jsonl"
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.file.write_text("".join(json.dumps(line) + "\n" for line in state.log_history), encoding="utf-8")
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero and state.log_history:
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(state.log_history[-1]) + "\n")
+
+
+def show_progress(trainer, folder: Path) -> Progress:
+    """Give a trainer our two callbacks in place of the library's own bar."""
+    trainer.remove_callback(ProgressCallback)
+    bar = Progress()
+    trainer.add_callback(bar)
+    trainer.add_callback(Metrics(folder))
+    return bar

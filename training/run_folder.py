@@ -1,0 +1,240 @@
+"""The folder of one run: started new, resumed, or already finished; never overwritten once it holds a checkpoint.
+docs/run-folder.md tells what lies in it."""
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO
+
+from ruamel.yaml import YAML
+
+from schema import hardware
+from schema.faults import RecipeError
+from schema.recipe import Recipe
+from schema.strict_yaml import LARGEST, Unreadable, value_of
+from training.checkpoints import checkpoints_of, newest_good, write_whole
+
+# What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
+# the problems it drops from the training set are others, which data.json tells.
+DEPENDS_ON = {
+    "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
+    "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
+}
+# What a stage writes before its first checkpoint.
+MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`recipe`: all of it, as it is saved beside the run."""
+
+    path: Path
+    finished: bool
+    checkpoint: str | None
+    recipe: dict
+    seed: int
+
+    def begin(self, rows: list[dict]):
+        """Write what the run depends on, once all that can fail for a user's mistake is behind: a folder made before
+        would stand in the way of the mended recipe.
+
+        Raises:
+            RecipeError: a run is resumed with other training problems than it began with.
+        """
+        text = json.dumps([[row["problem"], row["solution"]] for row in rows])
+        data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        file = self.path / "data.json"
+        if not trained(self.path):
+            for name in MADE:  # by a start that came to nothing
+                (self.path / name).unlink(missing_ok=True)
+        try:
+            before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else data
+            count = f"{before['problems']:,}"
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise RecipeError([f"{file} is not what a run wrote: delete {self.path}"]) from None
+        if before != data:
+            raise RecipeError(
+                [
+                    f"{self.path} was begun with {count} other training problems than these "
+                    f"{len(rows):,}: the data changed, or evaluate.benchmarks, which drop those they ask too. "
+                    f"Change them back, or delete {self.path}"
+                ]
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecipeError([unwritable(self.path, error)]) from None
+        self.lock()
+        if not (self.path / "recipe.yaml").is_file():
+            write_whole(file, json.dumps(data) + "\n")
+            write_whole(self.path / "versions.json", json.dumps(_versions(self.seed), indent=2) + "\n")
+            resolved = io.StringIO()
+            YAML().dump(_without_nothing(self.recipe), resolved)
+            write_whole(self.path / "recipe.yaml", resolved.getvalue())
+
+    def lock(self):
+        """Keep the folder for this process, for as long as it lives: the kernel ends the lock with it.
+
+        Raises:
+            RecipeError: another process has it.
+        """
+        if self.path in _locks or not self.path.is_dir():
+            return
+        file = (self.path / ".lock").open("a+", encoding="utf-8")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise RecipeError(
+                [
+                    f"{self.path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
+                    "this run a folder of its own (output_dir)"
+                ]
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        _locks[self.path] = file
+
+    def finish(self, summary: dict):
+        """Mark the run finished."""
+        write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+_locks: dict[Path, IO] = {}
+
+
+def find_run(recipe: Recipe, stage: str) -> RunFolder:
+    """The run folder of a recipe's stage, as found.
+
+    Raises:
+        RecipeError: the folder holds a run of another recipe; the message names the keys that differ and the ways out.
+    """
+    if lines := conflict(recipe, stage):
+        raise RecipeError(lines)
+    path = recipe.stage_dir(stage)
+    finished = (path / "summary.json").is_file()
+    return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
+
+
+def trained(path: Path) -> bool:
+    """Whether a run's folder holds anything of its training."""
+    return (path / "summary.json").is_file() or bool(checkpoints_of(path))
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be written ({error.strerror}): give the run another folder (output_dir)"
+
+
+def not_writable(recipe: Recipe) -> str | None:
+    """What to say where nothing can be written into the folder of the recipe's runs, or into the nearest that is there
+    of those above it."""
+    folder = Path(recipe.output_dir)
+    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
+    try:
+        with tempfile.TemporaryDirectory(dir=there):
+            return None
+    except OSError as error:
+        return unwritable(folder, error)
+
+
+def conflict(recipe: Recipe, stage: str) -> list[str]:
+    """What to say where the stage's folder holds a run of another recipe; nothing where it does not."""
+    path = recipe.stage_dir(stage)
+    saved = path / "recipe.yaml"
+    if wrong := link_inside(path):
+        return [wrong]
+    if not saved.is_file() or not trained(path):
+        return []
+    try:
+        if saved.stat().st_size > 4 * LARGEST:
+            raise Unreadable("it is too large")
+        there = value_of(saved.read_text(encoding="utf-8"))
+    except (Unreadable, OSError, UnicodeDecodeError) as error:
+        return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run a folder of its own"]
+    depends_on = _depends_on(hardware.fitted(recipe), stage)
+    found = {key: there.get(key) for key in depends_on} if isinstance(there, dict) else {}
+    if isinstance(found.get("evaluate"), dict):
+        found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
+    wanted, found = _flat(depends_on), _flat(found)
+    differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
+    if not differing:
+        return []
+    lines = [f"{path} holds a run of another recipe:"]
+    lines += [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
+    dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
+    if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
+        override = " ".join(f"{key}=float32" for key in differing)
+        lines.append(
+            f'That run was begun on a machine without {wanted["model.dtype"]}; ARGS="{override}" goes on with it.'
+        )
+    elif set(differing) <= dtypes and {wanted.get(key) for key in differing} == {"float32"}:
+        lines.append(
+            f"This machine has no arithmetic for {found['model.dtype']}: go on with that run where it was begun."
+        )
+    lines.append(
+        f'Give this run a folder of its own (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
+        f"under a new name), or delete {path}."
+    )
+    return lines
+
+
+def link_inside(path: Path) -> str | None:
+    """What to say where a folder that is written to is a link, or holds one (it would write elsewhere) or a pipe (it
+    would wait for ever)."""
+    for each in (path, *path.rglob("*")):
+        if each.is_symlink():
+            return f"{each} is a link, and a run writes into its own folder only: remove it"
+        if each.exists() and not each.is_file() and not each.is_dir():
+            return f"{each} is no file: remove it"
+    return None
+
+
+def _depends_on(recipe: Recipe, stage: str) -> dict:
+    depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
+    if stage == "grpo" and recipe.grpo.get("eval_steps"):
+        depends_on["evaluate"] = {"held_out": recipe.evaluate.held_out, "patience": recipe.evaluate.patience}
+    return depends_on
+
+
+def _without_nothing(tree: dict) -> dict:
+    """Without the keys that are not set."""
+    return {
+        key: _without_nothing(value) if isinstance(value, dict) else value
+        for key, value in tree.items()
+        if value is not None
+    }
+
+
+def _flat(tree: dict | None, prefix: str = "") -> dict:
+    flat = {}
+    for key, value in (tree or {}).items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _versions(seed: int) -> dict:
+    import torch
+
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=False).stdout
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {
+        "packages": {name: version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
+        "hardware": gpus or [f"{platform.machine()} CPU, {torch.get_num_threads()} threads"],
+        "seed": seed,
+    }

@@ -1,0 +1,67 @@
+"""Seals every checkpoint a run writes, so that one that is not whole is never taken for one (see checkpoints.py)."""
+
+import json
+import shutil
+from pathlib import Path
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from stages.cli import RunStopped
+from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, sync, write_whole
+
+
+class Checkpoints(TrainerCallback):
+    """Seals every checkpoint with its manifest, then prunes; refuses to begin one that will not fit on the disk.
+
+    Args:
+        keep: how many to keep, besides the best; None for all.
+    """
+
+    def __init__(self, keep: int | None):
+        self.keep = keep
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        if not control.should_save or not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir)
+        last = next(iter(checkpoints_of(folder)), None)
+        # The first one: the weights that are trained and AdamW's two moments of them.
+        trained = sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
+        needed = sum(file.stat().st_size for file in last.rglob("*") if file.is_file()) if last else 3 * trained
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise RunStopped(
+                f"no room for a checkpoint at step {state.global_step}: it needs {needed / 1e6:,.0f} MB and {folder} "
+                f"has {free / 1e6:,.0f} MB left. Make room, or set save_total_limit lower. {kept(folder)}"
+            )
+
+    def on_save(self, args, state, control, **kwargs):
+        PartialState().wait_for_everyone()  # each process writes a file of its own
+        if state.is_world_process_zero:
+            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            files = {}
+            for file in files_of(checkpoint):
+                sync(file)
+                files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
+            sync(checkpoint)
+            write_whole(
+                checkpoint / MANIFEST,
+                json.dumps({"step": state.global_step, "files": files, "seal": seal(files)}, indent=1),
+            )
+            self._prune(Path(args.output_dir), state)
+        PartialState().wait_for_everyone()
+
+    def _prune(self, folder: Path, state):
+        best = state.best_model_checkpoint
+        # A higher number is of a run that could not be gone on with: it must not push out this one's.
+        whole = [
+            each
+            for each in checkpoints_of(folder)
+            if (each / MANIFEST).is_file() and int(each.name[11:]) <= state.global_step
+        ]
+        kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
+        for checkpoint in checkpoints_of(folder) if self.keep else []:
+            if checkpoint.name not in kept:
+                (checkpoint / MANIFEST).unlink(missing_ok=True)  # half removed, it must not look whole
+                shutil.rmtree(checkpoint)

@@ -1,0 +1,145 @@
+"""What a long step is doing while it does it: tokens sampled, batches trained on. On a terminal the bar's own line
+tells, in a log file a line now and then.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import torch
+from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
+
+from training.progress import Progress, duration
+
+QUIET = 20  # seconds of a step before anything is said
+EVERY = 60  # seconds from one line of a log file to the next
+TICK = 1  # seconds from one look to the next
+TOKENS = 8  # sampled before the rest is estimated
+
+
+class StepClock(TrainerCallback):
+    """Follows the steps of a run from a thread of its own.
+
+    Args:
+        bar: whose line it renews on a terminal.
+    """
+
+    def __init__(self, bar: Progress):
+        self.bar, self.took, self.ended = bar, deque(maxlen=5), threading.Event()
+        self.began = self.sampling = None  # when the step, and its sampling, did
+        self.evaluating, self.first = False, 0.0
+        self.batches = self.rows = self.token = self.limit = self.step = 0
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            threading.Thread(target=self._follow, daemon=True).start()
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self.began, self.batches, self.step = time.monotonic(), 0, state.global_step + 1
+        self.of = args.gradient_accumulation_steps
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        self.batches += 1
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.took.append(time.monotonic() - self.began)
+        self._rest()
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        self._rest()
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.ended.set()
+
+    def watching(self, generate: Callable) -> Callable:
+        """A transformers model's `generate`, which tells of every token."""
+
+        def watched(*args, **kwargs):
+            tokens = _Tokens(self, kwargs["input_ids"].shape[1])
+            with self._sampling(len(kwargs["input_ids"]), kwargs["generation_config"].max_new_tokens):
+                return generate(*args, stopping_criteria=StoppingCriteriaList([tokens]), **kwargs)
+
+        return watched
+
+    def watching_vllm(self, generate: Callable) -> Callable:
+        """`VLLMGeneration.generate`, which tells of its beginning and its end."""
+
+        def watched(prompts, *args, **kwargs):
+            with self._sampling(len(prompts), 0):
+                return generate(prompts, *args, **kwargs)
+
+        return watched
+
+    @contextlib.contextmanager
+    def _sampling(self, rows: int, limit: int):
+        self.rows, self.token, self.limit, self.sampling = rows, 0, limit, time.monotonic()
+        if self.began is None:  # between two steps: an evaluation begins with it
+            self.began, self.evaluating = self.sampling, True
+        try:
+            yield
+        finally:
+            self.sampling = None
+
+    def status(self) -> str:
+        """What is going on, in words."""
+        began = self.sampling  # once: the other thread sets it
+        if began is None:
+            return f"{self.batches} of {self.of} batches trained on" if self.batches else "scoring, training"
+        if not self.token:
+            return f"sampling {self.rows} completions"
+        rate = self.rows * self.token / max(1e-3, time.monotonic() - began)
+        return f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,}, {rate:,.0f} tokens/s"
+
+    def left(self, steps: int = 1) -> str:
+        """About how long until so many steps, with this one, are done; of the first step only what it may sample."""
+        if self.began is None:
+            return "at once"
+        mean = sum(self.took) / len(self.took) if self.took else 0.0
+        if self.evaluating:
+            return f"after this evaluation and a step of about {duration(mean)}"
+        if self.took:
+            return f"in about {duration(max(1.0, mean * steps - (time.monotonic() - self.began)))}"
+        if self.sampling is None or self.token < TOKENS:
+            return "how soon is not known yet"
+        # Not counted: the first token, which takes the whole prompt, and what is made once.
+        still = (time.monotonic() - self.first) / (self.token - 1) * (self.limit - self.token)
+        return f"after at most {duration(still)} of sampling and then training"
+
+    def _rest(self):
+        self.began, self.evaluating = None, False
+        if self.bar.training_bar is not None and on_terminal():
+            self.bar.training_bar.set_postfix_str("")
+
+    def _follow(self):
+        said = 0.0
+        while not self.ended.wait(TICK):
+            began, now = self.began, time.monotonic()
+            if began is None or now - began < QUIET:
+                continue
+            if on_terminal() and self.bar.training_bar is not None:
+                self.bar.training_bar.set_postfix_str(self.status())
+            elif now - said >= EVERY:
+                print(f"step {self.step}, {duration(now - began)} so far: {self.status()}", file=sys.stderr, flush=True)
+                said = now
+
+
+def on_terminal() -> bool:
+    """Whether a bar is seen: not in a file, nor on a terminal without a width, as some containers have."""
+    return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
+
+
+class _Tokens(StoppingCriteria):
+    """Counts the tokens of a sampling, and stops nothing."""
+
+    def __init__(self, clock: StepClock, prompt: int):
+        self.clock, self.prompt = clock, prompt
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs) -> torch.BoolTensor:
+        self.clock.token = input_ids.shape[1] - self.prompt
+        if self.clock.token == 1:
+            self.clock.first = time.monotonic()
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)

@@ -1,0 +1,158 @@
+"""What SFT and GRPO share: a run that can be stopped, killed and gone on with, and that stops rather than go wrong."""
+
+import errno
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import Trainer
+
+from schema.configs import setting
+from schema.faults import RecipeError, raised_by
+from schema.recipe import Recipe
+from stages.cli import RunStopped, is_main_process, make_command, of_chain, say
+from training.checkpoints import kept, sealed_here
+from training.interrupts import EXIT_CODES, Interrupts
+from training.progress import show_progress
+from training.run_folder import RunFolder
+from training.saving import Checkpoints
+from training.step_clock import StepClock
+
+OUT_OF_MEMORY = 4  # exit code
+
+# Of several processes on a CPU transformers loads the optimizer to "cpu:0", a place torch does not know.
+torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
+
+
+def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
+    """Train, from the folder's checkpoint where there is one, and save the model; returns trl's result.
+
+    Ends the program with 75 after SIGTERM and 130 after SIGINT, when the step is done and saved.
+
+    Raises:
+        RunStopped: out of memory, or of disk, or a library does not take a value; the message says what to change.
+        RecipeError: a checkpoint of DeepSpeed's that another account wrote.
+    """
+    # Asked on the process that sealed it: another machine's account has another key.
+    unpickles = (
+        is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
+    )
+    if unpickles and not sealed_here(Path(folder.checkpoint)):
+        raise RecipeError(
+            [
+                f"{folder.checkpoint} was written by another account or machine, and DeepSpeed's checkpoints are "
+                "pickles, which run code when they are read; TRUST_RUN=1 before the command goes on with it"
+            ]
+        )
+    clock = StepClock(show_progress(trainer, folder.path))
+    trainer.add_callback(clock)
+    interrupts.clock = clock
+    if stage == "grpo":
+        follow_sampling(trainer, clock)
+    trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
+    trainer.args.save_total_limit = None  # the library would prune before the new one is whole
+    trainer.callback_handler.callbacks.insert(0, interrupts)  # before those that look at what it orders saved
+    try:
+        result = _resumed(trainer, folder, clock)
+        if interrupts.agreed is not None:
+            step = trainer.state.global_step
+            say(
+                f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
+                f"{folder.path}/checkpoint-{step}"
+            )
+            target = "grpo" if of_chain() else stage
+            say(f"the same command goes on from there\nnext: {make_command(target, recipe)}")
+            _leave(EXIT_CODES[interrupts.agreed])
+        trainer.save_model()
+    except (ValueError, ImportError, NotImplementedError) as error:
+        clock.ended.set()
+        if (package := raised_by(error)) is None:
+            raise
+        trace = folder.path / "error.txt"
+        trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        raise RunStopped(
+            f"{stage}: {package} says: {' '.join(str(error).split())} (all of it: {trace}). {kept(folder.path)}"
+        ) from error
+    except (OSError, SafetensorError, RuntimeError) as error:
+        clock.ended.set()
+        # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
+        if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
+            raise
+        raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error
+    return result
+
+
+def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
+    try:
+        return trainer.train(resume_from_checkpoint=folder.checkpoint)
+    except Exception as error:
+        begun = folder.checkpoint is None or clock.began is not None
+        if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError):
+            raise
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise RunStopped(
+            f"{folder.checkpoint} cannot be gone on with ({type(error).__name__}: {said:.200}): delete it, and the "
+            "same command goes on from the one before"
+        ) from error
+
+
+def follow_sampling(trainer: Trainer, clock: StepClock):
+    """Let the clock see the tokens that trl samples."""
+    if trainer.use_vllm:
+        trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
+    else:
+        policy = trainer.accelerator.unwrap_model(trainer.model)
+        policy.generate = clock.watching(policy.generate)
+
+
+def sharded(trainer: Trainer) -> bool:
+    """Whether a process may hold only a part of each weight."""
+    return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+
+
+def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
+    """Undo what trl does to the adapter of a quantised model. In bfloat16 a step of 1e-5 is lost on every weight above
+    0.004, and a run that is resumed goes on in float32, to which peft loads an adapter.
+
+    Args:
+        loaded: weights of an adapter that was loaded, by name, as they were before.
+    """
+    if sharded(trainer):  # these gather parameters into buffers of one dtype
+        return
+    for name, parameter in trainer.model.named_parameters():
+        # The modules that are trained whole compute in the model's own dtype.
+        if parameter.requires_grad and "modules_to_save" not in name:
+            parameter.data = (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
+
+
+def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
+    """The two lines of the recipe to change, and to what."""
+    size, steps = (
+        setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
+    )
+    length = "max_completion_length" if section == "grpo" else "max_length"
+    limit = setting(recipe, section, length)
+    lines = ["out of memory. Change one of these:"]
+    if size > 1:
+        key, half = "per_device_train_batch_size", size // 2
+        lines.append(
+            f"  {recipe.place(section, key)}: {section}.{key} {size} → {half}, "
+            f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
+        )
+    if limit:
+        lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
+    return "\n".join(lines)
+
+
+def _leave(code: int):
+    """Leave at once, or the launcher would take this process's end for a crash of its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    os._exit(code) if not is_main_process() else sys.exit(code)

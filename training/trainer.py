@@ -1,0 +1,196 @@
+"""trl's GRPOTrainer with what a recipe says, and the data it trains on."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from pyarrow import ArrowException
+from torch.distributed.fsdp import FSDPModule
+from transformers import TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from data import prompt
+from data.sources import DataError
+from schema import configs
+from schema.faults import RecipeError, said_by_library
+from schema.meaning import bind_reward, missing_columns
+from schema.recipe import Recipe
+from stages.cli import say
+from training.exact_merge import adapter_error, keep_base_exact
+from training.group_signal import counted
+from training.guards import SECONDS, FiniteNumbers, GuardedReward
+from training.model import load_model
+from training.sampling import mergeable, sample_merged
+from training.train import keep_adapter_float32, sharded
+
+
+class QuietGRPOTrainer(GRPOTrainer):
+    """GRPOTrainer that logs completions to parquet without also printing each as a table, and that answers the held-out
+    problems greedily, as the evaluation does."""
+
+    def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        if self.use_vllm:
+            generator, greedy = self.vllm_generation, {"temperature": 0.0}
+        else:
+            generator, greedy = self.generation_config, {"do_sample": False}
+        sampled = {key: getattr(generator, key) for key in greedy}
+        # transformers lets a model's own config, which trl fills from these, override a `False`.
+        config = getattr(self, "generation_kwargs", {})
+        before = dict(config)
+        try:
+            vars(generator).update(greedy)
+            config.update(greedy)
+            self.log_completions = False  # the file of this step has the training's, which a reader looks for
+            return super().evaluate(*args, **kwargs)
+        finally:
+            vars(generator).update(sampled)
+            config.update(before)
+            self.log_completions = self.args.log_completions
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
+            super().log(logs, start_time)
+
+
+class Reshard(TrainerCallback):
+    """FSDP2 leaves the norm, the embedding and the head whole after a forward without gradients, until a backward comes
+    (accelerate shards them so); trl then cannot send them to vLLM for the next batch of an evaluation."""
+
+    def on_prediction_step(self, args, state, control, model=None, **kwargs):
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+
+class SameOrder(TrainerCallback):
+    """trl draws the order of each epoch's problems from a generator that no checkpoint holds: a run that is resumed in
+    its third epoch would see the order of the first again."""
+
+    def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs):
+        batches = train_dataloader.batch_sampler
+        sampler = getattr(batches, "batch_sampler", batches).sampler  # a launcher's process has a shard of them
+        for _ in range(int(state.epoch or 0) if sampler.shuffle else 0):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
+def trainer_for(
+    recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], judged: list[dict], warm_start: Path | None
+) -> QuietGRPOTrainer:
+    """trl's trainer with the recipe's model, adapter, rewards and data; `judged`: the held-out rows that choose the
+    checkpoint, none where no checkpoint is chosen.
+
+    Raises:
+        RecipeError: a reward asks for a column that the data does not have.
+    """
+    model = load_model(recipe, tokenizer, warm_start)
+    if args.use_vllm:
+        stop_at_the_end(args, model.generation_config.eos_token_id)
+    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
+    served = args.vllm_max_model_length if args.use_vllm else None
+    window = min(model.config.get_text_config().max_position_embeddings, served or 2**63)
+    most = window - args.max_completion_length
+    rows = fitting(rows, tokenizer, recipe.prompt.system, most)
+    if not rows:
+        place = recipe.place("grpo", "max_completion_length")
+        room = f"{most:,} tokens to a prompt, and none is that short" if most > 0 else "no room for a prompt"
+        raise RecipeError([f"{place}: grpo.max_completion_length leaves {room}"])
+    dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
+    if faults := missing_columns(recipe.rewards, dataset.column_names):
+        raise RecipeError(faults)
+    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
+        raise RecipeError([f"data.train has {len(dataset)} problems, and a batch samples from {groups} different ones"])
+    rewards = [
+        GuardedReward(bind_reward(name, options), name, options.get("timeout", SECONDS))
+        for name, options in recipe.rewards.items()
+    ]
+    finite = FiniteNumbers()
+    counting = counted(rewards, args.reward_weights, args.num_generations)
+    with said_by_library(recipe.place("grpo")):
+        trainer = QuietGRPOTrainer(
+            model=model,
+            reward_funcs=[finite.watching(counting[0]), *counting[1:]],
+            args=args,
+            train_dataset=dataset,
+            eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
+            processing_class=tokenizer,
+            peft_config=None if warm_start else configs.adapter_config(recipe),
+        )
+    trainer.add_callback(finite)
+    trainer.add_callback(SameOrder())
+    if recipe.quantization is not None:
+        keep_adapter_float32(trainer, loaded)
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    if recipe.adapter is not None and args.use_vllm:
+        keep_base_exact(policy)
+    elif recipe.adapter is not None and not sharded(trainer) and mergeable(policy):
+        sample_merged(policy)
+    if trainer.is_fsdp_enabled:
+        trainer.add_callback(Reshard())
+    return trainer
+
+
+def stop_at_the_end(args: GRPOConfig, ends: list[int]):
+    """Tell vLLM, colocated or a server, which tokens end an answer. It would read that from the model's folder, where a
+    base model's end is not its template's, and trl would learn from all that follows the turn. The token stays the last
+    one of the completion, as transformers leaves it."""
+    args.generation_kwargs = {"stop_token_ids": ends} | (args.generation_kwargs or {})
+
+
+def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float:
+    """Say whether the adapter, loaded as anyone will load it, is the policy that was trained; how far from it, in
+    nats. Every process loads it: they wait for one another there."""
+    trainer.accelerator.wait_for_everyone()  # the first of them saved it
+    prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, trainer.args.bf16)
+    limit = 1e-4 if recipe.model.dtype == "float32" and not trainer.args.bf16 else 0.05
+    if error <= limit:
+        say(f"grpo: the saved adapter on a clean base is the trained policy (log-probabilities within {limit:g})")
+    else:
+        say(
+            f"grpo: WARNING: the saved adapter on a clean base is NOT the trained policy: log-probabilities differ by "
+            f"up to {error:.3g}. Evaluate before you trust it"
+        )
+    return error
+
+
+def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:
+    """The rows whose prompt has at most so many tokens: a longer one would leave no room for a completion."""
+    around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
+    kept = [
+        row
+        for row in rows
+        # A token is a byte at least, so most rows need not be tokenised to know.
+        if around + len(row["problem"].encode()) <= most
+        or len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) <= most
+    ]
+    if len(kept) < len(rows):
+        say(f"grpo: left out {len(rows) - len(kept):,} problems whose prompts have more than {most:,} tokens")
+    return kept
+
+
+def generation_cycle(args: GRPOConfig) -> int:
+    """Optimizer steps from one sampling of completions to the next."""
+    return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
+
+
+def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
+    """Columns `prompt` (messages) and `think_opened`, and every column of the rows that a reward may ask for, but not
+    the worked solution, which is the warm start's.
+
+    Raises:
+        DataError: the values of a column cannot stand in one.
+    """
+    opened = prompt.think_opened(tokenizer)
+    made = [
+        {key: value for key, value in row.items() if key not in ("reasoning", "answer")}
+        | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened}
+        for row in rows
+    ]
+    try:
+        return Dataset.from_list(made)
+    except (ArrowException, TypeError, OverflowError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"data.train: a column has values of several kinds, or too deep: {reason}") from error
