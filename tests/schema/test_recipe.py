@@ -197,7 +197,7 @@ def test_all_faults_are_reported_together_and_in_order(tmp_path):
     [["recipes/no-such.yaml"], ["recipes/tiny-arithmetic.yaml", "grpo.learning_rat=1"]],
     ids=["missing file", "misspelt override"],
 )
-@pytest.mark.parametrize("module", ["precheck", "sft", "grpo", "evaluate", "merge"])
+@pytest.mark.parametrize("module", ["preflight", "sft", "grpo", "evaluate", "merge"])
 def test_exit_code_is_2_without_a_stack_trace(module, arguments):
     done = run_stage(module, *arguments, check=False)
     assert done.returncode == 2

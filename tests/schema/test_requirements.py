@@ -64,7 +64,7 @@ def test_a_stage_that_is_started_by_itself_says_so_too():
 
 @pytest.mark.skipif(requirements.find_spec("vllm") is not None, reason="vllm is installed")
 @pytest.mark.parametrize(
-    "command", [["precheck", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
+    "command", [["preflight", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
 )
 def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     stage, *options = command
@@ -78,9 +78,9 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
 def test_a_mistake_is_told_before_a_library_is_imported():
     """The limit on processor time is what importing torch alone would take several times over."""
     program = (
-        "import sys\nfrom stages import precheck\n"
+        "import sys\nfrom stages import preflight\n"
         "sys.argv[1:] = ['recipes/smollm2-arithmetic.yaml', 'grpo.learning_rat=1']\n"
-        "try:\n    precheck.main()\n"
+        "try:\n    preflight.main()\n"
         "except SystemExit as error:\n    assert error.code == 2\n"
         "heavy = {'torch', 'transformers', 'trl', 'peft', 'datasets', 'accelerate', 'pandas', 'matplotlib', 'scipy'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -101,9 +101,9 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
 
 
 def test_the_first_line_of_a_training_run_warns_too():
-    quiet = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
+    quiet = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
     assert quiet.stdout == quiet.stderr == ""
-    warned = run_stage("precheck", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo")
+    warned = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo")
     assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr
 
 

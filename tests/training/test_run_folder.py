@@ -43,7 +43,7 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
         find_run(recipe, stage).begin([{"problem": "1 + 1?", "solution": "2"}])
         (tmp_path / stage / "checkpoint-1").mkdir()
     words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
-    told = run_stage("precheck", *words, check=False)
+    told = run_stage("preflight", *words, check=False)
     assert told.returncode == 2
     assert told.stderr.count("seed: 42 there, 7 here") == 2
 
@@ -60,7 +60,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_told_first():
-    told = run_stage("precheck", RECIPE, "output_dir=/proc/x", "--stages", "sft", "grpo", check=False)
+    told = run_stage("preflight", RECIPE, "output_dir=/proc/x", "--stages", "sft", "grpo", check=False)
     assert told.returncode == 2
     assert told.stderr.startswith("/proc/x cannot be written (")
     assert len(told.stderr.splitlines()) == 1
