@@ -11,13 +11,13 @@ from data.sources import DataError
 from data.sources import NotReached as DataNotReached
 from schema.advice import Finding, finding
 from schema.configs import setting
-from schema.faults import NotReached, RecipeError
+from schema.faults import NotReached, RecipeError, RunStopped
 from schema.meaning import missing_columns
 from schema.problem_sets import overlapping, prompt_lengths, split
 from schema.recipe import Recipe
+from schema.terminal import make_command, say
 from stages import memory
 from stages.audit import audited, bound_rewards, gold_fault, problems
-from stages.cli import RunStopped, make_command, say
 from training.model import load_tokenizer
 
 SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.

@@ -18,6 +18,14 @@ class NotReached(RecipeError):
     """The Hub cannot be asked from here: what is missing may be there tomorrow, or on another machine."""
 
 
+class RunStopped(Exception):
+    """A run ended before its end, with its last good checkpoint on disk; the message says why and what to do."""
+
+    def __init__(self, message: str, exit_code: int = 3):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def nearest(name: object, names) -> str:
     """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
     close = difflib.get_close_matches(str(name), [str(each) for each in names], n=1)

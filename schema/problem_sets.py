@@ -10,7 +10,7 @@ from data.problems import load, split_validation
 from data.sources import DataError
 from schema.meaning import benchmark_label, named
 from schema.recipe import Recipe
-from stages.cli import say
+from schema.terminal import say
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:

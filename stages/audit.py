@@ -20,7 +20,8 @@ from schema.faults import RecipeError
 from schema.meaning import bind_reward, missing_columns
 from schema.problem_sets import split
 from schema.recipe import Recipe
-from stages.cli import make_command, run, say
+from schema.terminal import make_command, say
+from stages.cli import run
 from training.guards import GuardedReward
 
 SECONDS = 60  # for a reward on one kind of response

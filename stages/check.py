@@ -11,9 +11,11 @@ from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
 from schema.configs import setting
 from schema.faults import RecipeError
-from schema.recipe import Recipe, launch, launch_arguments, read_for, recipe_arguments, refused_values
+from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
-from stages.cli import make_command, mistakes_reported, quiet_libraries, say
+from schema.terminal import make_command, say
+from stages.cli import mistakes_reported, quiet_libraries
 
 EVERY = ("sft", "grpo", "adapter", "quantization")
 

@@ -5,7 +5,8 @@ from collections import defaultdict
 
 from schema.problem_sets import overlapping, split
 from schema.recipe import Recipe
-from stages.cli import quiet_libraries, run, say
+from schema.terminal import say
+from stages.cli import quiet_libraries, run
 
 SHOWN = 5
 

@@ -24,8 +24,9 @@ from schema.meaning import no_such_folder
 from schema.problem_sets import load_benchmarks, split, split_held_out
 from schema.recipe import Recipe
 from schema.requirements import require
+from schema.terminal import make_command, say, say_markdown
 from stages import report
-from stages.cli import make_command, quiet_libraries, run, say, say_markdown
+from stages.cli import quiet_libraries, run
 from training.model import base_model, is_adapter, load_tokenizer
 from training.run_folder import link_inside
 

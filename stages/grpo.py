@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 
 from schema import configs, hardware
-from schema.faults import RecipeError
+from schema.faults import RecipeError, RunStopped
 from schema.recipe import Recipe, require_values
 from schema.requirements import require
-from stages.cli import RunStopped, is_main_process, make_command, of_chain, quiet_libraries, run, say
+from schema.terminal import is_main_process, make_command, of_chain, say
+from stages.cli import quiet_libraries, run
 from training.checkpoints import fault, write_whole
 from training.model_card import card
 from training.run_folder import find_run

@@ -17,9 +17,11 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 from data.sources import NotReached as DataNotReached
 from schema import configs, hardware
 from schema.faults import NotReached, said_by_library
+from schema.launch import launch, launch_arguments
 from schema.problem_sets import prompt_lengths, split
-from schema.recipe import Recipe, launch, launch_arguments
-from stages.cli import make_command, quiet_libraries, run, say, say_markdown
+from schema.recipe import Recipe
+from schema.terminal import make_command, say, say_markdown
+from stages.cli import quiet_libraries, run
 from training.exact_merge import adapted_layers
 from training.model import base_model, load_tokenizer, looked_at, not_loaded
 

@@ -9,7 +9,8 @@ from peft import PeftModel
 
 from schema.faults import RecipeError
 from schema.recipe import Recipe
-from stages.cli import make_command, quiet_libraries, run, say
+from schema.terminal import make_command, say
+from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.model import load_model, load_tokenizer
 from training.model_card import card

@@ -12,7 +12,7 @@ import sys
 
 from schema.advice import advice
 from schema.faults import RecipeError
-from schema.recipe import launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
 from stages.cli import mistakes_reported
 from training.run_folder import DEPENDS_ON, conflict, not_writable

@@ -12,11 +12,13 @@ import torch
 
 from data import prompt
 from schema import configs, hardware
+from schema.faults import RunStopped
 from schema.problem_sets import load_train
 from schema.recipe import Recipe
 from schema.requirements import require
+from schema.terminal import make_command, say
 from stages import memory
-from stages.cli import RunStopped, make_command, quiet_libraries, run, say
+from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
 from training.train import OUT_OF_MEMORY, out_of_memory
 from training.trainer import trainer_for

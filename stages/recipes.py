@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from stages.cli import say
+from schema.terminal import say
 
 
 def main(folder: Path = Path("recipes")):

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
-from stages.cli import clean, say_markdown
+from schema.terminal import clean, say_markdown
 from training.run_folder import link_inside
 
 EXAMPLES = 3  # of each kind of flip

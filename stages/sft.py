@@ -11,7 +11,8 @@ from data import prompt
 from schema import configs, hardware
 from schema.faults import RecipeError, said_by_library
 from schema.recipe import Recipe, require_values
-from stages.cli import is_main_process, make_command, of_chain, quiet_libraries, run, say
+from schema.terminal import is_main_process, make_command, of_chain, say
+from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.model_card import card
 from training.run_folder import find_run

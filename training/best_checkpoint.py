@@ -8,7 +8,7 @@ loads it at the end.
 from transformers import TrainerCallback
 
 from schema.configs import ACCURACY
-from stages.cli import say
+from schema.terminal import say
 
 
 class KeepBest(TrainerCallback):

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from schema.faults import RecipeError
-from stages.cli import say
+from schema.terminal import say
 
 MANIFEST = "manifest.json"
 

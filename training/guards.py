@@ -16,7 +16,7 @@ import torch
 from transformers import TrainerCallback
 
 from data.imports import own_line
-from stages.cli import RunStopped
+from schema.faults import RunStopped
 from training.checkpoints import newest_good
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them

@@ -23,7 +23,7 @@ from schema.chat_template import require_harmless
 from schema.faults import NotReached, RecipeError
 from schema.local_models import built_model
 from schema.recipe import Recipe
-from stages.cli import say
+from schema.terminal import say
 
 # Where a folder has code of its own transformers asks at the terminal whether to run it. Nobody is asked here.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from stages.cli import RunStopped
+from schema.faults import RunStopped
 from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, sync, write_whole
 
 

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 from transformers import Trainer
 
 from schema.configs import setting
-from schema.faults import RecipeError, raised_by
+from schema.faults import RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
-from stages.cli import RunStopped, is_main_process, make_command, of_chain, say
+from schema.terminal import is_main_process, make_command, of_chain, say
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
 from training.progress import show_progress

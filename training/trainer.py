@@ -17,7 +17,7 @@ from schema import configs
 from schema.faults import RecipeError, said_by_library
 from schema.meaning import bind_reward, missing_columns
 from schema.recipe import Recipe
-from stages.cli import say
+from schema.terminal import say
 from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import SECONDS, FiniteNumbers, GuardedReward

@@ -11,8 +11,9 @@ import time
 
 from data import prompt
 from evaluation.engines import Engine, engine
+from schema.launch import recipe_arguments
 from schema.problem_sets import split
-from schema.recipe import load_recipe, recipe_arguments
+from schema.recipe import load_recipe
 from training.model import load_tokenizer
 
 

@@ -26,8 +26,9 @@ from torch.utils.checkpoint import checkpoint
 
 from data import prompt
 from schema import configs, hardware
+from schema.launch import recipe_arguments
 from schema.problem_sets import load_train
-from schema.recipe import Recipe, load_recipe, recipe_arguments
+from schema.recipe import Recipe, load_recipe
 from stages import memory, probe_memory
 from training.model import load_model, load_tokenizer
 

@@ -17,8 +17,9 @@ from peft import PeftModel, get_peft_model
 
 from data import prompt
 from schema import configs, hardware
+from schema.launch import recipe_arguments
 from schema.problem_sets import load_train
-from schema.recipe import Recipe, load_recipe, recipe_arguments
+from schema.recipe import Recipe, load_recipe
 from training.exact_merge import keep_base_exact
 from training.model import load_model, load_tokenizer
 from training.sampling import surviving_share

@@ -73,7 +73,7 @@ def test_a_function_of_ones_own_is_found(own):
         ("torch.hub.load", "torch is not a file of yours"),
         ("trl.trainer.grpo_trainer.CommitScheduler", "trl is not a file of yours"),
         ("data.imports.find_spec", "is not of data.imports"),
-        ("stages.evaluate.engine", "is not of stages.evaluate"),
+        ("evaluation.engines.looked_at", "is not of evaluation.engines"),
         ("no_such_here.reward", "No module named 'no_such_here'"),
         ("mine_here.sub.reward", "No module named 'mine_here.sub'"),
         ("..reward", "a dotted path is file.function"),

@@ -8,7 +8,7 @@ import pytest
 
 from schema.configs import setting
 from schema.recipe import RecipeError, load_recipe
-from stages.cli import make_command
+from schema.terminal import make_command
 from tests.support import SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]

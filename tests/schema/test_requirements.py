@@ -8,7 +8,8 @@ import pytest
 
 from schema import requirements
 from schema.faults import RecipeError
-from schema.recipe import launch, load_recipe
+from schema.launch import launch
+from schema.recipe import load_recipe
 from tests.support import ROOT, run_stage
 
 WITHOUT = ["recipes/qwen-math-lora.yaml"]

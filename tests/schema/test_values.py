@@ -21,11 +21,10 @@ from trl import GRPOTrainer
 from data.sources import DataError
 from schema import declared, values
 from schema.configs import SECTIONS
-from schema.faults import RecipeError
+from schema.faults import RecipeError, RunStopped
 from schema.recipe import OWN_SECTIONS, load_recipe
 from schema.values import RESERVED, RULES
 from stages import grpo, sft
-from stages.cli import RunStopped
 from tests.support import COUNTED
 
 SOURCE = inspect.getsource(upstream)

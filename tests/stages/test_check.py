@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from schema import requirements
-from schema.recipe import launch, read_recipe
+from schema.launch import launch
+from schema.recipe import read_recipe
 from stages import check
 from tests.support import SHIPPED, run_stage
 

@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 import torch
 
+from schema.faults import RunStopped
 from schema.recipe import load_recipe
 from stages import probe_memory
-from stages.cli import RunStopped
 
 TINY = ["data.validation=40", "grpo.per_device_train_batch_size=8", "grpo.num_generations=4"]
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import TrainerControl
 
-from stages.cli import RunStopped
+from schema.faults import RunStopped
 from tests.support import ROOT
 from training import checkpoints, interrupts
 from training.guards import FiniteNumbers, GuardedReward
@@ -109,7 +109,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from stages.cli import RunStopped
+from schema.faults import RunStopped
 from training.guards import FiniteNumbers
 distributed.init_process_group("gloo")
 mesh = torch.distributed.init_device_mesh("cpu", (2,))

@@ -6,7 +6,8 @@ from peft import get_peft_model
 
 from evaluation.findings import model_findings
 from schema import configs
-from schema.recipe import launch, load_recipe
+from schema.launch import launch
+from schema.recipe import load_recipe
 from stages import memory
 from training.model import load_model, load_tokenizer
 

@@ -5,10 +5,10 @@ import pty
 import subprocess
 import sys
 
-from stages.cli import clean
+from schema.terminal import clean
 from tests.support import ROOT
 
-TABLE = "from stages.cli import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| weights | 0.5 |')"
+TABLE = "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| weights | 0.5 |')"
 
 
 def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():

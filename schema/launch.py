@@ -1,0 +1,54 @@
+"""How a stage is started: its recipe and overrides, the launcher's file, and how many processes there will be."""
+
+import argparse
+import os
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from schema.faults import RecipeError, nearest
+from schema.recipe import Recipe, read_recipe
+
+
+def recipe_arguments(parser: argparse.ArgumentParser):
+    """The two arguments every stage takes."""
+    parser.add_argument("recipe", help="recipes/x.yaml")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe")
+
+
+def launch_arguments(parser: argparse.ArgumentParser):
+    """How the recipe will be launched."""
+    parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
+    parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
+
+
+def launch(accelerate: str | None, processes: int | None) -> dict:
+    """The values of a file of accelerate_configs/, and how many processes there will be.
+
+    Raises:
+        RecipeError: there is no such file, or several processes and no file to launch them by.
+    """
+    if accelerate is None and (processes or 1) > 1:
+        raise RecipeError([f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"])
+    if accelerate is None:
+        return {"num_processes": 1}
+    file = Path("accelerate_configs") / f"{accelerate}.yaml"
+    if not file.is_file():
+        known = sorted(path.stem for path in file.parent.glob("*.yaml"))
+        hint = nearest(accelerate, known) or f"; there are: {', '.join(known)}"
+        raise RecipeError([f"ACCELERATE={accelerate}: no file {file}{hint}"])
+    values = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+    return values | {"num_processes": processes or values.get("num_processes", 1)}
+
+
+def read_for(
+    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo")
+) -> tuple[Recipe | None, list[str]]:
+    """`read_recipe` as the processes of a launch will."""
+    if launched["num_processes"] == 1:
+        return read_recipe(path, overrides, check)
+    os.environ["WORLD_SIZE"] = str(launched["num_processes"])
+    try:
+        return read_recipe(path, overrides, check=())
+    finally:
+        del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
