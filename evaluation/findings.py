@@ -9,6 +9,7 @@ import torch
 from data import prompt
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
+from evaluation.audit import audited, bound_rewards, gold_fault, problems
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, RecipeError, RunStopped
@@ -16,8 +17,7 @@ from schema.meaning import missing_columns
 from schema.problem_sets import overlapping, prompt_lengths, split
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
-from stages import memory
-from stages.audit import audited, bound_rewards, gold_fault, problems
+from training import memory
 from training.model import load_tokenizer
 
 SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.

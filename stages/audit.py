@@ -8,33 +8,14 @@ than the right answer given plainly, fails the audit: exit code 1.
 import argparse
 import random
 import sys
-from collections.abc import Callable
-from itertools import islice
-from typing import NamedTuple
 
-from data import prompt
-from data.gold import gold_answer
-from evaluation import cheats
-from rewards.verifier.verdict import is_correct
+from evaluation.audit import Pay, audited, bound_rewards, gold_fault, problems
 from schema.faults import RecipeError
-from schema.meaning import bind_reward, missing_columns
+from schema.meaning import missing_columns
 from schema.problem_sets import split
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from stages.cli import run
-from training.guards import GuardedReward
-
-SECONDS = 60  # for a reward on one kind of response
-_ABOVE = 1e-6  # what two sums of the same rewards may differ by
-
-
-class Pay(NamedTuple):
-    """What one kind of response earned: the weighted sum of the rewards on each problem, in the problems' order."""
-
-    name: str
-    kind: str
-    earned: list[float]
-    beats: int  # problems on which it earns more than it should
 
 
 def main(recipe: Recipe, rows: int = 100):
@@ -56,87 +37,6 @@ def main(recipe: Recipe, rows: int = 100):
     if beaten:
         sys.exit(f"\naudit: honesty is beaten by {', '.join(beaten)}")
     say(f"\naudit: no cheat beats honesty\nnext: {make_command('grpo', recipe)}")
-
-
-def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
-    """Each reward of the recipe, with its arguments and guarded as in training, and its weight."""
-    return [
-        (
-            GuardedReward(bind_reward(name, options), name, min(SECONDS, options.get("timeout", SECONDS))),
-            options.get("weight", 1.0),
-        )
-        for name, options in recipe.rewards.items()
-    ]
-
-
-def problems(rows: list[dict]) -> list[cheats.Problem]:
-    """The rows as problems, each with up to three wrong answers: golds of other rows."""
-    golds = [gold_answer(row["solution"]) for row in rows]
-    made = []
-    for i, row in enumerate(rows):
-        others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
-        wrong = (gold for gold in others if is_correct(f"<answer>{gold}</answer>", golds[i]).right is False)
-        reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
-        made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning))
-    return made
-
-
-def audited(
-    made: list[cheats.Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
-) -> list[Pay]:
-    """Every kind of response, the best paid first."""
-    kinds = (("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS))
-    earned = {
-        (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
-        for kind, responses in kinds
-        for name, respond in responses.items()
-    }
-    # What honesty earns on each problem, in its best paid style.
-    honest = {
-        kind: [max(each) for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)]
-        for kind in ("right", "wrong")
-    }
-    limits = {"cheat": honest["wrong"], "trick": honest["right"], "wrong": honest["right"]}
-    table = []
-    for (kind, name), pay in earned.items():
-        limit = limits.get(kind, pay)
-        # A mistake must not only earn no more than the right answer, but less.
-        above = [p > top + _ABOVE or (kind == "wrong" and p > top - _ABOVE) for p, top in zip(pay, limit, strict=True)]
-        table.append(Pay(name, kind, pay, sum(above)))
-    return sorted(table, key=lambda pay: -sum(pay.earned))
-
-
-def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[float]:
-    """The weighted sum of the rewards of one response a row, as the trainer would call them. For rewards that count
-    tokens, four characters are taken for one."""
-    columns = {
-        **{key: [row.get(key) for row in rows] for key in rows[0] if key not in ("reasoning", "answer")},
-        "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
-        "completion_ids": [list(range(len(text) // 4)) for text in responses],
-        "think_opened": [False] * len(rows),
-        "trainer_state": None,
-        "log_metric": lambda name, value: None,
-        "log_extra": lambda column, values: None,
-    }
-    completions = [[{"role": "assistant", "content": text}] for text in responses]
-    total = [0.0] * len(rows)
-    for reward, weight in rewards:
-        for i, value in enumerate(reward(completions=completions, **columns)):
-            total[i] += weight * value if value is not None else 0.0
-    return total
-
-
-def gold_fault(row: dict, recipe: Recipe) -> str | None:
-    for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
-        verdict = is_correct(
-            cheats.form("So it is.", rf"\boxed{{{answer}}}"),
-            row["solution"],
-            question=row["problem"],
-            strict=recipe.strict,
-        )
-        if verdict.right is not expected:
-            return "the echo is not right" if expected else "cannot be told from a wrong answer"
-    return None
 
 
 def _table(table: list[Pay], recipe: Recipe) -> str:

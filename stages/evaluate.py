@@ -5,42 +5,22 @@ with the batch it stopped at. `summary.json`, `report.md` and `accuracy.png` are
 """
 
 import argparse
-import dataclasses
-import hashlib
-import json
-import re
-import time
-from pathlib import Path
-from typing import NamedTuple
 
-from transformers import PreTrainedTokenizerBase
-
-from data import prompt
-from evaluation.engines import Engine, engine, max_new_tokens
-from rewards.verifier.verdict import is_correct
+from evaluation import report
+from evaluation.answers import Answers
+from evaluation.contestants import benchmarks, control, named_model, stages_of
+from evaluation.engines import engine
 from schema import hardware
 from schema.faults import RecipeError
-from schema.meaning import no_such_folder
-from schema.problem_sets import load_benchmarks, split, split_held_out
+from schema.problem_sets import split, split_held_out
 from schema.recipe import Recipe
 from schema.requirements import require
 from schema.terminal import make_command, say, say_markdown
-from stages import report
 from stages.cli import quiet_libraries, run
-from training.model import base_model, is_adapter, load_tokenizer
+from training.model import load_tokenizer
 from training.run_folder import link_inside
 
 HELD_OUT = "held-out"
-
-
-class Contestant(NamedTuple):
-    """A model to be judged. `trained`: what a stage left, None for the recipe's base model. `example`: a worked problem
-    that stands before the question."""
-
-    label: str
-    recipe: Recipe
-    trained: Path | None = None
-    example: dict | None = None
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
@@ -69,193 +49,6 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say()
         say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)}" if held_out and recipe.evaluate.benchmarks else ""))
-
-
-def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
-    if not recipe.evaluate.benchmarks:
-        raise RecipeError([f"{recipe.name} names no evaluate.benchmarks"])
-    return load_benchmarks(recipe)
-
-
-def stages_of(recipe: Recipe) -> list[Contestant]:
-    """What there is to evaluate: the base model, and every finished stage."""
-    done = [stage for stage in ("sft", "grpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
-    return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
-
-
-def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
-    """The base model shown the form of an answer once, by the first worked problem of the training set: what of a gain
-    is form, it can do without training. None where no problem is worked out."""
-    worked = next((row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])), None)
-    return [Contestant(report.CONTROL, recipe, example=worked)] if worked else []
-
-
-def named_model(recipe: Recipe, path: str) -> Contestant:
-    """A whole model, which brings its own tokenizer, in place of the recipe's base, unquantised; an adapter stays on
-    that base.
-
-    Raises:
-        RecipeError: a folder is meant, and is not there.
-    """
-    if fault := no_such_folder(path):
-        raise RecipeError([f"MODEL={path}: {fault}"])
-    inside = Path(path).resolve().is_relative_to(Path(recipe.output_dir).resolve())
-    label = str(Path(path).resolve().relative_to(Path(recipe.output_dir).resolve()) if inside else path)
-    label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
-    if is_adapter(path):
-        return Contestant(label, recipe, Path(path))
-    base = dataclasses.replace(recipe.model, name_or_path=path, build=None, revision=None)
-    return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None, places={}))
-
-
-def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
-    """What an answer depends on, kept at the head of its file: answers of another model, to other problems or with
-    another prompt are never taken for these. How many of the problems are answered (`limit`) is not among it."""
-    recipe = contestant.recipe
-    return {
-        "model": base_model(recipe),
-        "revision": recipe.model.revision,
-        "trained": contestant.trained and str(contestant.trained),
-        "weights": _weights(contestant.trained or Path(base_model(recipe))),
-        "dtype": recipe.model.dtype,
-        "quantization": recipe.quantization,
-        "example": contestant.example and contestant.example["problem"],
-        "problems": _hash([[row["problem"], row["solution"]] for row in rows]),
-        "prompt": _hash(first_prompt),
-        "strict": recipe.strict,
-        "max_new_tokens": max_new_tokens(recipe),
-        "engine": recipe.evaluate.engine,
-        "batch_size": recipe.evaluate.batch_size,
-        "samples": recipe.evaluate.samples,
-        "temperature": recipe.evaluate.temperature,
-        "seed": recipe.seed if recipe.evaluate.temperature else None,
-    }
-
-
-def _weights(folder: Path) -> str | None:
-    """Tells a folder's weights from others that lay there before; None for a Hub id."""
-    files = sorted(folder.glob("*.safetensors"))
-    return _hash([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
-
-
-def _hash(value: list) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-class Answers:
-    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then an answer a line.
-
-    They are made in batches of prompts of similar length, in an order that depends on the problems alone. Whole batches
-    are what is kept and resumed, since the padding of a batch can move a greedy answer, and each batch samples with a
-    seed of its own. `<label>.seconds.jsonl` has what each batch took.
-    """
-
-    def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
-        self.file = folder / f"{contestant.label}.jsonl"
-        self.recipe, self.rows = contestant.recipe, rows[: contestant.recipe.evaluate.limit]
-        self.opened = prompt.think_opened(tokenizer)
-        system, example = self.recipe.prompt.system, contestant.example
-        conversations = [prompt.messages(row["problem"], system, example) for row in self.rows]
-        self.prompts = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
-        self.settings = settings(contestant, rows, self.prompts[0])
-        self.done: list[dict] = []
-        if self.file.is_file():
-            head, *items = answers_of(self.file) or [self.settings]
-            if head != self.settings:
-                changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                raise RecipeError([f"{self.file} has answers with other {', '.join(changed)}: move it, or delete it"])
-            self.done = items
-
-    @property
-    def longest_prompt(self) -> int:
-        return max(map(len, self.prompts))
-
-    def batches(self) -> list[list[tuple[int, int]]]:
-        """(row, sample) of every answer, batch by batch."""
-        order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
-        every = [(i, sample) for i in order for sample in range(self.recipe.evaluate.samples)]
-        size = self.recipe.evaluate.batch_size
-        return [every[i : i + size] for i in range(0, len(every), size)]
-
-    def missing(self) -> dict[int, list[tuple[int, int]]]:
-        """Number to content of the batches that are not answered yet."""
-        answered = {(item["id"], item["sample"]) for item in self.done}
-        return {n: batch for n, batch in enumerate(self.batches()) if not answered.issuperset(batch)}
-
-    def complete(self, policy: Engine):
-        """Answer what is missing, batch by batch, each written before the next is begun."""
-        missing = self.missing()
-        torn = {each for batch in missing.values() for each in batch}
-        self.done = [item for item in self.done if (item["id"], item["sample"]) not in torn]
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        began, answered, total = time.monotonic(), 0, len(self.done) + len(torn)
-        # Written to the side first: a kill in between must not cost the answers there are.
-        kept = self.file.with_suffix(".partial")
-        kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
-        kept.replace(self.file)
-        seconds_file = self.file.with_suffix(".seconds.jsonl")
-        with self.file.open("a", encoding="utf-8") as file, seconds_file.open("a", encoding="utf-8") as seconds:
-            for number, batch in missing.items():
-                batch_began = time.monotonic()
-                seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
-                made = policy([self.prompts[i] for i, _ in batch], seed)
-                seconds.write(
-                    _line({"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)})
-                )
-                seconds.flush()
-                for (i, sample), completion in zip(batch, made, strict=True):
-                    response = ("<think>" if self.opened else "") + completion.text
-                    item = {"id": i, "sample": sample, **judged(self.rows[i], response, self.recipe.strict)}
-                    item |= {"tokens": completion.tokens, "truncated": completion.truncated}
-                    self.done.append(item)
-                    file.write(_line(item))
-                file.flush()
-                answered += len(batch)
-                left = (time.monotonic() - began) / answered * (len(torn) - answered)
-                say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
-
-
-def answers_of(file: Path) -> list[dict]:
-    """What stands in a file of answers, its settings first.
-
-    Raises:
-        RecipeError: an evaluation did not write it.
-    """
-    try:
-        found = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-        if not all(isinstance(each, dict) for each in found) or not all(
-            {"id", "sample"} <= each.keys() for each in found[1:]
-        ):
-            raise ValueError
-    except (ValueError, RecursionError):
-        raise RecipeError([f"{file} is not what an evaluation wrote: move it, or delete it"]) from None
-    return found
-
-
-def _line(value: dict) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
-
-
-def judged(row: dict, response: str, strict: bool) -> dict:
-    """An item of the answers' file: `right` as the reward judges it in training; `lenient` a right final answer in any
-    form, `strict` only one in a closed `<answer>` block."""
-    lenient, in_form = (
-        is_correct(response, row["solution"], question=row["problem"], strict=only_in_form)
-        for only_in_form in (False, True)
-    )
-    verdict = in_form if strict else lenient
-    return {
-        "problem": row["problem"],
-        "level": row.get("level"),
-        "subject": row.get("subject"),
-        "gold": row["solution"],
-        "response": response,
-        "answer": verdict.answer,
-        "right": verdict.right,
-        "lenient": lenient.right,
-        "strict": in_form.right,
-        "reason": verdict.reason,
-    }
 
 
 def add_arguments(parser: argparse.ArgumentParser):

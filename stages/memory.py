@@ -1,139 +1,21 @@
-"""What a recipe needs of each GPU's memory, part by part, from its model's config alone: no weight is loaded.
-
-Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes and no storage. The
-activations are what autograd saves in a forward pass there, layer by layer. docs/memory.md has the formulas and how far
-they are from what was measured.
-"""
+"""What each GPU needs for a recipe, beside full, LoRA, QLoRA and PPO training of the same model."""
 
 import argparse
-import copy
 import dataclasses
-from typing import NamedTuple
-
-import torch
-from peft import get_peft_model
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from data.sources import NotReached as DataNotReached
-from schema import configs, hardware
-from schema.faults import NotReached, said_by_library
+from schema import hardware
+from schema.faults import NotReached
 from schema.launch import launch, launch_arguments
 from schema.problem_sets import prompt_lengths, split
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
-from training.exact_merge import adapted_layers
-from training.model import base_model, load_tokenizer, looked_at, not_loaded
+from training.memory import GIB, PROMPT_TOKENS, Setting, _total, estimate, fits, shards, this_card
+from training.model import load_tokenizer
 
-GIB = 2**30
-# Tokens of a prompt where the data has not been read.
-PROMPT_TOKENS = 256
-# trl's fused LM head never holds all logits, but a tile of so many tokens by so many words
-# (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
-TILE = (4096, 32768)
-# What only training holds, and only sampling.
-TRAINING = ("activations", "logits")
-SAMPLING = ("cache of sampling", "base beside its merge", "vLLM weights", "vLLM cache")
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
-
-
-class Setting(NamedTuple):
-    """How many GPUs share the gradients and the optimizer (ZeRO-2), and the weights too (ZeRO-3, FSDP)."""
-
-    optimizer_shards: int = 1
-    weight_shards: int = 1
-
-
-def shards(launched: dict) -> Setting:
-    """What the processes of an accelerate config share."""
-    processes = launched["num_processes"]
-    zero = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
-    whole = zero == 3 or launched.get("distributed_type") == "FSDP"
-    return Setting(processes if whole or zero == 2 else 1, processes if whole else 1)
-
-
-def this_card() -> float | None:
-    """GiB of the GPU at hand, where there is one."""
-    return torch.cuda.mem_get_info()[1] / GIB if torch.cuda.is_available() else None
-
-
-def estimate(
-    recipe: Recipe,
-    prompt_tokens: int = PROMPT_TOKENS,
-    setting: Setting = Setting(),  # noqa: B008
-    card: float | None = None,
-) -> dict[str, int]:
-    """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak; `total` is their sum.
-
-    Args:
-        card: GiB of the GPU, at hand or not; vLLM takes its share of it. Without one, its cache is what one generation
-            batch fills.
-
-    Raises:
-        RecipeError: the model's config cannot be read.
-    """
-    gpu = card is not None or torch.cuda.is_available()
-    config = model_config(recipe)
-    model = on_meta(recipe, config)
-    frozen, trained = parameter_bytes(model, recipe)
-    states = 2 * trained  # AdamW's two moments, in the dtype of what they belong to
-    args = configs.training_config(recipe, "grpo")
-    reference = 0
-    if recipe.grpo.get("beta"):
-        # The frozen copy of what is trained: trl keeps one of the warm start's adapter; without one it switches off the
-        # adapter; a fully trained model has a second one beside it.
-        reference = trained if recipe.adapter is None or recipe.sft is not None else 0
-    tokens = prompt_tokens + args.max_completion_length
-    activations = activation_bytes(
-        recipe, config, args.per_device_train_batch_size, tokens, args.gradient_checkpointing, gpu
-    )
-    answered = args.per_device_train_batch_size * args.steps_per_generation
-    parts = {
-        "weights": frozen // setting.weight_shards,
-        "trained weights": trained // setting.weight_shards,
-        "reference": reference // setting.weight_shards,
-        "gradients": trained // max(setting.optimizer_shards, setting.weight_shards),
-        "optimizer": states // max(setting.optimizer_shards, setting.weight_shards),
-        "activations": activations,
-        "logits": logits_bytes(recipe, config, args.per_device_train_batch_size * tokens, gpu),
-    }
-    cache = answered * tokens * cache_bytes_per_token(config, recipe)
-    if not args.use_vllm:
-        parts["cache of sampling"] = cache
-        if recipe.adapter is not None and recipe.quantization is None and not gpu:
-            held = [each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)]
-            parts["base beside its merge"] = sum(each.numel() * each.element_size() for each in held)
-    elif args.vllm_mode == "colocate":
-        parts |= _vllm_bytes(model, args, cache, card)
-    return parts | {"total": _total(parts, recipe)}
-
-
-def _total(parts: dict[str, int], recipe: Recipe) -> int:
-    """Answers are sampled before the step trains, so what the one needs and what the other needs take turns, unless
-    vLLM does not sleep and keeps what it has."""
-    training, sampling = (sum(parts.get(name, 0) for name in names) for names in (TRAINING, SAMPLING))
-    both = recipe.grpo.get("use_vllm") and not recipe.grpo.get("vllm_enable_sleep_mode")
-    return sum(parts.values()) - (0 if both else min(training, sampling))
-
-
-def _vllm_bytes(model: PreTrainedModel, args, cache: int, card: float | None) -> dict[str, int]:
-    """vLLM's own copy of the weights, and the rest of its share of the card."""
-    sizes = [each.numel() * each.element_size() for name, each in model.named_parameters() if "lora_" not in name]
-    weights = sum(sizes) // args.vllm_tensor_parallel_size
-    if card:
-        cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
-    return {"vLLM weights": weights, "vLLM cache": cache}
-
-
-def model_config(recipe: Recipe) -> PretrainedConfig:
-    try:
-        with looked_at(base_model(recipe), recipe.model.revision):
-            return AutoConfig.from_pretrained(
-                base_model(recipe), revision=recipe.model.revision, trust_remote_code=False
-            )
-    except Exception as error:
-        raise not_loaded(recipe, base_model(recipe), error) from error
 
 
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
@@ -142,127 +24,6 @@ def longest_prompt(recipe: Recipe) -> tuple[int, str]:
         return prompt_lengths(split(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[-1], "the data's longest"
     except (NotReached, DataNotReached):
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
-
-
-def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
-    """The recipe's model, with its adapter, without storage."""
-    dtype = getattr(torch, recipe.model.dtype)
-    with torch.device("meta"):
-        with said_by_library(recipe.place("model")):
-            model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
-        if recipe.adapter is not None:
-            configs.require_modules(recipe, model)
-            with said_by_library(recipe.place("adapter", "target_modules")):
-                model = get_peft_model(model, configs.adapter_config(recipe))
-    return model
-
-
-def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
-    """(bytes of frozen weights, bytes of trained weights). With NF4 a linear layer's weights, but for the head's, take
-    half a byte each and their constants."""
-    quantization = configs.quantization_config(recipe)
-    linear = set()
-    if quantization is not None and quantization.load_in_4bit:
-        linear = {
-            module.weight
-            for name, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear) and "lora_" not in name and not name.endswith("lm_head")
-        }
-    frozen = trained = 0
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            trained += parameter.numel() * parameter.element_size()
-        elif parameter in linear:
-            frozen += round(parameter.numel() * (0.5 + _nf4_constants(quantization)))
-        else:
-            frozen += parameter.numel() * parameter.element_size()
-    return frozen, trained
-
-
-def _nf4_constants(quantization) -> float:
-    """Bytes a weight of the scales of its block of 64: float32, or one byte and a float32 for 256 of them (Dettmers et
-    al. 2023, arXiv:2305.14314, section 3)."""
-    return 1 / 64 + 4 / (64 * 256) if quantization.bnb_4bit_use_double_quant else 4 / 64
-
-
-class _FusedAttention(torch.autograd.Function):
-    """In shapes alone, what flash attention and its kind keep: queries, keys, values and the output, but no scores. The
-    meta device has no such kernel, and would count the scores too."""
-
-    @staticmethod
-    def forward(ctx, query, key, value):
-        output = torch.empty_like(query)
-        ctx.save_for_backward(query, key, value, output)
-        return output
-
-
-def _fused_attention(module, query, key, value, attention_mask, **options):
-    return _FusedAttention.apply(query, key, value).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register("fused", _fused_attention)
-
-
-def activation_bytes(
-    recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool, gpu: bool = False
-) -> int:
-    """What a forward pass keeps for its backward pass. With checkpointing: the input of every layer, and while one is
-    computed again, all of that one."""
-    one, two = (_saved(recipe, config, layers, batch, tokens, gpu) for layers in (1, 2))
-    layer, outside = two - one, max(0, 2 * one - two)
-    layers = config.get_text_config().num_hidden_layers
-    if not checkpointing:
-        return outside + layers * layer
-    kept = batch * tokens * config.get_text_config().hidden_size * getattr(torch, recipe.model.dtype).itemsize
-    return outside + layers * kept + layer
-
-
-def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool) -> int:
-    """Bytes that autograd saves in the backbone of a model of that many layers, parameters and the mask apart."""
-    config = copy.deepcopy(config)
-    text = config.get_text_config()
-    text.num_hidden_layers = layers
-    if getattr(text, "layer_types", None):
-        text.layer_types = (text.layer_types * layers)[:layers]
-    model = on_meta(recipe, config)
-    model.set_attn_implementation("fused")
-    # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
-    if gpu:
-        model = model.to(getattr(torch, recipe.model.dtype))
-    known = {each.untyped_storage()._cdata for each in model.parameters()}
-    saved = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in known:
-            saved[storage._cdata] = storage  # kept alive, so that no other takes its place
-        return tensor
-
-    model.train()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
-        ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
-        last = backbone(input_ids=ids, use_cache=False).last_hidden_state
-    del last
-    return sum(storage.nbytes() for storage in saved.values())
-
-
-def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
-    """A tile of logits, the float32 gradient of what goes into the head, and of the head where it is trained. Without
-    Triton, that is without a GPU, a tile has seven float32 copies and a mask beside it."""
-    text = config.get_text_config()
-    tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
-    size = getattr(torch, recipe.model.dtype).itemsize + (0 if gpu else 29)
-    head = text.vocab_size * text.hidden_size * 4 if recipe.adapter is None else 0
-    return tile * size + tokens * text.hidden_size * 4 + head
-
-
-def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
-    """Keys and values of one token in every layer."""
-    text = config.get_text_config()
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * text.num_hidden_layers * heads * width * getattr(torch, recipe.model.dtype).itemsize
 
 
 def variants(recipe: Recipe) -> dict[str, Recipe]:
@@ -281,11 +42,6 @@ def with_critic(parts: dict[str, int], recipe: Recipe) -> dict[str, int]:
     parts = {name: size * 2 if name in twice else size for name, size in parts.items() if name != "total"}
     parts["reference"] = (parts["weights"] + parts["trained weights"]) // 2 if not parts["weights"] else 0
     return parts | {"total": _total(parts, recipe)}
-
-
-def fits(parts: dict[str, int], card: float) -> bool:
-    """Whether a card of so many GiB holds them; vLLM's weights too must leave something of its share."""
-    return parts["total"] <= card * GIB and parts.get("vLLM cache", 1) > 0
 
 
 def table(

@@ -17,8 +17,8 @@ from schema.problem_sets import load_train
 from schema.recipe import Recipe
 from schema.requirements import require
 from schema.terminal import make_command, say
-from stages import memory
 from stages.cli import quiet_libraries, run
+from training import memory
 from training.model import load_tokenizer
 from training.train import OUT_OF_MEMORY, out_of_memory
 from training.trainer import trainer_for

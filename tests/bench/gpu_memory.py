@@ -29,7 +29,9 @@ from schema import configs, hardware
 from schema.launch import recipe_arguments
 from schema.problem_sets import load_train
 from schema.recipe import Recipe, load_recipe
-from stages import memory, probe_memory
+from stages import memory as memory_table
+from stages import probe_memory
+from training import memory
 from training.model import load_model, load_tokenizer
 
 ARMS = ("full", "LoRA", "QLoRA", "PPO, full", "PPO, LoRA")
@@ -110,11 +112,11 @@ def measure(recipe: Recipe, arm: str) -> str:
     longest = probe_memory.longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)[0]
     tokens = len(prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system)))
     recipe = dataclasses.replace(hardware.fitted(recipe), grpo=recipe.grpo | {"use_vllm": False})
-    recipe = memory.variants(recipe)[arm.removeprefix("PPO, ")]
+    recipe = memory_table.variants(recipe)[arm.removeprefix("PPO, ")]
     parts = memory.estimate(recipe, tokens)
     if arm.startswith("PPO"):
         words = memory.model_config(recipe).get_text_config().vocab_size
-        parts = memory.with_critic(parts | {"logits": LOGITS * words * 14}, recipe)
+        parts = memory_table.with_critic(parts | {"logits": LOGITS * words * 14}, recipe)
         measured = peak(lambda: ppo_step(recipe, tokens))
     else:
         measured = peak(lambda: probe_memory.main(recipe))

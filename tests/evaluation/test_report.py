@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stages.report import write
+from evaluation.report import write
 
 
 def answers(folder, label, right, samples=1, lenient=None):

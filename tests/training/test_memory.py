@@ -8,7 +8,8 @@ from evaluation.findings import model_findings
 from schema import configs
 from schema.launch import launch
 from schema.recipe import load_recipe
-from stages import memory
+from stages import memory as memory_table
+from training import memory
 from training.model import load_model, load_tokenizer
 
 LORA = "adapter={r: 16, lora_alpha: 32, target_modules: all-linear}"
@@ -80,7 +81,7 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
 def test_ppo_needs_more_than_grpo_of_the_same_model():
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     grpo = memory.estimate(recipe)
-    assert memory.with_critic(grpo, recipe)["total"] > 1.5 * grpo["total"]
+    assert memory_table.with_critic(grpo, recipe)["total"] > 1.5 * grpo["total"]
 
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
@@ -101,7 +102,7 @@ def test_what_an_accelerate_config_shares(config, setting):
 def test_check_and_memory_tell_the_same(capsys):
     """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17 by the other."""
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    (found,) = memory.longest_prompt(recipe)[:1]
+    (found,) = memory_table.longest_prompt(recipe)[:1]
     list(model_findings(recipe, {"num_processes": 1}, None))
     told = capsys.readouterr().out
     assert f"{found} at most" in told

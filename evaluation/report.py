@@ -1,0 +1,222 @@
+"""The report of an evaluation, made from the answers on disk alone.
+
+`python -m stages.report outputs/<recipe>/eval/gsm8k/*.jsonl` makes it again, figure by figure.
+"""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
+
+EXAMPLES = 3  # of each kind of flip
+CONTROL = "base+example"
+# Of an answer, what is counted here.
+KEYS = {"id", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+MOST = 50  # levels or subjects that are told apart
+TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
+
+Problem = list[dict]  # a problem's samples
+
+
+def write(folder: Path, labels: list[str]) -> str:
+    """The table of a benchmark's models over the answers all of them have given, and the verdict between each two
+    neighbours. Left in the folder as `report.md`, with accuracies by level and subject, what of the gain is form, and
+    flips to read; as figures in `summary.json`; and drawn in `accuracy.png`."""
+    answers = {label: _read(folder / f"{label}.jsonl") for label in labels}
+    _same_terms([folder / f"{label}.jsonl" for label in labels])
+    common = set.intersection(*(set(problems) for problems in answers.values()))
+    answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
+    if not common:
+        raise ValueError(f"{folder}: there is no problem that {', '.join(labels)} have all answered")
+    figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
+    table = [*_table(folder.name, figures), "", *_verdicts(answers)]
+    flips = [line for before, after in pairwise(_trained(labels)) for line in _flips(before, after, answers)]
+    parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
+    (folder / "report.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    draw(folder / "accuracy.png", folder.name, answers)
+    return "\n".join(table)
+
+
+def summary(problems: list[Problem], seconds: Path | None = None) -> dict:
+    """Figures of one model on one benchmark. A gold the verifier cannot judge counts as not right."""
+    every = [item for samples in problems for item in samples]
+    shares = _shares(problems)
+    samples = min(len(each) for each in problems)
+    figures = {
+        "n": len(problems),
+        "samples": samples,
+        "accuracy": sum(shares) / len(shares),
+        "interval_95": list(interval(shares)),
+    }
+    if samples > 1:
+        powers = [2**i for i in range(1, samples.bit_length()) if 2**i < samples]
+        for k in [*powers, samples]:
+            at_k = [pass_at_k(len(each), sum(item["right"] is True for item in each), k) for each in problems]
+            figures[f"pass@{k}"] = sum(at_k) / len(at_k)
+            figures[f"pass@{k}_interval_95"] = list(interval(at_k))
+        voted = [majority([i["answer"] for i in each], [i["right"] is True for i in each]) for each in problems]
+        figures[f"maj@{samples}"] = sum(voted) / len(voted)
+        figures[f"maj@{samples}_interval_95"] = list(interval(voted))
+    figures |= {
+        "strict": sum(item["strict"] is True for item in every) / len(every),
+        "lenient": sum(item["lenient"] is True for item in every) / len(every),
+        "answered": sum(item["answer"] is not None for item in every) / len(every),
+        "truncated": sum(item["truncated"] for item in every) / len(every),
+        "mean_tokens": sum(item["tokens"] for item in every) / len(every),
+    }
+    if seconds and seconds.is_file():
+        batches = [json.loads(line) for line in seconds.read_text(encoding="utf-8").split("\n")[:-1]]
+        if batches:
+            figures["tokens_per_second"] = sum(b["tokens"] for b in batches) / sum(b["seconds"] for b in batches)
+    return figures
+
+
+def _shares(problems: list[Problem], key: str = "right") -> list[float]:
+    """Of each problem, the share of its answers that are right."""
+    return [sum(item[key] is True for item in samples) / len(samples) for samples in problems]
+
+
+def _table(name: str, figures: dict[str, dict]) -> list[str]:
+    first = next(iter(figures.values()))
+    n = f"n = {first['n']}" + (f" × {first['samples']}" if first["samples"] > 1 else "")
+    extra = [key for key in first if "@" in key and "interval" not in key]
+    head = [f"{name} ({n})", "accuracy", "95 % interval", *extra, "strict", "lenient", "answered", "truncated"]
+    head += ["tokens", "tokens/s"]
+    lines = [_row(head), _row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
+    for label, f in figures.items():
+        low, high = f["interval_95"]
+        shares = [f"{f[key]:.1%}" for key in (*extra, "strict", "lenient", "answered", "truncated")]
+        speed = f"{f['tokens_per_second']:.0f}" if "tokens_per_second" in f else ""
+        lines.append(
+            _row([label, f"{f['accuracy']:.1%}", f"{low:.1%} to {high:.1%}", *shares, f"{f['mean_tokens']:.0f}", speed])
+        )
+    return lines
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _trained(labels: list[str]) -> list[str]:
+    return [label for label in labels if label != CONTROL]
+
+
+def _verdicts(answers: dict[str, list[Problem]]) -> list[str]:
+    """Between neighbours; over the whole road; and how much of that is form: the first model judged with and without
+    regard to its form, and shown one worked example of it."""
+    labels = _trained(list(answers))
+    pairs = list(pairwise(labels))
+    pairs += [(labels[0], labels[-1])] if len(labels) > 2 else []
+    right = {label: _shares(problems) for label, problems in answers.items()}
+    lines = [f"- {before} → {after}: {verdict(right[before], right[after])}" for before, after in pairs]
+    samples = min(len(each) for problems in answers.values() for each in problems)
+    if samples > 1:
+        best = {label: [float(share > 0) for share in right[label]] for label in labels}
+        for before, after in pairs:
+            lines.append(f"- {before} → {after}, pass@{samples}: {verdict(best[before], best[after])}")
+    if len(labels) > 1:
+        first, last = labels[0], labels[-1]
+        controls = [(f"{first} → {last}, {how}", first, how) for how in ("strict", "lenient")]
+        controls += [(f"{CONTROL} → {last}, lenient", CONTROL, "lenient")] if CONTROL in answers else []
+        gains = []
+        for words, before, how in controls:
+            mean, error = paired_difference(_shares(answers[before], how), _shares(answers[last], how))
+            gains.append(f"{words} {100 * mean:+.1f} ± {200 * error:.1f}")
+        lines += [f"- form or reasoning? {'; '.join(gains)} points"]
+    return lines
+
+
+def _by(answers: dict[str, list[Problem]], key: str) -> list[str]:
+    """Accuracy of every model by level or subject, where the data has them."""
+    lines = []
+    for value, n, shares in _groups(answers, key):
+        cells = [f"{mean:.1%} ({low:.0%} to {high:.0%})" for mean, (low, high) in shares]
+        lines.append(_row([str(value), str(n), *cells]))
+    head = [_row([key, "n", *answers]), _row(["---", "---:", *["---:"] * len(answers)])]
+    return ["", *head, *lines] if lines else []
+
+
+def _groups(answers: dict[str, list[Problem]], key: str) -> list[tuple[object, int, list]]:
+    """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
+    values = {str(samples[0][key]) for problems in answers.values() for samples in problems if samples[0].get(key)}
+    if len(values) > MOST:
+        return []
+    groups = []
+    for value in sorted(values, key=str):
+        shares = [
+            _shares([each for each in problems if str(each[0].get(key)) == value]) for problems in answers.values()
+        ]
+        groups.append((value, len(shares[0]), [(sum(each) / len(each), interval(each)) for each in shares]))
+    return groups
+
+
+def _flips(before: str, after: str, answers: dict[str, list[Problem]]) -> list[str]:
+    """The first few problems won and lost, to read: the first sample of each."""
+    lines = []
+    won: Callable[[dict, dict], bool] = lambda a, b: b["right"] is True and a["right"] is not True  # noqa: E731
+    pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
+    for kind, flipped in (("won", [p for p in pairs if won(*p)]), ("lost", [p for p in pairs if won(*p[::-1])])):
+        if flipped:
+            lines += ["", f"## {before} → {after}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
+        for a, b in flipped[:EXAMPLES]:
+            lines += [
+                "",
+                f"{a['problem']}",
+                "",
+                f"gold `{a['gold']}`, {before} `{a['answer']}`, {after} `{b['answer']}`",
+            ]
+    return lines
+
+
+def draw(file: Path, name: str, answers: dict[str, list[Problem]]):
+    """Accuracy of every model with its interval, over all problems and by level where there are levels."""
+    from matplotlib.figure import Figure
+
+    whole = [(sum(s) / len(s), interval(s)) for s in map(_shares, answers.values())]
+    n = len(next(iter(answers.values())))
+    groups = [("all", n, whole), *_groups(answers, "level")]
+    figure = Figure(figsize=(max(4.0, 1.2 * len(groups) + 2.5), 3.6), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(answers)
+    for i, label in enumerate(answers):
+        heights = [shares[i][0] for _, _, shares in groups]
+        bounds = [shares[i][1] for _, _, shares in groups]
+        errors = [[max(0, h - low) for h, (low, _) in zip(heights, bounds, strict=True)]]
+        errors += [[max(0, high - h) for h, (_, high) in zip(heights, bounds, strict=True)]]
+        places = [g + (i - (len(answers) - 1) / 2) * width for g in range(len(groups))]
+        axes.bar(places, heights, width, yerr=errors, capsize=3, label=label)
+    names = ["all", *(f"level {value}".replace("$", r"\$") for value, _, _ in groups[1:])]  # it is no formula
+    axes.set_xticks(range(len(groups)), [f"{each}\nn = {n}" for each, (_, n, _) in zip(names, groups, strict=True)])
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_title(f"{name}: accuracy, 95 % intervals", fontsize=10)
+    axes.legend(fontsize=8, frameon=False, ncols=len(answers), loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    figure.savefig(file, dpi=150)
+
+
+def _same_terms(files: list[Path]):
+    """Only answers to the same problems, as many to each and made in the same way, can be compared."""
+    first, *others = ((file, json.loads(file.read_text(encoding="utf-8").split("\n")[0])) for file in files)
+    for file, head in others:
+        differing = [key for key in TERMS if head.get(key) != first[1].get(key)]
+        if differing:
+            raise ValueError(f"{file} and {first[0].name} cannot be compared: other {', '.join(differing)}")
+
+
+def _read(file: Path) -> dict[int, Problem]:
+    problems: dict[int, Problem] = {}
+    try:
+        # Not splitlines: a response may hold a line separator of Unicode's. What follows the last line end is torn.
+        for line in file.read_text(encoding="utf-8").split("\n")[1:-1]:
+            item = json.loads(line)
+            if missing := KEYS - item.keys():
+                raise KeyError(min(missing))
+            problems.setdefault(item["id"], []).append(item)
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
+    if not problems:
+        raise ValueError(f"{file} holds no answers")
+    return problems
