@@ -1,4 +1,4 @@
-"""A model's answers to a benchmark: made in batches, judged, and kept, so that an evaluation that was killed resumes."""
+"""A model's answers to a benchmark: made in batches, judged and kept, so that a killed evaluation resumes."""
 
 import hashlib
 import json

@@ -145,7 +145,7 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
 def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
     card = card or memory.this_card()
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
-    total = parts["total"] / memory.GIB
+    total = parts.total / memory.GIB
     on = f" on each GPU of {card:.0f}" if card else " on each GPU" if torch.cuda.is_available() else ""
     say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} tells of what)")
     if card and total > card:
@@ -158,7 +158,7 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
             "gradient_accumulation_steps), shorten max_completion_length, or see make memory",
         )
     elif card and not memory.fits(parts, card):
-        need = parts["vLLM weights"] / memory.GIB / card
+        need = parts.vllm_weights / memory.GIB / card
         yield finding(
             recipe,
             "error",

@@ -141,7 +141,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
     if section == "grpo":
         defaults |= _judged_while_training(recipe.grpo, recipe.evaluate.held_out)
         defaults["log_completions"] = True
-        defaults["num_completions_to_print"] = 1  # of a table that stages.grpo keeps off the screen
+        defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
         # trl's own default multiplies the ratios of all tokens of a completion and drops it where that is above 3: over
         # a thousand tokens the two engines' rounding alone gets there (trl issues 5815 and 7269).

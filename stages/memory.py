@@ -11,7 +11,7 @@ from schema.problem_sets import prompt_lengths, split
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
-from training.memory import GIB, PROMPT_TOKENS, Setting, _total, estimate, fits, shards, this_card
+from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
 
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
@@ -36,12 +36,11 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
     }
 
 
-def with_critic(parts: dict[str, int], recipe: Recipe) -> dict[str, int]:
+def with_critic(parts: Parts) -> Parts:
     """PPO of the same model: a critic of the policy's size is trained beside it, and a reference policy is kept."""
-    twice = ("weights", "trained weights", "gradients", "optimizer", "activations")
-    parts = {name: size * 2 if name in twice else size for name, size in parts.items() if name != "total"}
-    parts["reference"] = (parts["weights"] + parts["trained weights"]) // 2 if not parts["weights"] else 0
-    return parts | {"total": _total(parts, recipe)}
+    twice = ("weights", "trained_weights", "gradients", "optimizer", "activations")
+    doubled = {name: 2 * getattr(parts, name) for name in twice}
+    return dataclasses.replace(parts, **doubled, reference=0 if parts.weights else parts.trained_weights)
 
 
 def table(
@@ -52,17 +51,22 @@ def table(
 ) -> str:
     columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
     columns |= {name: estimate(other, prompt_tokens, setting, card) for name, other in variants(recipe).items()}
-    columns["PPO, full"] = with_critic(columns["full"], recipe)
-    columns["PPO, LoRA"] = with_critic(columns["LoRA"], recipe)
-    names = list(dict.fromkeys(name for parts in columns.values() for name in parts if name != "total"))
+    columns["PPO, full"] = with_critic(columns["full"])
+    columns["PPO, LoRA"] = with_critic(columns["LoRA"])
     where = "GiB on each GPU" if card else "GiB"
     lines = [f"| {where} | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
-    for name in [*names, "total"]:
-        lines.append(f"| {name} | " + " | ".join(_gib(parts.get(name, 0)) for parts in columns.values()) + " |")
+    for name in [each.name for each in dataclasses.fields(Parts) if each.type is int] + ["total"]:
+        sizes = [getattr(parts, name) for parts in columns.values()]
+        if any(sizes):
+            lines.append(f"| {_label(name)} | {' | '.join(map(_gib, sizes))} |")
     if card:
         verdicts = ["yes" if fits(parts, card) else "no" for parts in columns.values()]
         lines.append(f"| fits {card:.0f} GiB | {' | '.join(verdicts)} |")
     return "\n".join(lines)
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ").replace("vllm", "vLLM").replace("kv", "KV")
 
 
 def _gib(size: int) -> str:

@@ -6,6 +6,7 @@ they are from what was measured.
 """
 
 import copy
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -24,9 +25,6 @@ PROMPT_TOKENS = 256
 # trl's fused LM head never holds all logits, but a tile of so many tokens by so many words
 # (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
 TILE = (4096, 32768)
-# What only training holds, and only sampling.
-TRAINING = ("activations", "logits")
-SAMPLING = ("cache of sampling", "base beside its merge", "vLLM weights", "vLLM cache")
 
 
 class Setting(NamedTuple):
@@ -49,13 +47,42 @@ def this_card() -> float | None:
     return torch.cuda.mem_get_info()[1] / GIB if torch.cuda.is_available() else None
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak.
+
+    `in_turns`: completions are sampled before the step trains on them, so what only sampling holds and what only
+    training holds take turns; not where vLLM stays awake and keeps what it has.
+    """
+
+    weights: int
+    trained_weights: int
+    reference: int
+    gradients: int
+    optimizer: int
+    activations: int
+    logits: int
+    kv_cache: int = 0
+    copy_of_the_base: int = 0
+    vllm_weights: int = 0
+    vllm_cache: int = 0
+    in_turns: bool = True
+
+    @property
+    def total(self) -> int:
+        kept = self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
+        training = self.activations + self.logits
+        sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
+        return kept + (max(training, sampling) if self.in_turns else training + sampling)
+
+
 def estimate(
     recipe: Recipe,
     prompt_tokens: int = PROMPT_TOKENS,
     setting: Setting = Setting(),  # noqa: B008
     card: float | None = None,
-) -> dict[str, int]:
-    """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak; `total` is their sum.
+) -> Parts:
+    """What a GRPO step of the recipe needs of one GPU.
 
     Args:
         card: GiB of the GPU, at hand or not; vLLM takes its share of it. Without one, its cache is what one generation
@@ -68,53 +95,40 @@ def estimate(
     config = model_config(recipe)
     model = on_meta(recipe, config)
     frozen, trained = parameter_bytes(model, recipe)
-    states = 2 * trained  # AdamW's two moments, in the dtype of what they belong to
     args = configs.training_config(recipe, "grpo")
-    reference = 0
-    if recipe.grpo.get("beta"):
-        # The frozen copy of what is trained: trl keeps one of the warm start's adapter; without one it switches off the
-        # adapter; a fully trained model has a second one beside it.
-        reference = trained if recipe.adapter is None or recipe.sft is not None else 0
-    tokens = prompt_tokens + args.max_completion_length
-    activations = activation_bytes(
-        recipe, config, args.per_device_train_batch_size, tokens, args.gradient_checkpointing, gpu
+    # The frozen copy of what is trained: trl keeps one of the warm start's adapter; without one it switches off the
+    # adapter; a fully trained model has a second one beside it.
+    reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
+    tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
+    kv_cache = batch * args.steps_per_generation * tokens * cache_bytes_per_token(config, recipe)
+    shared = max(setting.optimizer_shards, setting.weight_shards)
+    return Parts(
+        weights=frozen // setting.weight_shards,
+        trained_weights=trained // setting.weight_shards,
+        reference=reference // setting.weight_shards,
+        gradients=trained // shared,
+        optimizer=2 * trained // shared,  # AdamW's two moments, in the dtype of what they belong to
+        activations=activation_bytes(recipe, config, batch, tokens, args.gradient_checkpointing, gpu),
+        logits=logits_bytes(recipe, config, batch * tokens, gpu),
+        **_sampling(recipe, model, args, kv_cache, card, gpu),
     )
-    answered = args.per_device_train_batch_size * args.steps_per_generation
-    parts = {
-        "weights": frozen // setting.weight_shards,
-        "trained weights": trained // setting.weight_shards,
-        "reference": reference // setting.weight_shards,
-        "gradients": trained // max(setting.optimizer_shards, setting.weight_shards),
-        "optimizer": states // max(setting.optimizer_shards, setting.weight_shards),
-        "activations": activations,
-        "logits": logits_bytes(recipe, config, args.per_device_train_batch_size * tokens, gpu),
-    }
-    cache = answered * tokens * cache_bytes_per_token(config, recipe)
+
+
+def _sampling(recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card: float | None, gpu: bool) -> dict:
+    """The parts that only sampling holds: transformers' KV cache, or vLLM's own copy of the weights and the rest of its
+    share of the card."""
     if not args.use_vllm:
-        parts["cache of sampling"] = cache
+        held = []
         if recipe.adapter is not None and recipe.quantization is None and not gpu:
             held = [each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)]
-            parts["base beside its merge"] = sum(each.numel() * each.element_size() for each in held)
-    elif args.vllm_mode == "colocate":
-        parts |= _vllm_bytes(model, args, cache, card)
-    return parts | {"total": _total(parts, recipe)}
-
-
-def _total(parts: dict[str, int], recipe: Recipe) -> int:
-    """Answers are sampled before the step trains, so what the one needs and what the other needs take turns, unless
-    vLLM does not sleep and keeps what it has."""
-    training, sampling = (sum(parts.get(name, 0) for name in names) for names in (TRAINING, SAMPLING))
-    both = recipe.grpo.get("use_vllm") and not recipe.grpo.get("vllm_enable_sleep_mode")
-    return sum(parts.values()) - (0 if both else min(training, sampling))
-
-
-def _vllm_bytes(model: PreTrainedModel, args, cache: int, card: float | None) -> dict[str, int]:
-    """vLLM's own copy of the weights, and the rest of its share of the card."""
+        return {"kv_cache": kv_cache, "copy_of_the_base": sum(each.numel() * each.element_size() for each in held)}
+    if args.vllm_mode != "colocate":
+        return {}
     sizes = [each.numel() * each.element_size() for name, each in model.named_parameters() if "lora_" not in name]
     weights = sum(sizes) // args.vllm_tensor_parallel_size
     if card:
-        cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
-    return {"vLLM weights": weights, "vLLM cache": cache}
+        kv_cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
+    return {"vllm_weights": weights, "vllm_cache": kv_cache, "in_turns": args.vllm_enable_sleep_mode}
 
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
@@ -183,9 +197,6 @@ def _fused_attention(module, query, key, value, attention_mask, **options):
     return _FusedAttention.apply(query, key, value).transpose(1, 2).contiguous(), None
 
 
-AttentionInterface.register("fused", _fused_attention)
-
-
 def activation_bytes(
     recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool, gpu: bool = False
 ) -> int:
@@ -208,6 +219,7 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
     if getattr(text, "layer_types", None):
         text.layer_types = (text.layer_types * layers)[:layers]
     model = on_meta(recipe, config)
+    AttentionInterface.register("fused", _fused_attention)
     model.set_attn_implementation("fused")
     # Under bf16 autocast a float32 adapter computes, and saves, in bfloat16.
     if gpu:
@@ -248,6 +260,6 @@ def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
     return 2 * text.num_hidden_layers * heads * width * getattr(torch, recipe.model.dtype).itemsize
 
 
-def fits(parts: dict[str, int], card: float) -> bool:
+def fits(parts: Parts, card: float) -> bool:
     """Whether a card of so many GiB holds them; vLLM's weights too must leave something of its share."""
-    return parts["total"] <= card * GIB and parts.get("vLLM cache", 1) > 0
+    return parts.total <= card * GIB and (parts.vllm_cache > 0 or not parts.vllm_weights)

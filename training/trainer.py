@@ -1,7 +1,5 @@
 """trl's GRPOTrainer with what a recipe says, and the data it trains on."""
 
-import contextlib
-import os
 from pathlib import Path
 
 import torch
@@ -26,9 +24,8 @@ from training.sampling import mergeable, sample_merged
 from training.train import keep_adapter_float32, sharded
 
 
-class QuietGRPOTrainer(GRPOTrainer):
-    """GRPOTrainer that logs completions to parquet without also printing each as a table, and that answers the held-out
-    problems greedily, as the evaluation does."""
+class GreedyEvaluation(GRPOTrainer):
+    """GRPOTrainer that answers the held-out problems greedily, as the evaluation does."""
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
         if self.use_vllm:
@@ -48,10 +45,6 @@ class QuietGRPOTrainer(GRPOTrainer):
             vars(generator).update(sampled)
             config.update(before)
             self.log_completions = self.args.log_completions
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
-            super().log(logs, start_time)
 
 
 class Reshard(TrainerCallback):
@@ -77,7 +70,7 @@ class SameOrder(TrainerCallback):
 
 def trainer_for(
     recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], judged: list[dict], warm_start: Path | None
-) -> QuietGRPOTrainer:
+) -> GreedyEvaluation:
     """trl's trainer with the recipe's model, adapter, rewards and data; `judged`: the held-out rows that choose the
     checkpoint, none where no checkpoint is chosen.
 
@@ -108,7 +101,7 @@ def trainer_for(
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)
     with said_by_library(recipe.place("grpo")):
-        trainer = QuietGRPOTrainer(
+        trainer = GreedyEvaluation(
             model=model,
             reward_funcs=[finite.watching(counting[0]), *counting[1:]],
             args=args,

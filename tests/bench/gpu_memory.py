@@ -116,11 +116,11 @@ def measure(recipe: Recipe, arm: str) -> str:
     parts = memory.estimate(recipe, tokens)
     if arm.startswith("PPO"):
         words = memory.model_config(recipe).get_text_config().vocab_size
-        parts = memory_table.with_critic(parts | {"logits": LOGITS * words * 14}, recipe)
+        parts = memory_table.with_critic(dataclasses.replace(parts, logits=LOGITS * words * 14))
         measured = peak(lambda: ppo_step(recipe, tokens))
     else:
         measured = peak(lambda: probe_memory.main(recipe))
-    total = parts["total"]
+    total = parts.total
     return f"| {arm} | {total / memory.GIB:.2f} | {measured / memory.GIB:.2f} | {total / measured:.2f} |"
 
 

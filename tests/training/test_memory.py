@@ -37,7 +37,7 @@ def really_there(recipe) -> dict[str, int]:
     moments = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
     return {
         "weights": size(frozen) + size(scales),
-        "trained weights": size(trained),
+        "trained_weights": size(trained),
         "gradients": size(parameter.grad for parameter in trained if parameter.grad is not None),
         "optimizer": size(moments),
     }
@@ -57,7 +57,7 @@ def test_weights_gradients_and_optimizer_are_what_is_really_there(arguments):
     recipe = load_recipe(arguments[0], arguments[1:], check=())
     estimated, measured = memory.estimate(recipe), really_there(recipe)
     for part, there in measured.items():
-        assert estimated[part] == pytest.approx(there, rel=0.03), part
+        assert getattr(estimated, part) == pytest.approx(there, rel=0.03), part
 
 
 def test_a_shard_is_a_share():
@@ -65,8 +65,8 @@ def test_a_shard_is_a_share():
     whole = memory.estimate(recipe)
     zero2 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4))
     zero3 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4, weight_shards=4))
-    assert zero2["optimizer"] == whole["optimizer"] // 4 and zero2["trained weights"] == whole["trained weights"]
-    assert zero3["trained weights"] == whole["trained weights"] // 4
+    assert zero2.optimizer == whole.optimizer // 4 and zero2.trained_weights == whole.trained_weights
+    assert zero3.trained_weights == whole.trained_weights // 4
 
 
 def test_checkpointing_keeps_less_and_longer_answers_more():
@@ -81,17 +81,17 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
 def test_ppo_needs_more_than_grpo_of_the_same_model():
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     grpo = memory.estimate(recipe)
-    assert memory_table.with_critic(grpo, recipe)["total"] > 1.5 * grpo["total"]
+    assert memory_table.with_critic(grpo).total > 1.5 * grpo.total
 
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     """And vLLM's share of a card is its weights and its cache together."""
     recipe = load_recipe("recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ())
     asleep = memory.estimate(recipe, card=24)
-    assert asleep["vLLM weights"] + asleep["vLLM cache"] == pytest.approx(0.3 * 24 * memory.GIB)
-    training = asleep["activations"] + asleep["logits"]
+    assert asleep.vllm_weights + asleep.vllm_cache == pytest.approx(0.3 * 24 * memory.GIB)
+    training = asleep.activations + asleep.logits
     recipe.grpo["vllm_enable_sleep_mode"] = False
-    assert memory.estimate(recipe, card=24)["total"] == asleep["total"] + training
+    assert memory.estimate(recipe, card=24).total == asleep.total + training
 
 
 @pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
@@ -106,5 +106,5 @@ def test_check_and_memory_tell_the_same(capsys):
     list(model_findings(recipe, {"num_processes": 1}, None))
     told = capsys.readouterr().out
     assert f"{found} at most" in told
-    total = memory.estimate(recipe, found)["total"] / memory.GIB
+    total = memory.estimate(recipe, found).total / memory.GIB
     assert f"memory: {total:.1f} GiB" in told
