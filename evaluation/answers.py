@@ -8,6 +8,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
+from evaluation import report
 from evaluation.contestants import Contestant
 from evaluation.engines import Engine, max_new_tokens
 from rewards.verifier.verdict import is_correct
@@ -17,8 +18,9 @@ from training.model import base_model
 
 
 def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
-    """What an answer depends on, kept at the head of its file: answers of another model, to other problems or with
-    another prompt are never taken for these. How many of the problems are answered (`limit`) is not among it."""
+    """Everything an answer depends on. It is the first line of the answers' file, so that answers of another model, to
+    other problems or with another prompt are never mistaken for these. `limit`, how many of the problems are answered,
+    is left out on purpose."""
     recipe = contestant.recipe
     return {
         "model": base_model(recipe),
@@ -41,7 +43,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
 
 
 def _weights(folder: Path) -> str | None:
-    """Tells a folder's weights from others that lay there before; None for a Hub id."""
+    """Changes when a folder's weights are replaced; None for a Hub id."""
     files = sorted(folder.glob("*.safetensors"))
     return _hash([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
 
@@ -53,9 +55,9 @@ def _hash(value: list) -> str:
 class Answers:
     """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then an answer a line.
 
-    They are made in batches of prompts of similar length, in an order that depends on the problems alone. Whole batches
-    are what is kept and resumed, since the padding of a batch can move a greedy answer, and each batch samples with a
-    seed of its own. `<label>.seconds.jsonl` has what each batch took.
+    Batches hold prompts of similar length, in an order that depends on the problems alone. Only whole batches are kept
+    when a run resumes, since a batch's padding can change a greedy answer, and each batch samples with its own seed.
+    `<label>.seconds.jsonl` records how long each batch took.
     """
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
@@ -68,10 +70,14 @@ class Answers:
         self.settings = settings(contestant, rows, self.prompts[0])
         self.done: list[dict] = []
         if self.file.is_file():
-            head, *items = answers_of(self.file) or [self.settings]
+            head, *items = _read(self.file) or [self.settings]
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                raise RecipeError([f"{self.file} has answers with other {', '.join(changed)}: move it, or delete it"])
+                raise RecipeError(
+                    [
+                        f"{self.file} has answers made with different settings ({', '.join(changed)}): move it, or delete it"
+                    ]
+                )
             self.done = items
 
     @property
@@ -86,18 +92,18 @@ class Answers:
         return [every[i : i + size] for i in range(0, len(every), size)]
 
     def missing(self) -> dict[int, list[tuple[int, int]]]:
-        """Number to content of the batches that are not answered yet."""
+        """The batches that are not answered yet, by number."""
         answered = {(item["id"], item["sample"]) for item in self.done}
         return {n: batch for n, batch in enumerate(self.batches()) if not answered.issuperset(batch)}
 
     def complete(self, policy: Engine):
-        """Answer what is missing, batch by batch, each written before the next is begun."""
+        """Answer what is missing, writing each batch before the next one begins."""
         missing = self.missing()
         torn = {each for batch in missing.values() for each in batch}
         self.done = [item for item in self.done if (item["id"], item["sample"]) not in torn]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         began, answered, total = time.monotonic(), 0, len(self.done) + len(torn)
-        # Written to the side first: a kill in between must not cost the answers there are.
+        # Written beside it first: a kill in between must not lose the answers already made.
         kept = self.file.with_suffix(".partial")
         kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
         kept.replace(self.file)
@@ -123,21 +129,11 @@ class Answers:
                 say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
 
 
-def answers_of(file: Path) -> list[dict]:
-    """What stands in a file of answers, its settings first.
-
-    Raises:
-        RecipeError: an evaluation did not write it.
-    """
+def _read(file: Path) -> list[dict]:
     try:
-        found = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-        if not all(isinstance(each, dict) for each in found) or not all(
-            {"id", "sample"} <= each.keys() for each in found[1:]
-        ):
-            raise ValueError
-    except (ValueError, RecursionError):
-        raise RecipeError([f"{file} is not what an evaluation wrote: move it, or delete it"]) from None
-    return found
+        return report.read(file)
+    except ValueError as error:
+        raise RecipeError([f"{error}: move it, or delete it"]) from None
 
 
 def _line(value: dict) -> str:
@@ -145,8 +141,8 @@ def _line(value: dict) -> str:
 
 
 def judged(row: dict, response: str, strict: bool) -> dict:
-    """An item of the answers' file: `right` as the reward judges it in training; `lenient` a right final answer in any
-    form, `strict` only one in a closed `<answer>` block."""
+    """One line of the answers' file. `right` is what the reward would say in training; `lenient` accepts a right final
+    answer in any form, `strict` only one in a closed `<answer>` block."""
     lenient, in_form = (
         is_correct(response, row["solution"], question=row["problem"], strict=only_in_form)
         for only_in_form in (False, True)

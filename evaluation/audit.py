@@ -1,9 +1,4 @@
-"""What would a cheat be paid? A recipe's own rewards on a sample of its own data, before any GPU hour.
-
-Every gold is echoed in the recipe's form and must be judged right. Then every response of `evaluation.cheats` is paid.
-A cheat that earns more than an honest mistake on the same problem, or a trick around the right answer that earns more
-than the right answer given plainly, fails the audit: exit code 1.
-"""
+"""What would a cheat earn? Every response of `cheats.py`, scored by a recipe's own rewards on its own problems."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -22,7 +17,7 @@ _ABOVE = 1e-6  # what two sums of the same rewards may differ by
 
 
 class Pay(NamedTuple):
-    """What one kind of response earned: the weighted sum of the rewards on each problem, in the problems' order."""
+    """What one kind of response earned: the weighted sum of its rewards on each problem, in the problems' order."""
 
     name: str
     kind: str
@@ -31,7 +26,7 @@ class Pay(NamedTuple):
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
-    """Each reward of the recipe, with its arguments and guarded as in training, and its weight."""
+    """Each reward of the recipe with its weight; its arguments are bound, and it is guarded as in training."""
     return [
         (
             GuardedReward(bind_reward(name, options), name, min(SECONDS, options.get("timeout", SECONDS))),
@@ -41,8 +36,8 @@ def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
     ]
 
 
-def problems(rows: list[dict]) -> list[cheats.Problem]:
-    """The rows as problems, each with up to three wrong answers: golds of other rows."""
+def with_wrong_answers(rows: list[dict]) -> list[cheats.Problem]:
+    """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
     golds = [gold_answer(row["solution"]) for row in rows]
     made = []
     for i, row in enumerate(rows):
@@ -56,14 +51,14 @@ def problems(rows: list[dict]) -> list[cheats.Problem]:
 def audited(
     made: list[cheats.Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
 ) -> list[Pay]:
-    """Every kind of response, the best paid first."""
+    """What each kind of response earned, the best paid first."""
     kinds = (("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS))
     earned = {
         (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
         for kind, responses in kinds
         for name, respond in responses.items()
     }
-    # What honesty earns on each problem, in its best paid style.
+    # What an honest response earns on each problem, in its best paid style.
     honest = {
         kind: [max(each) for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)]
         for kind in ("right", "wrong")
@@ -79,8 +74,8 @@ def audited(
 
 
 def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[float]:
-    """The weighted sum of the rewards of one response a row, as the trainer would call them. For rewards that count
-    tokens, four characters are taken for one."""
+    """The weighted sum of the rewards for one response to each row, called as the trainer would call them. Rewards that
+    count tokens see one token for every four characters."""
     columns = {
         **{key: [row.get(key) for row in rows] for key in rows[0] if key not in ("reasoning", "answer")},
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
@@ -98,7 +93,8 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
     return total
 
 
-def gold_fault(row: dict, recipe: Recipe) -> str | None:
+def ungradable(row: dict, recipe: Recipe) -> str | None:
+    """Why the verifier cannot tell right answers to this row from wrong ones, or None."""
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
         verdict = is_correct(
             cheats.form("So it is.", rf"\boxed{{{answer}}}"),

@@ -1,6 +1,6 @@
 """Responses of every kind to one problem: honest ones, cheats that do not know the answer, tricks around a right one.
 
-`make audit` pays each with a recipe's own rewards. A new cheat is one line in a table.
+`make audit` scores each with a recipe's own rewards. A new cheat is one line in a table.
 """
 
 from typing import NamedTuple

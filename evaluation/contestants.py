@@ -14,8 +14,8 @@ from training.model import is_adapter
 
 
 class Contestant(NamedTuple):
-    """A model to be judged. `trained`: what a stage left, None for the recipe's base model. `example`: a worked problem
-    that stands before the question."""
+    """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model. `example`: a worked
+    problem shown before each question."""
 
     label: str
     recipe: Recipe
@@ -25,29 +25,29 @@ class Contestant(NamedTuple):
 
 def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     if not recipe.evaluate.benchmarks:
-        raise RecipeError([f"{recipe.name} names no evaluate.benchmarks"])
+        raise RecipeError([f"{recipe.name} has no evaluate.benchmarks to evaluate on"])
     return load_benchmarks(recipe)
 
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
-    """What there is to evaluate: the base model, and every finished stage."""
+    """The base model, and every finished stage."""
     done = [stage for stage in ("sft", "grpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
     return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
-    """The base model shown the form of an answer once, by the first worked problem of the training set: what of a gain
-    is form, it can do without training. None where no problem is worked out."""
+    """The base model shown the form once, by the first worked problem of the training set: the part of a gain that is
+    only form, it reaches without training. Empty where no problem has a worked solution."""
     worked = next((row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])), None)
     return [Contestant(report.CONTROL, recipe, example=worked)] if worked else []
 
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
-    """A whole model, which brings its own tokenizer, in place of the recipe's base, unquantised; an adapter stays on
-    that base.
+    """A model that the user names: a whole model replaces the recipe's base, with its own tokenizer and unquantised; an
+    adapter is put on that base.
 
     Raises:
-        RecipeError: a folder is meant, and is not there.
+        RecipeError: the folder is not there.
     """
     if fault := no_such_folder(path):
         raise RecipeError([f"MODEL={path}: {fault}"])

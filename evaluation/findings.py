@@ -9,12 +9,12 @@ import torch
 from data import prompt
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
-from evaluation.audit import audited, bound_rewards, gold_fault, problems
+from evaluation.audit import audited, bound_rewards, ungradable, with_wrong_answers
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, RecipeError, RunStopped
 from schema.meaning import missing_columns
-from schema.problem_sets import overlapping, prompt_lengths, split
+from schema.problem_sets import overlapping, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
@@ -38,7 +38,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     except RecipeError as error:
         yield _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
     try:
-        rows = split(recipe)[0] if recipe.data.train else []
+        rows = train_and_held_out(recipe)[0] if recipe.data.train else []
     except DataError as error:
         yield _not_seen(recipe, error, ("data", "train"), "The data is")
         rows = []
@@ -84,7 +84,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     except DataError as error:
         yield _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
-    faults = [(row, fault) for row in sample if (fault := gold_fault(row, recipe))]
+    faults = [(row, fault) for row in sample if (fault := ungradable(row, recipe))]
     if faults:
         row, fault = faults[0]
         yield finding(
@@ -101,21 +101,25 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
-    rows = [row for row in rows if not gold_fault(row, recipe)][:AUDITED]
+    rows = [row for row in rows if not ungradable(row, recipe)][:AUDITED]
     missing = missing_columns(recipe.rewards, [*rows[0], "prompt", "think_opened"]) if rows else []
     for fault in missing:
         yield finding(recipe, "error", ("rewards",), fault)
     if missing or not rows or not recipe.rewards:
         return
     try:
-        table = audited(problems(rows), rows, recipe, bound_rewards(recipe))
+        table = audited(with_wrong_answers(rows), rows, recipe, bound_rewards(recipe))
     except RunStopped as stopped:
         yield finding(recipe, "error", ("rewards",), str(stopped))
         return
     beaten = [pay.name for pay in table if pay.beats]
-    say(f"audit: {', '.join(beaten) or 'no cheat'} beats honesty, of {len(table)} ways to answer {len(rows)} problems")
+    say(
+        f"audit: {', '.join(beaten) or 'no cheat'} earns more than an honest answer, of {len(table)} ways to answer {len(rows)} problems"
+    )
     if beaten:
-        yield finding(recipe, "warning", ("rewards",), f"{', '.join(beaten)} earns more than honesty: make audit")
+        yield finding(
+            recipe, "warning", ("rewards",), f"{', '.join(beaten)} earns more than an honest answer: make audit"
+        )
 
 
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:

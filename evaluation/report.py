@@ -1,7 +1,4 @@
-"""The report of an evaluation, made from the answers on disk alone.
-
-`python -m stages.report outputs/<recipe>/eval/gsm8k/*.jsonl` makes it again, figure by figure.
-"""
+"""The report of an evaluation, made from the answers on disk alone: table, verdicts, figures and flips to read."""
 
 import json
 from collections.abc import Callable
@@ -13,23 +10,32 @@ from evaluation.statistics import interval, majority, paired_difference, pass_at
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
 # Of an answer, what is counted here.
-KEYS = {"id", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
 MOST = 50  # levels or subjects that are told apart
 TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
-Problem = list[dict]  # a problem's samples
+Samples = list[dict]  # of one problem
 
 
 def write(folder: Path, labels: list[str]) -> str:
-    """The table of a benchmark's models over the answers all of them have given, and the verdict between each two
-    neighbours. Left in the folder as `report.md`, with accuracies by level and subject, what of the gain is form, and
-    flips to read; as figures in `summary.json`; and drawn in `accuracy.png`."""
-    answers = {label: _read(folder / f"{label}.jsonl") for label in labels}
-    _same_terms([folder / f"{label}.jsonl" for label in labels])
+    """Write the report of a benchmark over the problems that all its models have answered, and return its first part:
+    the table, and the verdict between each model and the next.
+
+    The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form, and flips to read;
+    `summary.json` with the same figures; and `accuracy.png`.
+
+    Raises:
+        ValueError: the answers are not there, or cannot be compared.
+    """
+    files = {label: read(folder / f"{label}.jsonl") for label in labels}
+    if empty := [label for label, lines in files.items() if len(lines) < 2]:
+        raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
+    _require_same_terms({label: lines[0] for label, lines in files.items()})
+    answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
     common = set.intersection(*(set(problems) for problems in answers.values()))
     answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
     if not common:
-        raise ValueError(f"{folder}: there is no problem that {', '.join(labels)} have all answered")
+        raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
     figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
     table = [*_table(folder.name, figures), "", *_verdicts(answers)]
     flips = [line for before, after in pairwise(_trained(labels)) for line in _flips(before, after, answers)]
@@ -40,7 +46,7 @@ def write(folder: Path, labels: list[str]) -> str:
     return "\n".join(table)
 
 
-def summary(problems: list[Problem], seconds: Path | None = None) -> dict:
+def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     """Figures of one model on one benchmark. A gold the verifier cannot judge counts as not right."""
     every = [item for samples in problems for item in samples]
     shares = _shares(problems)
@@ -74,7 +80,7 @@ def summary(problems: list[Problem], seconds: Path | None = None) -> dict:
     return figures
 
 
-def _shares(problems: list[Problem], key: str = "right") -> list[float]:
+def _shares(problems: list[Samples], key: str = "right") -> list[float]:
     """Of each problem, the share of its answers that are right."""
     return [sum(item[key] is True for item in samples) / len(samples) for samples in problems]
 
@@ -104,9 +110,9 @@ def _trained(labels: list[str]) -> list[str]:
     return [label for label in labels if label != CONTROL]
 
 
-def _verdicts(answers: dict[str, list[Problem]]) -> list[str]:
-    """Between neighbours; over the whole road; and how much of that is form: the first model judged with and without
-    regard to its form, and shown one worked example of it."""
+def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
+    """One verdict between each model and the next, one from the first to the last, and how much of that is form: the
+    gain over the first model judged strictly, judged leniently, and shown one worked example."""
     labels = _trained(list(answers))
     pairs = list(pairwise(labels))
     pairs += [(labels[0], labels[-1])] if len(labels) > 2 else []
@@ -129,7 +135,7 @@ def _verdicts(answers: dict[str, list[Problem]]) -> list[str]:
     return lines
 
 
-def _by(answers: dict[str, list[Problem]], key: str) -> list[str]:
+def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
     """Accuracy of every model by level or subject, where the data has them."""
     lines = []
     for value, n, shares in _groups(answers, key):
@@ -139,7 +145,7 @@ def _by(answers: dict[str, list[Problem]], key: str) -> list[str]:
     return ["", *head, *lines] if lines else []
 
 
-def _groups(answers: dict[str, list[Problem]], key: str) -> list[tuple[object, int, list]]:
+def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[object, int, list]]:
     """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
     values = {str(samples[0][key]) for problems in answers.values() for samples in problems if samples[0].get(key)}
     if len(values) > MOST:
@@ -153,8 +159,8 @@ def _groups(answers: dict[str, list[Problem]], key: str) -> list[tuple[object, i
     return groups
 
 
-def _flips(before: str, after: str, answers: dict[str, list[Problem]]) -> list[str]:
-    """The first few problems won and lost, to read: the first sample of each."""
+def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[str]:
+    """A few problems that were won and lost, to read, with the first sample of each."""
     lines = []
     won: Callable[[dict, dict], bool] = lambda a, b: b["right"] is True and a["right"] is not True  # noqa: E731
     pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
@@ -171,7 +177,7 @@ def _flips(before: str, after: str, answers: dict[str, list[Problem]]) -> list[s
     return lines
 
 
-def draw(file: Path, name: str, answers: dict[str, list[Problem]]):
+def draw(file: Path, name: str, answers: dict[str, list[Samples]]):
     """Accuracy of every model with its interval, over all problems and by level where there are levels."""
     from matplotlib.figure import Figure
 
@@ -197,26 +203,35 @@ def draw(file: Path, name: str, answers: dict[str, list[Problem]]):
     figure.savefig(file, dpi=150)
 
 
-def _same_terms(files: list[Path]):
+def _require_same_terms(settings: dict[str, dict]):
     """Only answers to the same problems, as many to each and made in the same way, can be compared."""
-    first, *others = ((file, json.loads(file.read_text(encoding="utf-8").split("\n")[0])) for file in files)
-    for file, head in others:
-        differing = [key for key in TERMS if head.get(key) != first[1].get(key)]
+    (first, terms), *others = settings.items()
+    for label, each in others:
+        differing = [key for key in TERMS if each.get(key) != terms.get(key)]
         if differing:
-            raise ValueError(f"{file} and {first[0].name} cannot be compared: other {', '.join(differing)}")
+            raise ValueError(f"{label} and {first} cannot be compared: they differ in {', '.join(differing)}")
 
 
-def _read(file: Path) -> dict[int, Problem]:
-    problems: dict[int, Problem] = {}
+def read(file: Path) -> list[dict]:
+    """What an evaluation wrote: the settings of its answers first, then an answer a line. A torn last line is left out.
+
+    Raises:
+        ValueError: the file is something else.
+    """
     try:
-        # Not splitlines: a response may hold a line separator of Unicode's. What follows the last line end is torn.
-        for line in file.read_text(encoding="utf-8").split("\n")[1:-1]:
-            item = json.loads(line)
-            if missing := KEYS - item.keys():
-                raise KeyError(min(missing))
-            problems.setdefault(item["id"], []).append(item)
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        # Not splitlines: a response may hold a line separator of Unicode's.
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        if not all(isinstance(each, dict) for each in lines):
+            raise TypeError("a line is no mapping")
+        if missing := next((KEYS - each.keys() for each in lines[1:] if KEYS - each.keys()), None):
+            raise KeyError(min(missing))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
-    if not problems:
-        raise ValueError(f"{file} holds no answers")
+    return lines
+
+
+def _by_problem(items: list[dict]) -> dict[int, Samples]:
+    problems: dict[int, Samples] = {}
+    for item in items:
+        problems.setdefault(item["id"], []).append(item)
     return problems

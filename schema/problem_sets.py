@@ -17,7 +17,7 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows of all the recipe's training sets together, the training rows without those that
     overlap with a problem of its benchmarks."""
     with PartialState().main_process_first():
-        rows, held_out = split(recipe)
+        rows, held_out = train_and_held_out(recipe)
         found = overlapping(rows, recipe)
     if found:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
@@ -27,7 +27,7 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     return [row for i, row in enumerate(rows) if i not in dropped], held_out
 
 
-def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:
+def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the other side."""
     rows = []
     for entry in recipe.data.train:
@@ -38,7 +38,7 @@ def split(recipe: Recipe) -> tuple[list[dict], list[dict]]:
         raise DataError(f"{recipe.place('data', 'validation')}: {error}") from error
 
 
-def split_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
+def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
     """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
     for a checkpoint chosen by a measurement looks better in it than it is."""
     choosing = recipe.evaluate.held_out if recipe.grpo.get("eval_steps") else 0

@@ -381,7 +381,7 @@ RESERVED: dict[str, dict[str, str]] = {
             "a row that is too long is left out, not cut": "truncation_mode",
             "rows are short, and it wants flash attention": "packing packing_strategy padding_free eval_packing",
             "the loss is on the solution alone": "completion_only_loss assistant_only_loss",
-            "the warm start is judged afterwards, by `make eval`": "eval_steps per_device_eval_batch_size",
+            "the warm start is judged afterwards, by `make evaluate`": "eval_steps per_device_eval_batch_size",
             "it wants a GPU and is not tried here": "activation_offloading",
         }
     ),

@@ -3,7 +3,7 @@
 import argparse
 from collections import defaultdict
 
-from schema.problem_sets import overlapping, split
+from schema.problem_sets import overlapping, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import say
 from stages.cli import quiet_libraries, run
@@ -14,7 +14,7 @@ SHOWN = 5
 def main(recipe: Recipe, show: int = SHOWN):
     """List the training problems of a recipe that overlap with its benchmarks."""
     quiet_libraries()
-    rows, _ = split(recipe)
+    rows, _ = train_and_held_out(recipe)
     by_benchmark = defaultdict(list)
     for overlap in overlapping(rows, recipe):
         by_benchmark[overlap.benchmark].append(overlap)

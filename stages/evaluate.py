@@ -1,7 +1,8 @@
-"""Evaluation: answers to a recipe's held-out problems or benchmarks, judged by the verifier that rewards them.
+"""Evaluate a recipe's models on its held-out problems or its benchmarks, with the verifier that also rewards them.
 
-Per model one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, an answer a line; a run that was killed goes on
-with the batch it stopped at. `summary.json`, `report.md` and `accuracy.png` are made from those files alone.
+Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each line; a killed
+evaluation resumes at the batch it was working on. `summary.json`, `report.md` and `accuracy.png` are made from those
+files alone.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from evaluation.contestants import benchmarks, control, named_model, stages_of
 from evaluation.engines import engine
 from schema import hardware
 from schema.faults import RecipeError
-from schema.problem_sets import split, split_held_out
+from schema.problem_sets import share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.requirements import require
 from schema.terminal import make_command, say, say_markdown
@@ -32,8 +33,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     if wrong := link_inside(recipe.stage_dir("eval")):
         raise RecipeError([wrong])
-    train, validation = split(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
-    problems = {HELD_OUT: split_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
+    train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
+    problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
@@ -48,11 +49,13 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     for benchmark in problems:
         say()
         say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
-    say(f"\nin {root}" + (f"\nnext: {make_command('eval', recipe)}" if held_out and recipe.evaluate.benchmarks else ""))
+    say(f"\nresults: {root}")
+    if held_out and recipe.evaluate.benchmarks:
+        say(f"next: {make_command('evaluate', recipe)}")
 
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--held-out", action="store_true", help="the held-out problems instead of the benchmarks")
+    parser.add_argument("--held-out", action="store_true", help="on held-out problems instead of the benchmarks")
     parser.add_argument(
         "--model",
         action="append",

@@ -16,7 +16,7 @@ from schema.recipe import Recipe, require_values
 from schema.requirements import require
 from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
-from training.checkpoints import fault, write_whole
+from training.checkpoints import damage, write_whole
 from training.model_card import card
 from training.run_folder import find_run
 
@@ -39,7 +39,7 @@ def main(recipe: Recipe):
     say(f"grpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
-    from schema.problem_sets import load_train, split_held_out
+    from schema.problem_sets import load_train, share_held_out
     from training.best_checkpoint import KeepBest
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
@@ -52,20 +52,20 @@ def main(recipe: Recipe):
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
-    judged, _ = split_held_out(recipe, held_out)
-    trainer = trainer_for(recipe, args, tokenizer, rows, judged, warm_start)
+    choosing, _ = share_held_out(recipe, held_out)
+    trainer = trainer_for(recipe, args, tokenizer, rows, choosing, warm_start)
     if is_main_process():
         folder.begin(rows)
     if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
         # With a reference, a checkpoint has that adapter in a subfolder, and transformers then loads no other.
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
-    if judged:
+    if choosing:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     train(trainer, folder, recipe, interrupts, "grpo")
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
-    judged = judged and best["best_checkpoint"]  # a run that was moved, and had no step left, names none
-    if judged and (wrong := fault(Path(best["best_checkpoint"]))):
+    choosing = choosing and best["best_checkpoint"]  # a run that was moved, and had no step left, names none
+    if choosing and (wrong := damage(Path(best["best_checkpoint"]))):
         raise RunStopped(f"the best checkpoint, {best['best_checkpoint']}, is not what was saved: {wrong}")
     if recipe.adapter is not None and not sharded(trainer):
         best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
@@ -73,11 +73,11 @@ def main(recipe: Recipe):
         write_whole(folder.path / "README.md", card(recipe, "grpo", folder.path))
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
-    if judged:
+    if choosing:
         say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
     say(f"grpo: done, in {folder.path} (what lies there: docs/run-folder.md)")
     if not of_chain():
-        say(f"next: {make_command('eval', recipe)}")
+        say(f"next: {make_command('evaluate', recipe)}")
 
 
 if __name__ == "__main__":

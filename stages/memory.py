@@ -7,7 +7,7 @@ from data.sources import NotReached as DataNotReached
 from schema import hardware
 from schema.faults import NotReached
 from schema.launch import launch, launch_arguments
-from schema.problem_sets import prompt_lengths, split
+from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
@@ -21,7 +21,9 @@ NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
     """Tokens of the longest prompt of the training data, and whose they are; a guess where these cannot be had."""
     try:
-        return prompt_lengths(split(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[-1], "the data's longest"
+        return prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[
+            -1
+        ], "the data's longest"
     except (NotReached, DataNotReached):
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
 

@@ -37,7 +37,7 @@ def main(recipe: Recipe):
     tokenizer.save_pretrained(partial)
     write_whole(partial / "README.md", card(recipe, "merged", trained))
     partial.rename(merged)
-    say(f"merged model in {merged}\nnext: {make_command('eval', recipe)} MODEL={merged}")
+    say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe)} MODEL={merged}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The report of an evaluation, made again from the answers on disk alone.
+"""Write the report of an evaluation again, from the answers on disk alone.
 
-`python -m stages.report outputs/<recipe>/eval/gsm8k/*.jsonl`, or their folder.
+`python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it.
 """
 
 import argparse
@@ -13,16 +13,18 @@ from training.run_folder import link_inside
 
 
 def main():
-    """Make the reports of finished answers again."""
+    """Write the report of finished answers again."""
     parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
-    parser.add_argument("files", nargs="+", type=Path, help="answers of one benchmark (.jsonl), or their folder")
+    parser.add_argument(
+        "files", nargs="+", type=Path, help="the answers to one benchmark (.jsonl files), or their folder"
+    )
     files = parser.parse_args().files
     if len(files) == 1 and files[0].is_dir():
         files = sorted(files[0].glob("*.jsonl"))
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
     try:
         if len({file.parent for file in files}) != 1:
-            raise ValueError("name the answers of one benchmark, which lie in one folder")
+            raise ValueError("name the answers to one benchmark: they are in one folder")
         if wrong := link_inside(files[0].parent):
             raise ValueError(wrong)
         say_markdown(write(files[0].parent, [file.stem for file in files]))

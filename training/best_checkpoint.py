@@ -20,29 +20,29 @@ class KeepBest(TrainerCallback):
         self.patience = patience
 
     def on_evaluate(self, args, state, control, **kwargs):
-        judged = [(line["step"], line[ACCURACY]) for line in state.log_history if line.get(ACCURACY) is not None]
+        accuracies = [(line["step"], line[ACCURACY]) for line in state.log_history if line.get(ACCURACY) is not None]
         rewards = [(line["step"], line["reward"]) for line in state.log_history if line.get("reward") is not None]
-        if not judged:
+        if not accuracies:
             return
-        step, accuracy = judged[-1]
-        best_step, best = max(judged, key=lambda each: (each[1], -each[0]))
+        step, accuracy = accuracies[-1]
+        best_step, best = max(accuracies, key=lambda each: (each[1], -each[0]))
         behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
         say(f"held out, step {step}: {accuracy:.1%} right{behind}")
-        if reason := hacked(judged, rewards, self.patience):
+        if reason := hacked(accuracies, rewards, self.patience):
             control.should_training_stop = True
             say(reason)
 
 
-def hacked(judged: list[tuple[int, float]], rewards: list[tuple[int, float]], patience: int) -> str | None:
+def hacked(accuracies: list[tuple[int, float]], rewards: list[tuple[int, float]], patience: int) -> str | None:
     """Why to stop, or None.
 
     Args:
-        judged: (step, held-out accuracy) of every evaluation so far.
+        accuracies: (step, held-out accuracy) of every evaluation so far.
         rewards: (step, mean training reward) of every logged step so far.
     """
-    best = max(accuracy for _, accuracy in judged)
-    best_step = max(step for step, accuracy in judged if accuracy == best)
-    since = [each for each in judged if each[0] > best_step]
+    best = max(accuracy for _, accuracy in accuracies)
+    best_step = max(step for step, accuracy in accuracies if accuracy == best)
+    since = [each for each in accuracies if each[0] > best_step]
     earlier = [reward for step, reward in rewards if step <= best_step]
     later = [reward for step, reward in rewards if step > best_step]
     if not 0 < patience <= len(since) or not earlier or not later:

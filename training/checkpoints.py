@@ -18,7 +18,7 @@ from schema.terminal import say
 MANIFEST = "manifest.json"
 
 
-def fault(checkpoint: Path) -> str | None:
+def damage(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
         files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
@@ -103,7 +103,7 @@ def sealed_here(checkpoint: Path) -> bool:
 def newest_good(folder: Path) -> str | None:
     """The newest checkpoint of a run that is whole; newer ones that are not are named."""
     for checkpoint in checkpoints_of(folder):
-        wrong = fault(checkpoint)
+        wrong = damage(checkpoint)
         if wrong is None:
             return str(checkpoint)
         say(f"passed over {checkpoint}: {wrong}")

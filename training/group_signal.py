@@ -17,7 +17,7 @@ def without_signal(earned: Sequence[float | None], group_size: int, first: int =
     """Share of the whole groups among these completions whose rewards are all equal.
 
     Args:
-        earned: the weighted reward of each completion; None, where no reward judged it, leaves it out of its group.
+        earned: the weighted reward of each completion; None, where no reward scored it, leaves it out of its group.
         first: the number of the first of them among those of all processes; a group begins at each multiple of
             `group_size`.
 
@@ -63,5 +63,5 @@ def _in_groups(prompts: list, group_size: int) -> bool:
 
 
 def _sum(rewards: tuple, weights: list[float]) -> float | None:
-    judged = [w * r for r, w in zip(rewards, weights, strict=True) if r is not None and not math.isnan(r)]
-    return sum(judged) if judged else None
+    scored = [w * r for r, w in zip(rewards, weights, strict=True) if r is not None and not math.isnan(r)]
+    return sum(scored) if scored else None

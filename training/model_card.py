@@ -25,7 +25,7 @@ def card(recipe: Recipe, stage: str, run: Path) -> str:
     kind = "A LoRA adapter for" if adapter else "A model trained from"
     lines = ["---", *front, "---", "", f"# {recipe.name}: {stage}", ""]
     lines += [f"{kind} {base}: the result of {made}, by the recipe below (its `prompt` is the one to ask it with)."]
-    lines += ["How good it is `make eval` measures; nothing is claimed here.", ""]
+    lines += ["How good it is `make evaluate` measures; nothing is claimed here.", ""]
     for name, language in (("recipe.yaml", "yaml"), ("versions.json", "json")):
         if (run / name).is_file():
             lines += [f"`{name}`", "", f"```{language}", (run / name).read_text(encoding="utf-8").rstrip(), "```", ""]

@@ -69,9 +69,9 @@ class SameOrder(TrainerCallback):
 
 
 def trainer_for(
-    recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], judged: list[dict], warm_start: Path | None
+    recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], choosing: list[dict], warm_start: Path | None
 ) -> GreedyEvaluation:
-    """trl's trainer with the recipe's model, adapter, rewards and data; `judged`: the held-out rows that choose the
+    """trl's trainer with the recipe's model, adapter, rewards and data; `choosing`: the held-out rows that choose the
     checkpoint, none where no checkpoint is chosen.
 
     Raises:
@@ -106,7 +106,7 @@ def trainer_for(
             reward_funcs=[finite.watching(counting[0]), *counting[1:]],
             args=args,
             train_dataset=dataset,
-            eval_dataset=with_prompts(judged, tokenizer, recipe.prompt.system) if judged else None,
+            eval_dataset=with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
             processing_class=tokenizer,
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )

@@ -12,7 +12,7 @@ import time
 from data import prompt
 from evaluation.engines import Engine, engine
 from schema.launch import recipe_arguments
-from schema.problem_sets import split
+from schema.problem_sets import train_and_held_out
 from schema.recipe import load_recipe
 from training.model import load_tokenizer
 
@@ -40,7 +40,7 @@ def main():
     options = parser.parse_intermixed_args()
     recipe = load_recipe(options.recipe, options.overrides)
     tokenizer = load_tokenizer(recipe)
-    rows = split(recipe)[1][: options.n]
+    rows = train_and_held_out(recipe)[1][: options.n]
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
     prompts.sort(key=len)
     done = recipe.stage_dir("sft") if (recipe.stage_dir("sft") / "summary.json").is_file() else None

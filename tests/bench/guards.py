@@ -24,7 +24,7 @@ from trl import GRPOConfig
 from schema.recipe import load_recipe
 from stages import grpo, sft
 from training import trainer
-from training.checkpoints import fault
+from training.checkpoints import damage
 from training.guards import FiniteNumbers, GuardedReward
 from training.interrupts import Interrupts
 from training.run_folder import RunFolder
@@ -133,7 +133,7 @@ def seal(folder: Path, gigabytes: float):
         writing.append(written - began)
         sealing.append(time.perf_counter() - written)
     began = time.perf_counter()
-    assert fault(checkpoint) is None
+    assert damage(checkpoint) is None
     checking = time.perf_counter() - began
     written, sealed = statistics.median(writing), statistics.median(sealing)
     print(

@@ -5,7 +5,7 @@
 
 The harness shows five worked problems and judges by regular expressions: `strict-match` wants `#### 18`, and
 `flexible-extract` takes the last number of the text. Every answer it got is also judged by ours, and every answer of
-ours (`--answers`, a file `make eval` wrote) by its two, so that the graders are compared on the same texts; each
+ours (`--answers`, a file `make evaluate` wrote) by its two, so that the graders are compared on the same texts; each
 disagreement is printed under its class. Without the Hub, `MATH_DATA_DIR` names a folder with GSM8K's parquet files.
 """
 
@@ -99,7 +99,7 @@ def main():
     parser.add_argument("model", nargs="?", help="a folder or Hub id; left out, only --answers are judged")
     parser.add_argument("--limit", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--answers", type=Path, help="answers `make eval` wrote for gsm8k")
+    parser.add_argument("--answers", type=Path, help="answers `make evaluate` wrote for gsm8k")
     options = parser.parse_args()
     problems, _ = load("gsm8k", "test", {})
     if options.model:

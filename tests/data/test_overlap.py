@@ -6,7 +6,7 @@ import pytest
 
 from data.overlap import overlaps
 from data.sources import DataError
-from schema.problem_sets import load_train, split
+from schema.problem_sets import load_train, train_and_held_out
 from schema.recipe import load_recipe
 
 LONG = "Ann has three red apples and Bob has four green pears that he bought at the market on Monday."
@@ -50,7 +50,7 @@ def recipe_of(tmp_path, train, benchmark):
 
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
     recipe = recipe_of(tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)])
-    rows, held_out = split(recipe)
+    rows, held_out = train_and_held_out(recipe)
     kept, _ = load_train(recipe)
     assert len(rows) == 10 and len(held_out) == 2
     assert {row["problem"] for row in kept} == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}

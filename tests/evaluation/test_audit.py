@@ -16,8 +16,8 @@ def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.held_out=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
     printed = capsys.readouterr().out
-    assert "20 of 20 golds are right when echoed in the recipe's form" in printed
-    assert "audit: no cheat beats honesty" in printed
+    assert "20 of 20 gold answers are judged right when echoed" in printed
+    assert "audit: no cheat earns more than an honest answer" in printed
 
 
 def audited(reward: str, folder, monkeypatch, data: str = "arithmetic"):
@@ -37,7 +37,7 @@ def test_a_reward_that_pays_for_listing_every_candidate_fails(tmp_path, monkeypa
     assert "all candidates" in str(failed.value.code)
     assert "one or the other" in str(failed.value.code)
     listed = next(line for line in capsys.readouterr().out.splitlines() if "cheat  all candidates " in line)
-    assert listed.endswith("← more than honesty on 5 of 5")
+    assert listed.endswith("← more than an honest answer on 5 of 5")
 
 
 def test_a_reward_that_pays_mistakes_as_much_as_right_answers_fails(tmp_path, monkeypatch):

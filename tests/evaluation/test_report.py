@@ -112,7 +112,7 @@ def test_answers_of_other_terms_are_not_compared(tmp_path):
     answers(tmp_path, "base", [True] * 4)
     answers(tmp_path, "grpo", [True] * 4, samples=2)
     done = remade(tmp_path)
-    assert done.returncode == 2 and "cannot be compared: other samples" in done.stderr
+    assert done.returncode == 2 and "cannot be compared: they differ in samples" in done.stderr
 
 
 def test_a_response_may_hold_any_line_separator(tmp_path):

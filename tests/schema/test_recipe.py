@@ -258,8 +258,8 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
 
 def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):
     recipe = load_recipe("recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"])
-    assert make_command("eval", recipe) == (
-        "make eval RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
+    assert make_command("evaluate", recipe) == (
+        "make evaluate RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
     )
     assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
     (tmp_path / "mine.yaml").write_text(GOOD)

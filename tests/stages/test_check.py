@@ -87,7 +87,7 @@ def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, capsys, monkey
     out = capsys.readouterr().out
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out
-    assert "audit: no cheat beats honesty" in out
+    assert "audit: no cheat earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
 
 

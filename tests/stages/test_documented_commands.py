@@ -158,16 +158,16 @@ def test_a_documented_command_is_well_formed(command, clone):
 SHORT = ["data.train=[arithmetic: {digits: 2, rows: 400}]", "data.validation=16", "evaluate.limit=4"]
 SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
 SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
-TRAINED = {  # a command on the default recipe, after `make grpo` and `make eval`, to a part of what it says
+TRAINED = {  # a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
     "make recipes": "make grpo RECIPE=qwen-math-lora",
     "make check RECIPE=name": "ready",
     "make memory RECIPE=name": "| total |",
-    'make audit RECIPE=name ARGS="--rows 8"': "no cheat beats honesty",
+    'make audit RECIPE=name ARGS="--rows 8"': "no cheat earns more than an honest answer",
     "make decontaminate RECIPE=name": "training problems overlap with the benchmarks",
     "make sft": "sft: finished already",
     "make grpo RECIPE=outputs/x/grpo/recipe.yaml": "grpo: finished already",
-    "make eval MODEL=path RECIPE=name": "| sft |",
-    "make eval-report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
+    "make evaluate MODEL=path RECIPE=name": "| sft |",
+    "make report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
     "make merge": f"{MADE}/merged",
 }
 
@@ -176,8 +176,8 @@ TRAINED = {  # a command on the default recipe, after `make grpo` and `make eval
 def trained(clone) -> Path:
     """The clone after the README's first command, and the one that it says is next."""
     said = run_make(clone, "make grpo", *SHORT)
-    assert "| grpo |" in said and "next: make eval" in said
-    assert "form or reasoning? base → grpo" in run_make(clone, "make eval", *SHORT)
+    assert "| grpo |" in said and "next: make evaluate" in said
+    assert "form or reasoning? base → grpo" in run_make(clone, "make evaluate", *SHORT)
     return clone
 
 

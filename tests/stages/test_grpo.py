@@ -27,7 +27,9 @@ def run(tmp_path_factory) -> Path:
     """The output folder of one short run of all three stages."""
     folder = tmp_path_factory.mktemp("run")
     assert "next: make grpo" in run_stage("sft", *tiny(folder)).stdout
-    assert "next: make eval" in run_stage("grpo", *tiny(folder)).stdout
+    said = run_stage("grpo", *tiny(folder)).stdout
+    assert "next: make evaluate" in said
+    assert "│" not in said  # trl would print its completions as a table
     evaluation = run_stage("evaluate", *tiny(folder), "--held-out").stdout
     assert "| grpo |" in evaluation
     assert "sft → grpo" in evaluation
@@ -173,7 +175,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     assert "(n = 16)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
     other_problems = run_stage("evaluate", *tiny(tmp_path), "--held-out", check=False)
     assert (
-        other_problems.returncode == 2 and "has answers with other problems, prompt: move it" in other_problems.stderr
+        other_problems.returncode == 2
+        and "has answers made with different settings (problems, prompt): move it" in other_problems.stderr
     )
     shutil.rmtree(tmp_path / "eval")
     run_stage("evaluate", *tiny(tmp_path), "--held-out")

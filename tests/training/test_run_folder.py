@@ -89,9 +89,9 @@ def whole(folder, **files):
 )
 def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state='{"best_model_checkpoint": null}')
-    assert checkpoints.fault(tmp_path / "checkpoint-1") is None
+    assert checkpoints.damage(tmp_path / "checkpoint-1") is None
     (tmp_path / "checkpoint-1/manifest.json").write_text(manifest)
-    assert checkpoints.fault(tmp_path / "checkpoint-1") == fault
+    assert checkpoints.damage(tmp_path / "checkpoint-1") == fault
 
 
 def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
@@ -99,7 +99,7 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     state = json.dumps({"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
     whole(tmp_path / "checkpoint-1", trainer_state=state)
     with pytest.raises(RecipeError, match="as the best checkpoint, of another folder"):
-        checkpoints.fault(tmp_path / "checkpoint-1")
+        checkpoints.damage(tmp_path / "checkpoint-1")
 
 
 def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
