@@ -73,11 +73,8 @@ class Answers:
             head, *items = _read(self.file) or [self.settings]
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                raise RecipeError(
-                    [
-                        f"{self.file} has answers made with different settings ({', '.join(changed)}): move it, or delete it"
-                    ]
-                )
+                message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
+                raise RecipeError([f"{message}: move it, or delete it"])
             self.done = items
 
     @property

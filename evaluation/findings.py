@@ -113,13 +113,10 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
         yield finding(recipe, "error", ("rewards",), str(stopped))
         return
     beaten = [pay.name for pay in table if pay.beats]
-    say(
-        f"audit: {', '.join(beaten) or 'no cheat'} earns more than an honest answer, of {len(table)} ways to answer {len(rows)} problems"
-    )
+    who = ", ".join(beaten) or "no cheat"
+    say(f"audit: {who} earns more than an honest answer, of {len(table)} ways to answer {len(rows)} problems")
     if beaten:
-        yield finding(
-            recipe, "warning", ("rewards",), f"{', '.join(beaten)} earns more than an honest answer: make audit"
-        )
+        yield finding(recipe, "warning", ("rewards",), f"{who} earns more than an honest answer: make audit")
 
 
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:

@@ -1,8 +1,8 @@
-"""Which checkpoints can be trusted, and how the others are told from them.
+"""Which checkpoints can be trusted, and how to tell.
 
 transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a flipped bit leaves one
-that looks whole. Here a checkpoint counts once it holds `manifest.json`, written last and renamed into place: the size
-and the hash of every file, all of them already on the disk. Older ones are removed only after that.
+that looks whole. Here a checkpoint counts only once it holds `manifest.json`, written last and renamed into place, with
+the size and hash of every file, all of them already on the disk. Older checkpoints are removed only after that.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ def damage(checkpoint: Path) -> str | None:
         files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
         told = {Path(name): (int(size), str(digest)) for name, (size, digest) in files.items()}
     except FileNotFoundError:
-        return "its writing was not finished"
+        return "it was not written to the end"
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         return f"{MANIFEST} cannot be read"
     if any(each.is_absolute() or ".." in each.parts for each in told):
-        return f"{MANIFEST} names files elsewhere"
+        return f"{MANIFEST} names files outside it"
     for name, (size, digest) in told.items():
         file = checkpoint / name
         if not file.is_file():
@@ -36,7 +36,7 @@ def damage(checkpoint: Path) -> str | None:
         if file.stat().st_size != size:
             return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
         if sha256(file) != digest:
-            return f"{name} is not what was written"
+            return f"{name} is not the file that was written"
     there = {each.relative_to(checkpoint) for each in files_of(checkpoint) if not each.name.startswith(".")}
     if unknown := sorted(map(str, there - set(told))):
         return f"{unknown[0]} is not one of its files"
@@ -44,10 +44,10 @@ def damage(checkpoint: Path) -> str | None:
 
 
 def _other_best(checkpoint: Path) -> str | None:
-    """transformers loads the best checkpoint that a run's state names at its end, wherever that lies.
+    """At the end of a run transformers loads the best checkpoint that the run's state names, wherever that is.
 
     Raises:
-        RecipeError: the run is a copy of one that is still there. To begin it anew in silence would cost it.
+        RecipeError: the run is a copy, and the original is still there. Starting the copy over would lose it.
     """
     try:
         state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
@@ -62,21 +62,21 @@ def _other_best(checkpoint: Path) -> str | None:
     if elsewhere:
         raise RecipeError(
             [
-                f"{checkpoint} names {best} as the best checkpoint, of another folder: go on there, or move that "
-                f"folder away, or delete {checkpoint.parent}"
+                f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, move "
+                f"that folder away, or delete {checkpoint.parent}"
             ]
         )
     return None
 
 
 def files_of(checkpoint: Path) -> list[Path]:
-    """Every file of a checkpoint that its manifest tells of."""
+    """Every file of a checkpoint that belongs in its manifest."""
     return sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST)
 
 
 def seal(files: dict) -> str | None:
-    """A mark on a manifest that only this account can make, with a key in its cache folder; None where there is no
-    place for a key."""
+    """A mark on a manifest that only this account can make, with a key in its cache folder; None where no key can be
+    kept."""
     try:
         key = Path.home() / ".cache/grpo-recipes/key"
         if not key.is_file():
@@ -93,15 +93,15 @@ def seal(files: dict) -> str | None:
 
 
 def sealed_here(checkpoint: Path) -> bool:
-    """Whether this account wrote the checkpoint. DeepSpeed's files are pickles, which run code when they are read: what
-    another wrote is only gone on with on purpose."""
+    """Whether this account wrote the checkpoint. DeepSpeed's files are pickles, which run code when they are read, so a
+    checkpoint from elsewhere is only resumed when the user says so."""
     manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
     mark = seal(manifest["files"])
     return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
 
 
 def newest_good(folder: Path) -> str | None:
-    """The newest checkpoint of a run that is whole; newer ones that are not are named."""
+    """The newest whole checkpoint of a run; says which newer ones were passed over, and why."""
     for checkpoint in checkpoints_of(folder):
         wrong = damage(checkpoint)
         if wrong is None:
@@ -111,7 +111,7 @@ def newest_good(folder: Path) -> str | None:
 
 
 def write_whole(file: Path, text: str):
-    """Write a file that is there whole, or not at all, whenever the machine stops."""
+    """Write a file so that it is there whole or not at all, whenever the machine stops."""
     partial = file.with_name(file.name + ".partial")
     with partial.open("w", encoding="utf-8") as opened:
         opened.write(text)
@@ -122,15 +122,15 @@ def write_whole(file: Path, text: str):
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
-    """The newest first."""
+    """All checkpoints of a run, the newest first."""
     found = [each for each in folder.glob("checkpoint-*") if each.is_dir() and each.name[11:].isdigit()]
     return sorted(found, key=lambda each: -int(each.name[11:]))
 
 
 def kept(folder: Path) -> str:
-    """What is left of a run that stops now, in words."""
+    """What remains of a run that stops now, as a sentence."""
     last = newest_good(folder)
-    return f"{last} stays, and the same command goes on from it" if last else "Nothing was saved yet"
+    return f"The same command resumes from {last}" if last else "Nothing has been saved yet"
 
 
 def sha256(file: Path) -> str:

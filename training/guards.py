@@ -1,4 +1,4 @@
-"""No poisoned number reaches the weights: what a reward may return, and what a gradient may hold."""
+"""Keeps bad numbers away from the weights: what a reward may return, and what a gradient may hold."""
 
 import contextlib
 import faulthandler
@@ -21,19 +21,19 @@ from training.checkpoints import newest_good
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
 LEAST = 100
-LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would already drown every other
+LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would drown every other
 SECONDS = 600  # a reward may take for one batch
-GRACE = 10  # seconds more for a reward that does not heed its time's end
+GRACE = 10  # more seconds for a reward that ignores its timeout
 
 
 class GuardedReward:
-    """Makes of a reward function one that returns a list of finite floats or None, a value a completion.
+    """Wraps a reward function so that it returns one finite float or None for each completion.
 
-    A row it returns None, NaN, an infinity or text for is judged None; where it raises, takes more than `seconds` or
-    returns no list of the right length, so is every row. The first of each kind is told with its row.
+    A row scored NaN, an infinity or text becomes None; so does every row where the function raises, takes more than
+    `seconds` or returns no list of the right length. The first case of each kind is reported with its row.
 
     Raises:
-        RunStopped: more than `SHARE` of its rows were faulty, or its whole first batch.
+        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch.
     """
 
     def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
@@ -56,7 +56,7 @@ class GuardedReward:
             returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
             if inspect.iscoroutine(returned):
                 returned.close()
-                returned = "a coroutine: an async function is not called here"
+                returned = "a coroutine: async functions are not supported"
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
                 got = f"{len(returned)} values" if counted else repr(returned)
@@ -71,8 +71,8 @@ class GuardedReward:
         first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
         if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
             raise RunStopped(
-                f"rewards.{self.name}: {self.faulty} of {self.seen} rows could not be judged ({'; '.join(self.told)}); "
-                "mend the function, and the same command goes on"
+                f"rewards.{self.name}: {self.faulty} of {self.seen} rows have no usable reward "
+                f"({'; '.join(self.told)}); correct the function, and the same command resumes the run"
             )
         return values
 
@@ -98,10 +98,10 @@ class GuardedReward:
 
 @contextlib.contextmanager
 def _limited(seconds: float):
-    """TimeoutError after so many seconds. A function that holds the interpreter lock, or catches the error and goes on,
-    ends with the process: a thread that needs no lock sees to that, and prints where it hangs."""
+    """Raises TimeoutError in the block after so many seconds. If the function holds the interpreter lock, or catches
+    the error and goes on, a thread that needs no lock ends the process and prints where it hangs."""
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
-    heard = threading.current_thread() is threading.main_thread()  # no other thread is told of signals
+    heard = threading.current_thread() is threading.main_thread()  # signals reach no other thread
     if heard:
         before = signal.signal(signal.SIGALRM, functools.partial(_late, seconds))
         signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -119,17 +119,17 @@ def _late(seconds: float, number: int, frame):
 
 
 class FiniteNumbers(TrainerCallback):
-    """Stops a run before a gradient that is not finite is applied, and before weights that are not are saved. DeepSpeed
-    keeps its gradients to itself, and with ZeRO-3 the weights too: there it sees nothing.
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved.
+    DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
 
-    `prompts`: of the batch at hand, written beside the run when it stops.
+    `prompts`: those of the current batch, written beside the run when it stops.
     """
 
     def __init__(self):
         self.prompts: list = []
 
     def watching(self, function: Callable) -> Callable:
-        """The reward function, which notes the prompts it is given."""
+        """The reward function, which now also records the prompts it is given."""
 
         @functools.wraps(function)
         def reward(prompts, **columns):
@@ -155,11 +155,11 @@ class FiniteNumbers(TrainerCallback):
         last = newest_good(Path(args.output_dir))
         raise RunStopped(
             f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
-            f"The prompts are in {file}. {last or 'No checkpoint'} is the last good one; a lower learning_rate, "
-            "max_grad_norm, or bfloat16 instead of float16 may help"
+            f"The batch's prompts are in {file}. {last or 'No checkpoint'} is the last good one. A lower learning_rate "
+            "or max_grad_norm may help, or bfloat16 instead of float16"
         )
 
 
 def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """A norm each, which is finite where every number of the tensor is (as float32, or it might overflow by itself)."""
+    """One norm for each tensor, finite where all its numbers are; in float32, so that the norm does not overflow."""
     return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)

@@ -1,5 +1,5 @@
-"""The folder of one run: started new, resumed, or already finished; never overwritten once it holds a checkpoint.
-docs/run-folder.md tells what lies in it."""
+"""The folder of one run: new, resumed or finished, and never overwritten once it holds a checkpoint. docs/run-folder.md
+describes its files."""
 
 import fcntl
 import hashlib
@@ -22,8 +22,8 @@ from schema.recipe import Recipe
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 
-# What a stage's result depends on. The evaluation is not here: judging more problems does not make another run, unless
-# the problems it drops from the training set are others, which data.json tells.
+# What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
+# remove other problems from the training set, which data.json shows.
 DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
@@ -44,17 +44,17 @@ class RunFolder:
     seed: int
 
     def begin(self, rows: list[dict]):
-        """Write what the run depends on, once all that can fail for a user's mistake is behind: a folder made before
-        would stand in the way of the mended recipe.
+        """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder made
+        earlier would stand in the way of the corrected recipe.
 
         Raises:
-            RecipeError: a run is resumed with other training problems than it began with.
+            RecipeError: the run began with other training problems.
         """
         text = json.dumps([[row["problem"], row["solution"]] for row in rows])
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
-            for name in MADE:  # by a start that came to nothing
+            for name in MADE:  # left by a start that trained nothing
                 (self.path / name).unlink(missing_ok=True)
         try:
             before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else data
@@ -64,9 +64,9 @@ class RunFolder:
         if before != data:
             raise RecipeError(
                 [
-                    f"{self.path} was begun with {count} other training problems than these "
-                    f"{len(rows):,}: the data changed, or evaluate.benchmarks, which drop those they ask too. "
-                    f"Change them back, or delete {self.path}"
+                    f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data has "
+                    "changed, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
+                    f"delete {self.path}"
                 ]
             )
         try:
@@ -82,7 +82,7 @@ class RunFolder:
             write_whole(self.path / "recipe.yaml", resolved.getvalue())
 
     def lock(self):
-        """Keep the folder for this process, for as long as it lives: the kernel ends the lock with it.
+        """Lock the folder for as long as this process lives; the kernel releases the lock with it.
 
         Raises:
             RecipeError: another process has it.
@@ -97,7 +97,7 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
-                    "this run a folder of its own (output_dir)"
+                    "this run its own folder (output_dir)"
                 ]
             ) from None
         file.truncate(0)
@@ -132,12 +132,11 @@ def trained(path: Path) -> bool:
 
 
 def unwritable(path: Path, error: OSError) -> str:
-    return f"{path} cannot be written ({error.strerror}): give the run another folder (output_dir)"
+    return f"{path} cannot be written ({error.strerror}): give the run another output_dir"
 
 
 def not_writable(recipe: Recipe) -> str | None:
-    """What to say where nothing can be written into the folder of the recipe's runs, or into the nearest that is there
-    of those above it."""
+    """The message where the folder of the recipe's runs, or its nearest parent that exists, cannot be written."""
     folder = Path(recipe.output_dir)
     there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
     try:
@@ -148,7 +147,7 @@ def not_writable(recipe: Recipe) -> str | None:
 
 
 def conflict(recipe: Recipe, stage: str) -> list[str]:
-    """What to say where the stage's folder holds a run of another recipe; nothing where it does not."""
+    """The message, line by line, where the stage's folder holds a run of another recipe; else nothing."""
     path = recipe.stage_dir(stage)
     saved = path / "recipe.yaml"
     if wrong := link_inside(path):
@@ -160,7 +159,7 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
             raise Unreadable("it is too large")
         there = value_of(saved.read_text(encoding="utf-8"))
     except (Unreadable, OSError, UnicodeDecodeError) as error:
-        return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run a folder of its own"]
+        return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run its own folder"]
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     found = {key: there.get(key) for key in depends_on} if isinstance(there, dict) else {}
     if isinstance(found.get("evaluate"), dict):
@@ -174,28 +173,26 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
     if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
         override = " ".join(f"{key}=float32" for key in differing)
-        lines.append(
-            f'That run was begun on a machine without {wanted["model.dtype"]}; ARGS="{override}" goes on with it.'
-        )
+        lines.append(f'That run began on a machine without {wanted["model.dtype"]}; ARGS="{override}" resumes it.')
     elif set(differing) <= dtypes and {wanted.get(key) for key in differing} == {"float32"}:
         lines.append(
-            f"This machine has no arithmetic for {found['model.dtype']}: go on with that run where it was begun."
+            f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
         )
     lines.append(
-        f'Give this run a folder of its own (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
+        f'Give this run its own folder (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
         f"under a new name), or delete {path}."
     )
     return lines
 
 
 def link_inside(path: Path) -> str | None:
-    """What to say where a folder that is written to is a link, or holds one (it would write elsewhere) or a pipe (it
-    would wait for ever)."""
+    """The message where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
+    which would wait for ever."""
     for each in (path, *path.rglob("*")):
         if each.is_symlink():
-            return f"{each} is a link, and a run writes into its own folder only: remove it"
+            return f"{each} is a link, and a run writes only inside its own folder: remove it"
         if each.exists() and not each.is_file() and not each.is_dir():
-            return f"{each} is no file: remove it"
+            return f"{each} is neither a file nor a folder: remove it"
     return None
 
 
@@ -207,7 +204,7 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
 
 
 def _without_nothing(tree: dict) -> dict:
-    """Without the keys that are not set."""
+    """The tree without the keys that are None."""
     return {
         key: _without_nothing(value) if isinstance(value, dict) else value
         for key, value in tree.items()

@@ -1,4 +1,4 @@
-"""Seals every checkpoint a run writes, so that one that is not whole is never taken for one (see checkpoints.py)."""
+"""Seals every checkpoint that a run writes, so that a partial one never passes for whole (see checkpoints.py)."""
 
 import json
 import shutil
@@ -12,10 +12,10 @@ from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal,
 
 
 class Checkpoints(TrainerCallback):
-    """Seals every checkpoint with its manifest, then prunes; refuses to begin one that will not fit on the disk.
+    """Seals every checkpoint with its manifest, then prunes old ones; stops before one that would not fit on the disk.
 
     Args:
-        keep: how many to keep, besides the best; None for all.
+        keep: how many to keep besides the best; None keeps all.
     """
 
     def __init__(self, keep: int | None):
@@ -26,14 +26,14 @@ class Checkpoints(TrainerCallback):
             return
         folder = Path(args.output_dir)
         last = next(iter(checkpoints_of(folder)), None)
-        # The first one: the weights that are trained and AdamW's two moments of them.
+        # For the first one: the trained weights and AdamW's two moments of them.
         trained = sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
         needed = sum(file.stat().st_size for file in last.rglob("*") if file.is_file()) if last else 3 * trained
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise RunStopped(
-                f"no room for a checkpoint at step {state.global_step}: it needs {needed / 1e6:,.0f} MB and {folder} "
-                f"has {free / 1e6:,.0f} MB left. Make room, or set save_total_limit lower. {kept(folder)}"
+                f"no room for a checkpoint at step {state.global_step}: it needs {needed / 1e6:,.0f} MB, and {folder} "
+                f"has {free / 1e6:,.0f} MB left. Make room, or lower save_total_limit. {kept(folder)}"
             )
 
     def on_save(self, args, state, control, **kwargs):
@@ -54,7 +54,7 @@ class Checkpoints(TrainerCallback):
 
     def _prune(self, folder: Path, state):
         best = state.best_model_checkpoint
-        # A higher number is of a run that could not be gone on with: it must not push out this one's.
+        # A higher number belongs to a run that could not be resumed: it must not push out this run's.
         whole = [
             each
             for each in checkpoints_of(folder)
@@ -63,5 +63,5 @@ class Checkpoints(TrainerCallback):
         kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
         for checkpoint in checkpoints_of(folder) if self.keep else []:
             if checkpoint.name not in kept:
-                (checkpoint / MANIFEST).unlink(missing_ok=True)  # half removed, it must not look whole
+                (checkpoint / MANIFEST).unlink(missing_ok=True)  # half removed, the checkpoint must not look whole
                 shutil.rmtree(checkpoint)

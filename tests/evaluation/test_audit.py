@@ -63,5 +63,5 @@ def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsy
     )
     audited("correct_answer: {}", tmp_path, monkeypatch, data="towers.problems")
     printed = capsys.readouterr().out
-    assert "4 of 5 golds are right when echoed" in printed
+    assert "4 of 5 gold answers are judged right when echoed" in printed
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed

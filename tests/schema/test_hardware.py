@@ -126,7 +126,7 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     YAML().dump({key: begun.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     told = conflict(asked, "sft")
     assert "  model.dtype: float32 there, bfloat16 here" in told
-    assert any('ARGS="model.dtype=float32" goes on with it' in line for line in told)
+    assert any('ARGS="model.dtype=float32" resumes it' in line for line in told)
     assert conflict(recipe(f"output_dir={tmp_path}", "model.dtype=float32"), "sft") == []
     YAML().dump({key: asked.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     assert conflict(asked, "sft") == []
@@ -134,7 +134,7 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     told = conflict(asked, "sft")
     assert "  model.dtype: bfloat16 there, float32 here" in told
-    assert any("no arithmetic for bfloat16: go on with that run where it was begun" in line for line in told)
+    assert any("no arithmetic for bfloat16: resume that run on the machine where it began" in line for line in told)
 
 
 def test_the_first_line_names_what_runs(monkeypatch):

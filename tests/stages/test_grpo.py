@@ -84,7 +84,7 @@ def test_a_run_is_not_resumed_with_other_training_problems(run, tmp_path):
     exam.write_text(json.dumps({"problem": problem, "answer": 1}) + "\n")
     done = run_stage("grpo", *tiny(tmp_path, f"evaluate.benchmarks=[{exam}]"), check=False)
     assert done.returncode == 2
-    assert "was begun with 7,150 other training problems than these 7,149" in done.stderr
+    assert "began with 7,150 training problems, which are not these 7,149" in done.stderr
 
 
 def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path):

@@ -645,7 +645,7 @@ RUNS = {
     "a piped lock": (run(pipe(".lock")), ".lock"),
     "piped metrics": (run(pipe("metrics.jsonl")), "metrics.jsonl"),
     "a piped file to be written": (run(pipe("data.json.partial"), begun=False), "data.json"),
-    "a piped manifest": (run(at("checkpoint-1", pipe("manifest.json"))), "is no file"),
+    "a piped manifest": (run(at("checkpoint-1", pipe("manifest.json"))), "is neither a file nor a folder"),
     "a recipe with a tag": (run(put("recipe.yaml", "a: !!python/name:os.system x\n")), "is not what a run wrote"),
     "a recipe of a million lines": (run(put("recipe.yaml", "a: 1\n" * 10**6)), "is not what a run wrote"),
     "a recipe in a list": (run(put("recipe.yaml", "- 1\n")), "holds a run of another recipe"),
@@ -654,12 +654,12 @@ RUNS = {
     "data in words": (run(put("data.json", {"problems": "x", "sha256": 1})), "data.json"),
     "files above": (
         manifest({"files": {"../../../../../outside/canary": [5, "x"]}}),
-        Harmless("names files elsewhere"),
+        Harmless("names files outside it"),
     ),
     "a manifest in a list": (manifest([]), Harmless("cannot be read")),
     "a best one elsewhere": (
         checkpoint(alter(STATE, best_model_checkpoint="OUTSIDE")),
-        "as the best checkpoint, of another folder",
+        "in another folder, as the best checkpoint",
     ),
     "a state of words": (checkpoint(alter(STATE, global_step="x")), "checkpoint-1"),
     "a pickled optimizer": (checkpoint(pickled("optimizer.pt")), "checkpoint-1"),

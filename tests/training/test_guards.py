@@ -64,7 +64,7 @@ def test_a_share_of_faulty_rows_stops_the_run():
     for _ in range(50):  # one in ten is let pass
         reward(completions=["a"] * 10)
     reward.function = lambda completions, **columns: [math.nan] * 10
-    with pytest.raises(RunStopped, match=r"rewards.mine: 60 of 510 rows could not be judged \(returned nan\)"):
+    with pytest.raises(RunStopped, match=r"rewards.mine: 60 of 510 rows have no usable reward \(returned nan\)"):
         reward(completions=["a"] * 10)
 
 
@@ -197,8 +197,8 @@ def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, cap
     (tmp_path / "checkpoint-11").mkdir()
     assert checkpoints.newest_good(tmp_path).endswith("checkpoint-9")
     said = capsys.readouterr().out
-    assert "checkpoint-11: its writing was not finished" in said
-    assert "checkpoint-10: sub/weights is not what was written" in said
+    assert "checkpoint-11: it was not written to the end" in said
+    assert "checkpoint-10: sub/weights is not the file that was written" in said
 
 
 def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp_path):

@@ -83,8 +83,8 @@ def whole(folder, **files):
         ('{"files": {"a": 3}}', "manifest.json cannot be read"),
         ("[" * 100_000, "manifest.json cannot be read"),
         ('{"files": {}}', "trainer_state.json is not one of its files"),
-        ('{"files": {"../../../etc/hostname": [1, "x"]}}', "manifest.json names files elsewhere"),
-        ('{"files": {"/etc/hostname": [1, "x"]}}', "manifest.json names files elsewhere"),
+        ('{"files": {"../../../etc/hostname": [1, "x"]}}', "manifest.json names files outside it"),
+        ('{"files": {"/etc/hostname": [1, "x"]}}', "manifest.json names files outside it"),
     ],
 )
 def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path):
@@ -98,7 +98,7 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
     state = json.dumps({"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
     whole(tmp_path / "checkpoint-1", trainer_state=state)
-    with pytest.raises(RecipeError, match="as the best checkpoint, of another folder"):
+    with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
         checkpoints.damage(tmp_path / "checkpoint-1")
 
 
