@@ -44,8 +44,8 @@ class RunFolder:
     seed: int
 
     def begin(self, rows: list[dict]):
-        """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder made
-        earlier would stand in the way of the corrected recipe.
+        """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
+        made earlier would stand in the way of the corrected recipe.
 
         Raises:
             RecipeError: the run began with other training problems.
@@ -64,8 +64,8 @@ class RunFolder:
         if before != data:
             raise RecipeError(
                 [
-                    f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data has "
-                    "changed, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
+                    f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
+                    "has changed, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
                     f"delete {self.path}"
                 ]
             )
