@@ -1,16 +1,21 @@
-"""What tests share: where they are, the recipes they run, and one way to run a stage as a user does."""
+"""What tests share: where they are, the recipes they run, one way to run a stage as a user does, a run's weights, and
+a stand-in for the Hub."""
 
+import http.server
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tests import stage_process
 
@@ -20,6 +25,8 @@ _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
 ).stdout.split()
 SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
+ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
+TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
 os.environ["TQDM_DISABLE"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 WITH_VLLM = [
@@ -45,7 +52,7 @@ def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), ch
     """`python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
     words, environ = list(map(str, arguments)), os.environ | environment
     if launcher:
-        command = [str(Path(sys.executable).with_name("accelerate")), *launcher, "-m", f"stages.{stage}", *words]
+        command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
         done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     else:
         with tempfile.TemporaryDirectory() as folder:
@@ -62,3 +69,43 @@ def run_program(program: Path, *arguments: object) -> subprocess.CompletedProces
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    """A model's, or an adapter's, by name; empty where there are none."""
+    file = next(folder.glob("*model.safetensors"), None)
+    return load_file(file) if file else {}
+
+
+def same_weights(folder: Path, other: Path) -> bool:
+    """To the bit; of a NaN nothing is the same."""
+    ours, theirs = weights(folder), weights(other)
+    return len(ours) > 0 and ours.keys() == theirs.keys() and all(np.array_equal(ours[n], theirs[n]) for n in ours)
+
+
+@contextmanager
+def hub(home: Path, status: int | None):
+    """A Hub that answers with this status, or never: the environment that leads there, and what it was asked."""
+    asked, over = [], threading.Event()
+
+    class Hub(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            asked.append(self.path)
+            if status is None:
+                over.wait()
+                return
+            self.send_response(status)
+            self.end_headers()
+
+        do_GET = do_HEAD
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    there = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    yield there | {"HF_HOME": str(home), "no_proxy": "127.0.0.1"}, asked
+    over.set()
+    server.shutdown()

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from tests.faults import hub
-from tests.support import ROOT
+from tests.support import ROOT, hub
 
 ASK = "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h; print(h.constants.HF_HUB_OFFLINE)"
 
