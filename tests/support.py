@@ -2,6 +2,7 @@
 a stand-in for the Hub."""
 
 import http.server
+import json
 import os
 import subprocess
 import sys
@@ -69,6 +70,16 @@ def run_program(program: Path, *arguments: object) -> subprocess.CompletedProces
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
+
+
+def read_lines(file: Path) -> list[dict]:
+    """The objects of a .jsonl file."""
+    return list(map(json.loads, file.read_text().splitlines()))
+
+
+def write_lines(file: Path, rows: list[dict]):
+    """A .jsonl file, an object a line."""
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:

@@ -6,7 +6,6 @@ in bfloat16, which such a CPU emulates. On one that has it, oneDNN is told not t
 """
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from schema import hardware
+from tests.support import read_lines
 
 STAGE = """
 import importlib
@@ -35,10 +35,7 @@ def seconds(recipe: list[str], dtype: str, steps: int) -> tuple[float, float]:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(done.stderr[-3000:])
-        lines = {
-            stage: [json.loads(line) for line in (Path(folder) / stage / "metrics.jsonl").read_text().splitlines()]
-            for stage in ("sft", "grpo")
-        }
+        lines = {stage: read_lines(Path(folder) / stage / "metrics.jsonl") for stage in ("sft", "grpo")}
         whole = next(line["train_runtime"] for line in lines["sft"] if "train_runtime" in line)
         return whole / steps, statistics.median(
             [line["step_time"] for line in lines["grpo"] if "step_time" in line][1:]

@@ -1,19 +1,18 @@
 """Problems that cannot be read, and a Hub that does not answer."""
 
-import json
 import shutil
 from collections.abc import Callable
 
 from tests.faults.arena import Arena
 from tests.faults.outcome import Fault, Outcome, Required
-from tests.support import ROOT, hub
+from tests.support import ROOT, hub, write_lines
 
 ELSEWHERE = ["model.build=null", "model.name_or_path=a/model", "sft=null"]
 
 
 def trained_on(arena: Arena, rows: list[dict]) -> Outcome:
     file = arena.folder / "mine.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(file, rows)
     return arena.run(f"data.train=[{file}]", "sft=null")
 
 

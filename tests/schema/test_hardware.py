@@ -1,7 +1,6 @@
 """What a machine can do is told, and what it cannot is not used in silence."""
 
 import dataclasses
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
-from tests.support import run_stage
+from tests.support import read_lines, run_stage
 from training.run_folder import conflict
 
 WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}  # oneDNN itself then computes as on such a CPU
@@ -111,7 +110,7 @@ def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
     out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
     assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out.splitlines()[0]
-    head = json.loads((tmp_path / "eval/held-out/sft.jsonl").read_text().splitlines()[0])
+    head = read_lines(tmp_path / "eval/held-out/sft.jsonl")[0]
     assert head["dtype"] == "float32"
 
 

@@ -1,6 +1,5 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from schema import requirements
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import SHIPPED, run_stage
+from tests.support import SHIPPED, run_stage, write_lines
 
 RECIPES = [Path(path).stem for path in SHIPPED]
 
@@ -65,8 +64,8 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
     problems += [{"problem": None, "answer": 1}, problems[0]]
-    train.write_text("".join(json.dumps(row) + "\n" for row in problems))
-    exam.write_text(json.dumps(problems[7]) + "\n")
+    write_lines(train, problems)
+    write_lines(exam, [problems[7]])
     recipe = tmp_path / "bad.yaml"
     recipe.write_text(PLANTED.format(model=tiny_qwen2, train=train, exam=exam))
     with pytest.raises(SystemExit, match="2"):

