@@ -73,13 +73,13 @@ class Arena:
 
     def when(self, file: str, process: subprocess.Popen):
         """Wait until a file of the run is there."""
-        while not (self.grpo / file).exists():
+        while file and not (self.grpo / file).exists():
             if process.poll() is not None:
                 raise AssertionError(f"ended before {file} was there: {process.communicate()[0][-2000:]}")
             time.sleep(0.001)
 
     def interrupted(self, *overrides: str, after: str = SECOND, wait: float = 0.3, **environment: str):
-        """A run that was killed a while after a file of it was there."""
+        """A run that was killed so many seconds after a file of it was there, or after its start."""
         process = self.start(*overrides, **environment)
         self.when(after, process)
         time.sleep(wait)

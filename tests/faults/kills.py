@@ -1,7 +1,6 @@
 """Signals to one process."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -23,14 +22,6 @@ def killed(*overrides: str, **how: object) -> Callable[[Arena], Outcome]:
     return inject
 
 
-def killed_while_loading(arena: Arena) -> Outcome:
-    process = arena.start()
-    time.sleep(2)
-    process.kill()
-    process.communicate()
-    return arena.compared(arena.run())
-
-
 def killed_with_a_reference(arena: Arena) -> Outcome:
     return killed()(Arena(arena.home / "adapter", "SIGKILL", arena.trl, ADAPTER))
 
@@ -43,23 +34,17 @@ def saves_within_a_cycle(arena: Arena) -> Outcome:
 
 
 def signalled(
-    number: int, *overrides: str, launcher: list[str] = (), twice: bool = False, each_rank: bool = False
+    number: int, *overrides: str, launcher: list[str] = (), times: int = 1, each_rank: bool = False
 ) -> Callable[[Arena], Outcome]:
     """The signal after the second checkpoint, and the same command again."""
-
-    def send(process: subprocess.Popen):
-        for rank in ranks(process) if each_rank else []:
-            rank.send_signal(number)
-        process.send_signal(number)
-        if twice:
-            time.sleep(0.02)
-            process.send_signal(number)
 
     def inject(arena: Arena) -> Outcome:
         process = arena.start(*overrides, launcher=launcher)
         arena.when(SECOND, process)
         time.sleep(0.3)
-        send(process)
+        for each in [*(ranks(process) if each_rank else []), *[process] * times]:
+            each.send_signal(number)
+            time.sleep(0.02)
         ended = arena.ended(process)
         arena.run(*overrides, launcher=launcher)
         return arena.compared(ended, *overrides, launcher=launcher)
@@ -84,13 +69,13 @@ FAULTS = [
         killed(after="checkpoint-4/model.safetensors", wait=0),
         Required(says=("passed over",)),
     ),
-    Fault("SIGKILL while loading", killed_while_loading, Required()),
+    Fault("SIGKILL while loading", killed(after="", wait=2), Required()),
     Fault("SIGKILL in a cycle of several steps", killed(*LONG), Required()),
     Fault("SIGKILL of an adapter's run with a reference", killed_with_a_reference, Required()),
     Fault("saves within a generation cycle", saves_within_a_cycle, Required(2, ("grpo.save_steps",), weights="")),
     Fault("SIGTERM", signalled(signal.SIGTERM), Required(75, (SAVED,))),
     Fault("Ctrl-C", signalled(signal.SIGINT), Required(130, (SAVED,))),
-    Fault("SIGTERM twice", signalled(signal.SIGTERM, twice=True), Required(75)),
+    Fault("SIGTERM twice", signalled(signal.SIGTERM, times=2), Required(75)),
     Fault("SIGTERM while loading", sigterm_while_loading, Required(noted={"a checkpoint before": False})),
     Fault(
         "SIGTERM, num_iterations 2, steps_per_generation 4", signalled(signal.SIGTERM, *LONG), Required(75, (SAVED,))
