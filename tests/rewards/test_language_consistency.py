@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from rewards import language_consistency
+from rewards.language import LATIN_LANGUAGES, language_of
 from tests.support import far_below_quadratic
 
 # The same reasoning in ten languages and some more.
@@ -204,6 +205,29 @@ def test_the_last_question_counts():
     assert language_consistency([REASONING["de"], REASONING["zh"]], prompts=[prompt] * 2) == [1.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        (
+            "nb",
+            """Først finner vi hvor mange klips Natalia solgte i mai: halvparten så mange som i april. Deretter legger
+            vi sammen begge månedene. Til sammen solgte hun 72 klips.""",
+        ),
+        (
+            "sw",
+            """Kwanza tunahesabu idadi ya maembe ambayo Asha anayo kwenye kikapu. Kisha tunaigawanya kwa mbili. Kwa
+            hivyo kila mmoja anapata maembe sita.""",
+        ),
+    ],
+)
+def test_a_language_without_a_list_is_found_and_told_from_the_others(language, text):
+    assert language_of(text) == language
+    others = sorted(LATIN_LANGUAGES - {language})
+    shares = language_consistency([text] * (1 + len(others)), language=[language, *others])
+    assert shares[0] == 1.0
+    assert max(shares[1:]) <= 0.05
+
+
 def test_an_unknown_language_is_an_error():
     with pytest.raises(ValueError, match="'english' is not one of"):
         share("whatever", "english")
@@ -255,7 +279,7 @@ def test_equal_shares_have_an_exact_mean():
 
 
 def test_importing_the_rewards_loads_nothing_heavy():
-    code = "import sys, rewards; print([m for m in ('lingua', 'torch', 'transformers', 'trl') if m in sys.modules])"
+    code = "import sys, rewards; print([m for m in ('py3langid', 'torch', 'transformers', 'trl') if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
