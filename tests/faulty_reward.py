@@ -6,6 +6,10 @@ import os
 import signal
 import time
 
+import torch
+from torch.nn.modules.module import register_module_full_backward_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
 from rewards.verifier.verdict import is_correct, pool
 
 CALLS = 0
@@ -14,6 +18,11 @@ ROW = {"NaN": math.nan, "inf": math.inf, "huge": 1e38, "text": "0.5"}
 
 def _equal(response: str, gold: str) -> bool:
     return is_correct(rf"\boxed{{{response}}}", gold).right
+
+
+def _spoil(optimizer, *arguments):
+    with torch.no_grad():
+        optimizer.param_groups[0]["params"][0].view(-1)[0] = math.inf
 
 
 def faulty(completions, kind, **columns):
@@ -35,6 +44,14 @@ def faulty(completions, kind, **columns):
         for worker in workers:
             os.kill(worker.process.pid, signal.SIGKILL)
         assert workers and _equal("(x+3)^2", "x^2+6x+9")
+        return paid
+    if kind == "gradient":  # of every module, from here on
+        register_module_full_backward_hook(
+            lambda module, into, out: tuple(x if x is None else x * math.nan for x in into)
+        )
+        return paid
+    if kind == "weights":
+        register_optimizer_step_post_hook(_spoil)
         return paid
     if kind == "waits":
         time.sleep(100_000)

@@ -1,4 +1,4 @@
-"""Numbers beyond what a float holds, and more than the memory holds."""
+"""Numbers that are not finite, and more than the memory holds."""
 
 import sys
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from tests.faults.arena import Arena, finite
 from tests.faults.outcome import Fault, Outcome, Required
 
 
-def exploding(*overrides: str) -> Callable[[Arena], Outcome]:
+def exploding(what: str) -> Callable[[Arena], Outcome]:
     def inject(arena: Arena) -> Outcome:
-        ended = arena.run(*overrides, "grpo.save_steps=1", "grpo.max_grad_norm=0")
+        reward = f"rewards.tests.faulty_reward.faulty={{weight: 0.5, kind: {what}}}"
+        ended = arena.run(reward, "grpo.save_steps=1")
         noted = {
             "prompts written": bool(list(arena.grpo.glob("not-finite-*.json"))),
             "every checkpoint finite": all(map(finite, arena.grpo.glob("checkpoint-*"))),
@@ -30,7 +31,7 @@ def stops(what: str) -> Required:
 
 
 FAULTS = [
-    Fault("gradient not finite", exploding("grpo.beta=1.0e+39"), stops("gradient")),
-    Fault("weights not finite", exploding("grpo.learning_rate=1.0e+39"), stops("weight")),
+    Fault("gradient not finite", exploding("gradient"), stops("gradient")),
+    Fault("weights not finite", exploding("weights"), stops("weight")),
     Fault("out of memory", out_of_memory, Required(4, ("per_device_train_batch_size 4096 → 2048",), weights="")),
 ]
