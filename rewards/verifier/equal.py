@@ -1,7 +1,7 @@
 r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, cheap steps first.
 
-`judge` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text and structure do not decide;
-`judge_by_algebra` is the same rule in a worker process, with the algebra to ask.
+`compare_answers` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text and structure do not
+decide; `compare_by_algebra` is the same rule in a worker process, with the algebra to ask.
 """
 
 import re
@@ -53,30 +53,30 @@ class _NoAlgebra:
 _NO_ALGEBRA = _NoAlgebra()
 
 
-def judge_by_algebra(gold: str, answers: list[str], question: str | None) -> tuple[bool | None, str]:
-    """`judge`, in a worker process."""
+def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> tuple[bool | None, str]:
+    """`compare_answers`, in a worker process."""
     from rewards.verifier import algebra
 
     try:
-        return judge(gold, answers, question, algebra)
+        return compare_answers(gold, answers, question, algebra)
     except Unreadable:
         return None, "the gold cannot be read as mathematics"
 
 
-def judge(
+def compare_answers(
     gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
 ) -> tuple[bool | None, str]:
     """(right, reason) for the `answers` of a response: each must be right, or all together a gold of several values."""
     if any(len(a) > _MAX_LENGTH for a in answers):
         return False, "too long for an answer"
     if len(answers) == 1:
-        return _judge_one(gold, answers[0], question, algebra)
+        return _compare_one(gold, answers[0], question, algebra)
     different = {key(a): a for a in reversed(answers)}
     if len(different) > _MAX_ANSWERS:
         return False, "several different answers"
     if len(different) > 1 and _too_large(gold) is None and _has_several_values(gold):
-        return _judge_one(gold, ", ".join(answers), question, algebra)
-    verdicts = [_judge_one(gold, a, question, algebra) for a in different.values()]
+        return _compare_one(gold, ", ".join(answers), question, algebra)
+    verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
     wrong = next((v for v in verdicts if not v[0]), None)
     if wrong and len(different) > 1:
         return False, "several different answers"
@@ -88,7 +88,7 @@ def _has_several_values(gold: str) -> bool:
     return isinstance(typed, Items) and typed.kind in (",", "{}", "U")
 
 
-def _judge_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
+def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
         return (True, "equal") if int(gold) == int(whole[1] or whole[2]) else (False, "not equal to the gold")
     if not answer.strip():

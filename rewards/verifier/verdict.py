@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from data.gold import gold_answer
 from rewards.verifier import pool
-from rewards.verifier.equal import NeedsAlgebra, judge
+from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import extract
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
@@ -86,7 +86,7 @@ def _gold(gold: object) -> str | None:
 @lru_cache(maxsize=_CACHE_SIZE)
 def _cheaply(gold: str, answers: tuple[str, ...], question: str | None) -> Verdict | None:
     try:
-        right, reason = judge(gold, list(answers), question)
+        right, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
     return Verdict(right, "; ".join(dict.fromkeys(answers)), reason)

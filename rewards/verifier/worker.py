@@ -23,10 +23,10 @@ class _TooLong(BaseException):
 def main() -> None:
     """Load the algebra, then answer."""
     from rewards.verifier.algebra import equal
-    from rewards.verifier.equal import judge_by_algebra
+    from rewards.verifier.equal import compare_by_algebra
 
     equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
-    serve(judge_by_algebra)
+    serve(compare_by_algebra)
 
 
 def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
