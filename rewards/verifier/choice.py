@@ -2,7 +2,8 @@
 
 import re
 
-from rewards.verifier.compare import Algebra, Comparison
+from rewards.verifier.compare import Algebra, compare
+from rewards.verifier.kinds import Value
 from rewards.verifier.notation import key, plain
 from rewards.verifier.value import trimmed, value
 
@@ -28,18 +29,20 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
             right = letter == g and not listed and (not rest or g not in options or _agree(options[g], rest, algebra))
             return right, "the option" if right else "another option"
         if g in options:
-            return Comparison(question, algebra).same(
-                value(options[g]), value(answer)
-            ), "compared with the option's text"
+            return _as_text(value(options[g]), value(answer), question, algebra)
     elif letter in options and given and (not given[3] or _agree(options[letter], given[3], algebra)):
-        return Comparison(question, algebra).same(
-            value(gold), value(options[letter])
-        ), "compared with the option's text"
+        return _as_text(value(gold), value(options[letter]), question, algebra)
     return None
 
 
+def _as_text(gold: Value, answer: Value, question: str | None, algebra: Algebra) -> tuple[bool, str]:
+    """The verdict where the text of an option stands for its letter."""
+    right, reason = compare(gold, answer, question, algebra)
+    return right, f"the option's text: {reason}"
+
+
 def _agree(option: str, rest: str, algebra: Algebra) -> bool:
-    return key(option) == key(rest) or Comparison(None, algebra).same(value(option), value(rest))
+    return key(option) == key(rest) or compare(value(option), value(rest), None, algebra)[0]
 
 
 def _options(question: str) -> dict[str, str]:

@@ -11,12 +11,12 @@ from functools import lru_cache
 from math import gcd, prod
 
 from rewards.verifier.choice import choice
-from rewards.verifier.compare import PERCENT_ASKED, Algebra, Comparison, Unreadable
+from rewards.verifier.compare import PERCENT_ASKED, Algebra, Unreadable, compare
 from rewards.verifier.extract import is_hedged
-from rewards.verifier.kinds import Expr, Items, Quantity, Relation, Words
+from rewards.verifier.kinds import Expr, List, Quantity, Ratio, Relation, Set, Union, Value, Words
 from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
 from rewards.verifier.units import another_was_asked
-from rewards.verifier.value import Value, is_name, trimmed, value
+from rewards.verifier.value import is_name, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer
 _MAX_ANSWERS = 20
@@ -84,13 +84,13 @@ def compare_answers(
 
 
 def _has_several_values(gold: str) -> bool:
-    typed = value(gold)
-    return isinstance(typed, Items) and typed.kind in (",", "{}", "U")
+    return isinstance(value(gold), List | Set | Union)
 
 
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
-        return (True, "equal") if int(gold) == int(whole[1] or whole[2]) else (False, "not equal to the gold")
+        right = int(gold) == int(whole[1] or whole[2])
+        return right, "equal, as whole numbers" if right else "not equal to the gold, as whole numbers"
     if not answer.strip():
         return False, "empty answer"
     if key(gold) == key(answer):
@@ -119,7 +119,7 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         shown = answer
     if question and (objection := _objection(g, value(shown), gold, shown, question)):
         return False, objection
-    return (True, "equal") if Comparison(question, algebra).same(g, a) else (False, "not equal to the gold")
+    return compare(g, a, question, algebra)
 
 
 def _objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str | None:
@@ -183,7 +183,7 @@ def _form(typed: Value, text: str) -> str:
     """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
     if isinstance(typed, Quantity):
         return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
-    if isinstance(typed, Expr | Relation) or (isinstance(typed, Items) and typed.kind == ":"):
+    if isinstance(typed, Expr | Relation | Ratio):
         return key(text)
     return "inequality" if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)) else type(typed).__name__
 

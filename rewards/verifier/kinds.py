@@ -1,11 +1,14 @@
-"""The kinds of answer there are."""
+r"""The types that an answer may have: `value` reads them, and `compare` has a rule for each pair that may be equal."""
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import get_args
 
 
 @dataclass(frozen=True)
 class Quantity:
+    r"""A number with its unit or percent sign, if it has one: `18`, `\frac{1}{2}`, `5 cm`, `20%`, "twelve apples"."""
+
     value: Fraction
     unit: str = ""
     percent: bool = False
@@ -14,38 +17,123 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Expr:
+    r"""What only the algebra can read, with its unit taken off: `x^2 + 1`, `2\sqrt{3}`, `40 + 2`."""
+
     text: str
     unit: str = ""
 
 
 @dataclass(frozen=True)
 class Words:
+    """An answer in words, without capitals: "ellipse", "yes"."""
+
     text: str
 
 
 @dataclass(frozen=True)
 class Clock:
+    """A time of day: `3:30 p.m.`, "noon", "5 o'clock"."""
+
     minutes: int  # after midnight if `half` is known, else as written
     half: str | None  # "a", "p" or None
 
 
 @dataclass(frozen=True)
 class InBase:
+    """A number with its base: `1011_2`."""
+
     digits: str
     base: int
 
 
 @dataclass(frozen=True)
-class Items:
-    kind: str  # its brackets: "()" "[]" "(]" "[)" "{}", "," without any, "U" a union, ":" a ratio, "matrix", "row"
+class Ratio:
+    """Numbers with colons between them, as they were written: `2:3`. `3:30` may also be a time."""
+
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Quantities of several units that add up to one: `6 ft 2 in`."""
+
+    parts: tuple[Quantity, ...]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Two values in round or square brackets: `[0, 5)`. In round ones, `(1, 2)`, they may be a point as well."""
+
+    lower: "Value"
+    upper: "Value"
+    left_open: bool
+    right_open: bool
+
+    @property
+    def items(self) -> tuple:
+        return self.lower, self.upper
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """Three or more values in their order: `(1, 2, 3)`."""
+
     items: tuple
 
 
 @dataclass(frozen=True)
+class Set:
+    r"""Values in braces, in any order: `\{1, 2\}`."""
+
+    items: tuple
+
+
+@dataclass(frozen=True)
+class List:
+    r"""Values without brackets, in any order unless they are named: `1, 2`, `x = 1 or x = 2`, `\pm 3`."""
+
+    items: tuple
+
+
+@dataclass(frozen=True)
+class Union:
+    r"""Intervals or sets together: `(0, 1) \cup (2, 3)`."""
+
+    items: tuple
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of values."""
+
+    rows: tuple[tuple, ...]
+
+
+@dataclass(frozen=True)
 class Relation:
+    r"""Sides with `=`, `<`, `\approx` … between them, where they are no interval: `y = 2x + 1`, `a < b`."""
+
     signs: tuple[str, ...]
     sides: tuple[str, ...]
 
+
+Value = (
+    Quantity
+    | Expr
+    | Words
+    | Clock
+    | InBase
+    | Ratio
+    | Measure
+    | Interval
+    | Tuple
+    | Set
+    | List
+    | Union
+    | Matrix
+    | Relation
+)
+TYPES = get_args(Value)
 
 INFINITY = Expr(r"\infty")
 MINUS_INFINITY = Expr(r"-\infty")

@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from rewards.verifier.kinds import Clock, Expr, InBase, Items, Quantity, Words
+from rewards.verifier.kinds import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
 from rewards.verifier.notation import NUMBER, SCALES, number
 from rewards.verifier.units import known, unit
 
@@ -57,13 +57,13 @@ def quantity(text: str) -> Quantity | None:
 _MEASURE = re.compile(r"(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
 
 
-def compound(text: str) -> Items | None:
+def compound(text: str) -> Measure | None:
     """`6 ft 2 in`, `2 hours and 30 minutes`."""
     parts = _MEASURE.findall(re.sub(r"\\text\{\s*(?:and\s*)?\}", " ", text).replace(r"\text{ and }", " "))
     names = [unit(name) for _, name in parts]
     if len(parts) < 2 or not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
         return None
-    return Items("measure", tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)))
+    return Measure(tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)))
 
 
 def _end_of_words(text: str) -> int:
@@ -85,7 +85,7 @@ def _unit_after(rest: str, currency: bool) -> str | None:
     return name
 
 
-def clock_or_ratio(text: str) -> Clock | Items | None:
+def clock_or_ratio(text: str) -> Clock | Ratio | None:
     """`3:30 p.m.`, `noon`; `2:3` and `3:30` are ratios, which a comparison with a time reads as one."""
     match = _CLOCK.fullmatch(text)
     if match and match["half"] and int(match["hour"]) <= 12 and match["half"].lower() != "o'clock":
@@ -98,7 +98,7 @@ def clock_or_ratio(text: str) -> Clock | Items | None:
     if text.count(":") and len(parts := text.split(":")) <= 6:
         numbers = [p.strip() for p in parts]
         if all(number(p) is not None for p in numbers):
-            return Items(":", tuple(numbers))
+            return Ratio(tuple(numbers))
     return None
 
 

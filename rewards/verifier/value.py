@@ -1,17 +1,26 @@
 r"""What kind of answer a short text is: a quantity, a list, a set, a tuple or interval, a matrix, words, an expression.
 
-Intervals and tuples are both `Items`, told apart by their brackets, and an inequality that says which `x` are meant is
-read as the interval it means.
+An inequality that says which `x` are meant is read as the interval it means.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
-from rewards.verifier.kinds import INFINITY, MINUS_INFINITY, Clock, Expr, InBase, Items, Quantity, Relation, Words
+from rewards.verifier.kinds import (
+    INFINITY,
+    MINUS_INFINITY,
+    Interval,
+    List,
+    Matrix,
+    Relation,
+    Set,
+    Tuple,
+    Union,
+    Value,
+)
 from rewards.verifier.notation import closing, plain
 from rewards.verifier.scalars import clock_or_ratio, compound, expression, in_base, quantity, words
-
-Value = Quantity | Expr | Words | Clock | InBase | Items | Relation
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
@@ -25,7 +34,6 @@ _AND = re.compile(r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
-_RANGES = ("()", "[]", "(]", "[)")
 
 
 def value(text: str) -> Value:
@@ -88,7 +96,7 @@ def _value(text: str) -> Value:
     return words(text) or expression(text)
 
 
-def _matrix(text: str) -> Items | None:
+def _matrix(text: str) -> Matrix | None:
     r"""Rows of a matrix; `[` `(` around an `array` or a bare `matrix` say nothing more."""
     if "array" in text or "{matrix}" in text:
         text = re.sub(r"^[(\[]\s*|\s*[)\]]$", "", text)
@@ -96,10 +104,10 @@ def _matrix(text: str) -> Items | None:
     if match is None or r"\begin" in match[2]:
         return None
     rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2]) if row.strip() and row.strip() != r"\hline"]
-    return Items("matrix", tuple(Items("row", tuple(value(cell) for cell in row.split("&"))) for row in rows))
+    return Matrix(tuple(tuple(value(cell) for cell in row.split("&")) for row in rows))
 
 
-def _plus_minus(text: str) -> Items | None:
+def _plus_minus(text: str) -> List | None:
     if r"\pm" not in text or len(_split(text, _COMMA)) > 1:
         return None
     sides = re.fullmatch(r"(?:([^=]*)=)?([^=<>]*)", text)
@@ -107,7 +115,7 @@ def _plus_minus(text: str) -> Items | None:
         return None
     upper = sides[2].replace(r"\pm", "+").replace(r"\mp", "-")
     lower = sides[2].replace(r"\pm", "-").replace(r"\mp", "+")
-    return Items(",", (value(upper), value(lower)))
+    return List((value(upper), value(lower)))
 
 
 def _split(text: str, separator: re.Pattern) -> list[str]:
@@ -127,37 +135,38 @@ def _split(text: str, separator: re.Pattern) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _union(text: str) -> Items | None:
+def _union(text: str) -> Union | None:
     parts = _split(text, _OR)
     if len(parts) == 1:
         return None
     items = tuple(value(p) for p in parts)
-    return Items("U", items) if all(isinstance(i, Items) and i.kind in (*_RANGES, "{}") for i in items) else None
+    return Union(items) if all(isinstance(i, Interval | Tuple | Set) for i in items) else None
 
 
-def _both(text: str) -> Items | None:
+def _both(text: str) -> Interval | None:
     """`x > 1 and x < 3`: one interval."""
     parts = _split(text, _AND)
     names = {side.strip() for part in parts for side in _split(part, _RELATION) if is_variable(side)}
     ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
-    if not ranges or not all(isinstance(r, Items) and r.kind in _RANGES and len(r.items) == 2 for r in ranges):
+    if not ranges or not all(isinstance(r, Interval) for r in ranges):
         return None
-    lower, upper = ranges if ranges[1].items[0] == MINUS_INFINITY else ranges[::-1]
-    if lower.items[1] != INFINITY or upper.items[0] != MINUS_INFINITY:
+    above, below = ranges if ranges[1].lower == MINUS_INFINITY else ranges[::-1]
+    if above.upper != INFINITY or below.lower != MINUS_INFINITY:
         return None
-    return Items(lower.kind[0] + upper.kind[1], (lower.items[0], upper.items[1]))
+    return Interval(above.lower, below.upper, above.left_open, below.right_open)
 
 
-def _list(text: str) -> Items | None:
+def _list(text: str) -> List | None:
     parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
     if len(parts) < 2:
         return None
-    items = []
-    for part in parts:
-        item = value(part)
-        items += item.items if isinstance(item, Items) and item.kind == "," else [item]
-    return Items(",", tuple(items))
+    return List(_flattened(value(part) for part in parts))
+
+
+def _flattened(items: Iterable[Value]) -> tuple:
+    r"""`items`, with those of a list among them in its place: `1, \pm 2` has three."""
+    return tuple(i for item in items for i in (item.items if isinstance(item, List) else (item,)))
 
 
 def _relation(text: str) -> Value | None:
@@ -172,12 +181,12 @@ def _relation(text: str) -> Value | None:
     return _range(signs, sides) or Relation(tuple(signs), tuple(sides))
 
 
-def _range(signs: list[str], sides: list[str]) -> Items | None:
+def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
     named = [is_variable(s) for s in sides]
     if signs == [r"\ne"] and named[0]:
         hole = value(sides[1])
-        return Items("U", (Items("()", (MINUS_INFINITY, hole)), Items("()", (hole, INFINITY))))
+        return Union((Interval(MINUS_INFINITY, hole, True, True), Interval(hole, INFINITY, True, True)))
     flip = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
     if not all(s in flip for s in signs):
         return None
@@ -186,36 +195,40 @@ def _range(signs: list[str], sides: list[str]) -> Items | None:
     if named == [True, False]:
         bound = value(sides[1])
         if signs[0] in ("<", r"\le"):
-            return Items("()" if signs[0] == "<" else "(]", (MINUS_INFINITY, bound))
-        return Items("()" if signs[0] == ">" else "[)", (bound, INFINITY))
+            return Interval(MINUS_INFINITY, bound, True, signs[0] == "<")
+        return Interval(bound, INFINITY, signs[0] == ">", True)
     if named == [False, True, False]:
         if signs[0] in (">", r"\ge"):
             signs, sides = [flip[s] for s in signs[::-1]], sides[::-1]
         if all(s in ("<", r"\le") for s in signs):
-            brackets = ("(" if signs[0] == "<" else "[") + (")" if signs[1] == "<" else "]")
-            return Items(brackets, (value(sides[0]), value(sides[2])))
+            return Interval(value(sides[0]), value(sides[2]), signs[0] == "<", signs[1] == "<")
     return None
 
 
-def _brackets(text: str) -> Items | None:
+def _brackets(text: str) -> Value | None:
     if text == r"\mathbb{R}" or text.casefold() in ("all real numbers", "all reals", "real numbers"):
-        return Items("()", (MINUS_INFINITY, INFINITY))
+        return Interval(MINUS_INFINITY, INFINITY, True, True)
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
-        return Items("{}", ())
+        return Set(())
     if builder := re.fullmatch(r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}", text):
         return value(builder[1])
     if text.startswith(r"\{") and text.endswith(r"\}"):
-        inner, brackets = text[2:-2], "{}"
-    elif text[:1] in ("(", "[") and text[-1:] in (")", "]") and closing(text, 0) == len(text) - 1:
-        inner, brackets = text[1:-1], text[0] + text[-1]
-    else:
+        return Set(_flattened(_inside(text[2:-2])))
+    if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or closing(text, 0) != len(text) - 1:
         return None
-    parts = [p for part in _split(inner, _COMMA) for p in _split(part, _SPLIT_WORD) if p.strip()]
-    if len(parts) < 2 and brackets != "{}":
+    items = _inside(text[1:-1])
+    if len(items) < 2:
         return None
-    items = [value(p) for p in parts]
-    if brackets == "[]" and all(isinstance(i, Items) and i.kind in ("[]", "()") for i in items):
-        return Items("matrix", tuple(Items("row", i.items) for i in items))
-    if brackets == "{}":
-        items = [i for item in items for i in (item.items if isinstance(item, Items) and item.kind == "," else [item])]
-    return Items(brackets if len(items) == 2 or brackets == "{}" else "()", tuple(items))
+    if text[0] == "[" and text[-1] == "]" and all(map(_is_row, items)):
+        return Matrix(tuple(item.items for item in items))
+    return Interval(*items, text[0] == "(", text[-1] == ")") if len(items) == 2 else Tuple(tuple(items))
+
+
+def _inside(text: str) -> list[Value]:
+    parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD) if p.strip()]
+    return [value(part) for part in parts]
+
+
+def _is_row(item: Value) -> bool:
+    """Whether `item` is a row of `[[1, 2], [3, 4]]`."""
+    return isinstance(item, Tuple) or (isinstance(item, Interval) and item.left_open == item.right_open)
