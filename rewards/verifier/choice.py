@@ -2,7 +2,8 @@
 
 import re
 
-from rewards.verifier.compare import Algebra, compare
+from rewards.verifier.compare import compare
+from rewards.verifier.context import Algebra
 from rewards.verifier.kinds import Value
 from rewards.verifier.notation import key, plain
 from rewards.verifier.value import trimmed, value

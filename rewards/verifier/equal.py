@@ -11,7 +11,9 @@ from functools import lru_cache
 from math import gcd, prod
 
 from rewards.verifier.choice import choice
-from rewards.verifier.compare import PERCENT_ASKED, Algebra, Unreadable, compare
+from rewards.verifier.compare import compare
+from rewards.verifier.compare_scalars import PERCENT_ASKED
+from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.extract import is_hedged
 from rewards.verifier.kinds import Expr, List, Quantity, Ratio, Relation, Set, Union, Value, Words
 from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
