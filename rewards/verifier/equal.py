@@ -10,13 +10,14 @@ from fractions import Fraction
 from functools import lru_cache
 from math import gcd, prod
 
+from rewards.verifier.brackets import closing, depths
 from rewards.verifier.choice import choice
 from rewards.verifier.compare import compare
 from rewards.verifier.compare_scalars import PERCENT_ASKED
 from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.extract import is_hedged
 from rewards.verifier.kinds import Expr, List, Quantity, Ratio, Relation, Set, Union, Value, Words
-from rewards.verifier.notation import NUMBER, SCALES, closing, key, plain
+from rewards.verifier.notation import NUMBER, SCALES, key, plain
 from rewards.verifier.units import another_was_asked
 from rewards.verifier.value import is_name, trimmed, value
 
@@ -141,11 +142,7 @@ def _objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str
 @lru_cache(maxsize=16384)
 def _too_large(text: str) -> str | None:
     """Why `text` is not given to the algebra: nesting or powers that would keep it busy."""
-    depth = deepest = 0
-    for char in text:
-        depth += (char in "([{") - (char in ")]}")
-        deepest = max(deepest, depth)
-    if deepest > _MAX_DEPTH:
+    if max(depths(text), default=0) > _MAX_DEPTH:
         return f"nested deeper than {_MAX_DEPTH}"
     spelled = plain(text)
     exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
@@ -268,12 +265,8 @@ def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question
 def _is_sum(text: str) -> bool:
     """Whether a sign stands between two terms outside all brackets."""
     text = text.replace(" ", "")
-    depth = 0
-    for at, char in enumerate(text):
-        depth += (char in "([{") - (char in ")]}")
-        if char in "+-" and depth == 0 and at and text[at - 1] not in "+-*/^":
-            return True
-    return False
+    signs = (at for at, depth in enumerate(depths(text)) if depth == 0 and text[at] in "+-")
+    return any(at and text[at - 1] not in "+-*/^" for at in signs)
 
 
 def _holds_a_sum(text: str) -> bool:

@@ -9,6 +9,8 @@ import unicodedata
 from fractions import Fraction
 from functools import lru_cache
 
+from rewards.verifier.brackets import closing
+
 MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
 _MAX_POWER_OF_TEN = 300
 
@@ -132,19 +134,6 @@ def _parentheses_to_braces(text: str) -> str:
             return text
         text = rf"{text[: match.start()]}\sqrt{{{text[match.end() : end]}}}{text[end + 1 :]}"
     return text
-
-
-def closing(text: str, start: int) -> int | None:
-    """Index of the bracket that closes the one at `start`, or None; any of `)]}` closes, as in half-open intervals."""
-    depth = 0
-    for at in range(start, len(text)):
-        if text[at] in "([{":
-            depth += 1
-        elif text[at] in ")]}":
-            depth -= 1
-            if depth == 0:
-                return at
-    return None
 
 
 @lru_cache(maxsize=65536)

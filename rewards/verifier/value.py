@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from rewards.verifier.brackets import closing, split
 from rewards.verifier.kinds import (
     INFINITY,
     MINUS_INFINITY,
@@ -19,7 +20,7 @@ from rewards.verifier.kinds import (
     Union,
     Value,
 )
-from rewards.verifier.notation import closing, plain
+from rewards.verifier.notation import plain
 from rewards.verifier.scalars import clock_or_ratio, compound, expression, in_base, quantity, words
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
@@ -108,7 +109,7 @@ def _matrix(text: str) -> Matrix | None:
 
 
 def _plus_minus(text: str) -> List | None:
-    if r"\pm" not in text or len(_split(text, _COMMA)) > 1:
+    if r"\pm" not in text or len(split(text, _COMMA)) > 1:
         return None
     sides = re.fullmatch(r"(?:([^=]*)=)?([^=<>]*)", text)
     if sides is None or (sides[1] and not is_left_side(sides[1])):
@@ -118,25 +119,8 @@ def _plus_minus(text: str) -> List | None:
     return List((value(upper), value(lower)))
 
 
-def _split(text: str, separator: re.Pattern) -> list[str]:
-    """`text` cut at every separator that stands outside all brackets."""
-    parts, start, at, depth = [], 0, 0, 0
-    while at < len(text):
-        if text[at] == "\\" and text[at : at + 5] != r"\text" and text[at + 1 : at + 2] in ("{", "}"):
-            depth += 1 if text[at + 1] == "{" else -1
-            at += 2
-            continue
-        if depth == 0 and (match := separator.match(text, at)):
-            parts.append(text[start:at])
-            start = at = match.end()
-            continue
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        at += 1
-    return [*parts, text[start:]]
-
-
 def _union(text: str) -> Union | None:
-    parts = _split(text, _OR)
+    parts = split(text, _OR)
     if len(parts) == 1:
         return None
     items = tuple(value(p) for p in parts)
@@ -145,8 +129,8 @@ def _union(text: str) -> Union | None:
 
 def _both(text: str) -> Interval | None:
     """`x > 1 and x < 3`: one interval."""
-    parts = _split(text, _AND)
-    names = {side.strip() for part in parts for side in _split(part, _RELATION) if is_variable(side)}
+    parts = split(text, _AND)
+    names = {side.strip() for part in parts for side in split(part, _RELATION) if is_variable(side)}
     ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
     if not ranges or not all(isinstance(r, Interval) for r in ranges):
         return None
@@ -157,7 +141,7 @@ def _both(text: str) -> Interval | None:
 
 
 def _list(text: str) -> List | None:
-    parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD)]
+    parts = [p for part in split(text, _COMMA) for p in split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
     if len(parts) < 2:
         return None
@@ -170,7 +154,7 @@ def _flattened(items: Iterable[Value]) -> tuple:
 
 
 def _relation(text: str) -> Value | None:
-    sides = [s.strip() for s in _split(text, _RELATION)]
+    sides = [s.strip() for s in split(text, _RELATION)]
     if len(sides) == 1 or not all(sides[1:]):
         return None
     signs = _RELATION.findall(text)
@@ -225,7 +209,7 @@ def _brackets(text: str) -> Value | None:
 
 
 def _inside(text: str) -> list[Value]:
-    parts = [p for part in _split(text, _COMMA) for p in _split(part, _SPLIT_WORD) if p.strip()]
+    parts = [p for part in split(text, _COMMA) for p in split(part, _SPLIT_WORD) if p.strip()]
     return [value(part) for part in parts]
 
 
