@@ -5,16 +5,11 @@ from fractions import Fraction
 
 from rewards.verifier.context import Context
 from rewards.verifier.kinds import Clock, Expr, InBase, Quantity, Ratio, Words
-from rewards.verifier.notation import SCALES, key, number, plain
+from rewards.verifier.notation import SCALES, base_named, key, number, plain
+from rewards.verifier.question import BASE, INTO_BASE, PERCENT
 from rewards.verifier.units import AMOUNTS
 
-_BASE_ASKED = re.compile(
-    r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary"
-)
 UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
-PERCENT_ASKED = re.compile(
-    r"(?:what|which|how many|find)(?: is| was| are)?(?: the| an?)?(?: [a-z]+)? ?percent|\b(?:as an?|in|a) percent"
-)
 
 
 def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
@@ -32,7 +27,7 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if g.percent == a.percent:
         return g.value == a.value
     percent, share = (g, a) if g.percent else (a, g)
-    if a.percent and PERCENT_ASKED.search(question.replace("\\%", "percent").replace("%", "percent")):
+    if a.percent and PERCENT.of(question.replace("\\%", "percent").replace("%", "percent")):
         return g.value == a.value
     if share.value.denominator > 1 and percent.value == share.value * 100:
         return True
@@ -106,19 +101,12 @@ def based(g: InBase | Quantity | Expr, a: InBase | Quantity | Expr, context: Con
     return bool(asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
 
 
-# The base a question wants the answer in.
-_INTO_BASE = re.compile(r"\b(?:in|to|into|as)\s+(?:an?\s+)?(?:base[\s$~\\-]*(\w+)|(binary)|(decimal))")
-
-
 def _base_asked(base: int, question: str) -> bool:
     """Whether the question tells the base, and it is this one."""
-    if not _BASE_ASKED.search(question):
+    if not BASE.of(question):
         return False
-    names = {"binary": 2, "decimal": 10, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
-    names |= {"nine": 9, "ten": 10, "twelve": 12, "sixteen": 16}
-    into = [next(filter(None, m)) for m in _INTO_BASE.findall(question)]
-    wanted = {int(n) if n.isdecimal() else names.get(n) for n in into[-1:]} if into else set()
-    return not wanted or None in wanted or base in wanted
+    into = [next(filter(None, groups)) for groups in INTO_BASE.pattern.findall(question)]
+    return not into or base_named(into[-1]) in (None, base)
 
 
 def ratios(g: Ratio | Quantity, a: Ratio | Quantity, context: Context) -> bool:

@@ -201,6 +201,13 @@ _PARTS |= {f"{word}th": n for word, n in _WORDS.items() if 13 <= n < 20} | {"tho
 _PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
 
 
+def base_named(name: str) -> int | None:
+    """The base that "2", "two" or "binary" names."""
+    if name.isdecimal():
+        return int(name) if len(name) < 3 else None
+    return {"binary": 2, "decimal": 10}.get(name, _WORDS.get(name))
+
+
 def is_number_word(word: str) -> bool:
     """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds", "sixtieths"."""
     stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}

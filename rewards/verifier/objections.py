@@ -6,26 +6,22 @@ from functools import lru_cache
 from math import gcd
 
 from rewards.verifier.brackets import closing, depths
-from rewards.verifier.compare_scalars import PERCENT_ASKED
 from rewards.verifier.kinds import Clock, Expr, InBase, Quantity, Ratio, Relation, Value, Words
 from rewards.verifier.notation import NUMBER, SCALES, key, plain
+from rewards.verifier.question import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, Request
 from rewards.verifier.units import another_was_asked
 from rewards.verifier.value import value
-
-_LOWEST_TERMS = re.compile(r"lowest terms|simplest (?:form|terms)|reduced|simplif", re.IGNORECASE)
 
 
 def objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str | None:
     """What the question has against an answer that may be equal to the gold."""
     if _copied(g, a, gold, answer, question):
         return "copied from the question"
-    if _another_form_was_asked(g, a, gold, answer, question):
-        return "not in the form that the question asks for"
+    if request := _another_form_was_asked(g, a, gold, answer, question):
+        return f"the question asks for {request.name}"
     numbers = (Quantity, Expr)
     if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
         return "another unit than the question asks for"
-    if isinstance(a, Quantity) and isinstance(g, Quantity) and _not_reduced(a) and _LOWEST_TERMS.search(question):
-        return "not in lowest terms"
     return None
 
 
@@ -67,7 +63,7 @@ _NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)
 def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
     """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
     given, wanted = form(a, answer), form(g, gold)
-    if given == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT_ASKED.search(question.lower()):
+    if given == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT.of(question.lower()):
         return False
     if (given == "whole number" and wanted not in ("power of ten", "scaled")) or (
         given == wanted and not _not_reduced(a)
@@ -103,19 +99,17 @@ def _flat(text: str) -> str:
     return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))
 
 
-_FACTOR = re.compile(r"(?:^|[.?!:]\s*)(?:Completely )?[Ff]actor(?:ize|ise)?\b|factored form|as a product")
-_EXPAND = re.compile(r"\b[Ee]xpand|[Mm]ultiply out|expanded form")
-
-
-def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
-    """Whether a sum is given for a product to be factored, a product for a sum to be expanded, `x < 5` for (-∞, 5)."""
-    if "interval notation" in question:
-        return form(a, answer) == "inequality" != form(g, gold)
+def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> Request | None:
+    """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
+    if isinstance(g, Quantity) and isinstance(a, Quantity):
+        return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.of(question) else None
+    if INTERVAL.of(question):
+        return INTERVAL if form(a, answer) == "inequality" != form(g, gold) else None
     if not isinstance(g, Expr) or not isinstance(a, Expr):
-        return False
-    if _FACTOR.search(question):
-        return _is_sum(a.text) and not _is_sum(g.text)
-    return _EXPAND.search(question) is not None and _holds_a_sum(a.text) and not _holds_a_sum(g.text)
+        return None
+    if FACTORED.of(question):
+        return FACTORED if _is_sum(a.text) and not _is_sum(g.text) else None
+    return EXPANDED if EXPANDED.of(question) and _holds_a_sum(a.text) and not _holds_a_sum(g.text) else None
 
 
 def _is_sum(text: str) -> bool:

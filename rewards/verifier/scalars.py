@@ -4,10 +4,9 @@ import re
 from fractions import Fraction
 
 from rewards.verifier.kinds import Clock, Expr, InBase, Measure, Quantity, Ratio, Words
-from rewards.verifier.notation import NUMBER, SCALES, number
+from rewards.verifier.notation import NUMBER, SCALES, base_named, number
 from rewards.verifier.units import known, unit
 
-_LETTERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _IN_BASE = re.compile(
     r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
     r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?\(?(\w+?)\)?\s*\}?\s*\}?"
@@ -108,7 +107,7 @@ def in_base(text: str) -> InBase | None:
     if match is None:
         return None
     name = (match[2] or match[3]).lower()
-    base = int(name) if name.isdecimal() and len(name) < 3 else _LETTERS.get(name, 0)
+    base = base_named(name) or 0
     sign, digits = re.fullmatch(r"(-?)0*(.+)", match[1].replace(" ", "")).groups()
     if not 2 <= base <= 36 or digits.count(".") > 1 or any(int(d, 36) >= base for d in digits.replace(".", "")):
         return None

@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 
 from rewards.verifier.notation import is_number_word, plain
+from rewards.verifier.question import UNIT
 
 # Every name of one unit on one line, the first is its name here; a plural s is understood.
 _UNITS = """
@@ -144,12 +145,6 @@ def known(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in _KIND
 
 
-_ASKED = re.compile(
-    r"(?:how many|number of|\bin)(?: (?:more|fewer|other|additional|extra|whole|full|total))? (?!in\b)"
-    r"((?:(?:square|cubic|sq\.?|cu\.?) )?[a-z]+(?: ?\^ ?\{?[23]\}?| squared| cubed)?(?:(?: per | an? | ?/ ?)[a-z]+)?)"
-)
-
-
 def another_was_asked(name: str, question: str) -> bool:
     """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
     unit_of, per = _parts(name)
@@ -157,7 +152,7 @@ def another_was_asked(name: str, question: str) -> bool:
     if kind is None:
         return False
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    asked = [_parts(unit(phrase) or "") for phrase in _ASKED.findall(question)]
+    asked = [_parts(unit(phrase) or "") for phrase in UNIT.pattern.findall(question)]
     asked = [(u, p) for u, p in asked if _KIND.get(u.split("^")[0]) == kind]
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
 
