@@ -10,113 +10,17 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rewards.verifier.brackets import closing
+from rewards.verifier.spellings import CHARACTERS, SPELLINGS
 
 MAX_DIGITS = 300  # of one number; a longer one can still be right by being spelled like the gold
 _MAX_POWER_OF_TEN = 300
 
-_SYMBOLS = {
-    **dict.fromkeys("\u2212\u2010\u2011\u2012\u2013\u2014\u2796", "-"),
-    **dict.fromkeys("×✕✖", r" \times "),
-    **dict.fromkeys("·⋅∙•", r" \cdot "),
-    **dict.fromkeys("÷∕⁄", "/"),
-    **{"∞": r" \infty ", "≤": r" \le ", "⩽": r" \le ", "≥": r" \ge ", "⩾": r" \ge ", "≠": r" \ne ", "±": r" \pm "},
-    **{"≈": r" \approx ", "∪": r" \cup ", "∩": r" \cap ", "∈": r" \in ", "∅": r" \emptyset ", "ℝ": r" \mathbb{R} "},
-    **{
-        "°": r"^\circ ",
-        "º": r"^\circ ",
-        "′": "'",
-        "’": "'",
-        "‘": "'",
-        "…": "...",
-        "⟨": "(",
-        "⟩": ")",
-    },
-    **{
-        "∖": r" \setminus ",
-        "−": "-",
-        "、": ",",
-        "，": ",",
-        "；": ";",
-        "：": ":",
-        "。": ".",
-        "％": "%",
-        "٫": ".",
-        "٬": ",",
-    },
-}
-_GREEK = {chr(c): rf" \{unicodedata.name(chr(c)).split()[-1].lower()} " for c in range(0x3B1, 0x3CA) if c != 0x3C2}
-_TRANSLATE = str.maketrans(_SYMBOLS | _GREEK)
+_TRANSLATE = str.maketrans(CHARACTERS)
+_SUBSTITUTIONS = [(re.compile(s.pattern).sub, s.replacement) for s in SPELLINGS]
 _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUB = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _VULGAR = re.compile("[¼-¾⅐-⅞↉]")
 
-_ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without braces: \frac12, \frac\pi2
-
-# (pattern, replacement), applied in this order.
-_LATEX = [
-    (re.compile(p), r)
-    for p, r in [
-        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", ""),
-        (r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ","),
-        (r"\{([,:;=])\}", r"\1"),
-        (r"(?<=\d)'(?=\d{3}(?!\d))", ","),
-        (r"^~(?=\s*[\d.\\])", r"\\approx "),
-        (r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}|^([^{}\\]*)\\over(?![a-zA-Z])([^{}\\]*)$", r"\\frac{\1\3}{\2\4}"),
-        (r"\\langle(?![a-zA-Z])", "("),
-        (r"\\rangle(?![a-zA-Z])", ")"),
-        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
-        (r"(?<![\w)}\]])\+\s*(?=\\infty)", ""),
-        (r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", ""),
-        (r"(?<!\\)\\[,;:> ]|\\q?quad(?![a-zA-Z])|~|\\h?space\{[^{}]*\}", " "),
-        (r"\\(?:displaystyle|textstyle|scriptstyle|limits|rm|bf|it|boldmath|hfill|nobreak)(?![a-zA-Z])", " "),
-        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
-        (
-            r"\\(?:textbf|textit|textrm|textnormal|textsf|texttt|mbox|hbox|mathrm|operatorname\*?|emph)\s*(?=\{)",
-            r"\\text",
-        ),
-        (r"\\(?:mathbf|mathit|mathsf|mathcal|mathnormal|boldsymbol|bm|vec|overrightarrow|ensuremath)\s*(?=\{)", ""),
-        (r"\\text\s+(?=\{)", r"\\text"),
-        (r"\\text\{\s*\}", " "),
-        (r"\\leq(?:slant)?(?![a-zA-Z])", r"\\le"),
-        (r"\\geq(?:slant)?(?![a-zA-Z])", r"\\ge"),
-        (r"\\(?:neq|not\s*=)(?![a-zA-Z])", r"\\ne"),
-        (r"\\lt(?![a-zA-Z])", "<"),
-        (r"\\gt(?![a-zA-Z])", ">"),
-        (r"<=|=<", r"\\le "),
-        (r">=|=>", r"\\ge "),
-        (r"!=", r"\\ne "),
-        (r"\\(?:lbrace|\{)", r"\\{"),
-        (r"\\(?:rbrace|\})", r"\\}"),
-        (r"\\(?:lbrack)(?![a-zA-Z])", "["),
-        (r"\\(?:rbrack)(?![a-zA-Z])", "]"),
-        (r"\\colon(?![a-zA-Z])", ":"),
-        (r"\\(?:[lcd]?dots)(?![a-zA-Z])", "..."),
-        (r"\\(?:varnothing)(?![a-zA-Z])", r"\\emptyset"),
-        (r"\\(?:R|reals|Reals)(?![a-zA-Z])", r"\\mathbb{R}"),
-        (r"\^\s*\{\s*(?:\\circ|\\degrees?)\s*\}|\\degrees?(?![a-zA-Z])|\^\s*\\circ(?![a-zA-Z])", r"^\\circ "),
-        (r"\\pounds(?![a-zA-Z])", "£"),
-        (r"\\euro(?![a-zA-Z])", "€"),
-        (r"\\%", "%"),
-        (r"\\(?:bar|overline|dot)\s*(\d)", r"\\overline{\1}"),
-        (r"\\(?:bar|dot)(?![a-zA-Z])", r"\\overline"),
-        (rf"\\frac\s*({_ONE})\s*({_ONE})", r"\\frac{\1}{\2}"),
-        (rf"\\frac\s*({_ONE})\s*(?=\{{)", r"\\frac{\1}"),
-        (rf"\\frac\s*(\{{[^{{}}]*\}})\s*({_ONE})", r"\\frac\1{\2}"),
-        (r"\\frac\s+\{", r"\\frac{"),
-        (r"(\\frac\{[^{}]*\})\s+\{", r"\1{"),
-        (r"\\sqrt\s*([^{}\\\s\[(])", r"\\sqrt{\1}"),
-        (r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}"),
-        (r"\\sqrt\s+\{", r"\\sqrt{"),
-        (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
-        (r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1"),
-        (r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt"),
-        (r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2"),
-        (r"(?<![\\a-zA-Z])(?:[Nn]egative|[Mm]inus) infinity(?![a-zA-Z])", r"-\\infty "),
-        (r"(?<![\\a-zA-Z])(?:positive )?[Ii]nfinity(?![a-zA-Z])", r"\\infty "),
-        (r"\*\*(?=\s*[\d({-])", "^"),
-        (r"\s+", " "),
-    ]
-]
 _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 _ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
 
@@ -150,8 +54,8 @@ def plain(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     text = "".join(str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text)
     text = _without_dollars(text)
-    for pattern, replacement in _LATEX:
-        text = pattern.sub(replacement, text)
+    for substitute, replacement in _SUBSTITUTIONS:
+        text = substitute(replacement, text)
     return _parentheses_to_braces(text).strip()
 
 
