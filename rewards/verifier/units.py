@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
 from rewards.verifier.notation import is_number_word, plain
 from rewards.verifier.question import UNIT
@@ -14,52 +15,86 @@ mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
 time: s sec second|min minute mins|h hr hour hrs|day|week wk|month|year yr|decade|century centuries
 volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
 money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs
-angle: deg degree \\deg|rad radian
+angle: deg degree|rad radian
 energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
 """
-_NAME: dict[str, str] = {}
-_KIND: dict[str, str] = {}
+NAMES: dict[str, str] = {}
+KINDS: dict[str, str] = {}
 for _line in _UNITS.strip().splitlines():
     _kind, _, _row = _line.partition(": ")
     for _unit in _row.split("|"):
         _first = _unit.split()[0]
-        _KIND[_first] = _kind
+        KINDS[_first] = _kind
         for _word in _unit.split():
-            _NAME[_word] = _NAME.setdefault(f"{_word}s", _first) if len(_word) > 2 else _first
+            NAMES[_word] = NAMES.setdefault(f"{_word}s", _first) if len(_word) > 2 else _first
 del _line, _kind, _row, _unit, _first, _word
 
-_COMPOUND = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
-# A word that makes what follows a number more than a unit: an alternative, a denial, a doubt, another quantity.
-_NOT_IN_A_UNIT = frozenset(
-    re.findall(
-        r"\S+",
-        """
-        or and not no nor isn't aren't wasn't never neither maybe perhaps approx about around almost but either
-        between than wrong incorrect false unless times plus minus divided over to less greater at least most might
-        could if with without is are was equals
-        versus vs instead then whereas rather also else though although however while until till through from so
-        above below under beyond upward upwards downward downwards minimum maximum max ish something anything
-        unknown guess guessing think suppose believe hope assume assuming seems unsure uncertain
-        mod modulo modulus choose root roots factorial reciprocal inverse negative positive opposite remainder
-        double doubled triple tripled halved twice thrice score gross mega giga mille permille
-        mil exponent raised squareroot sine cosine theta alpha recurring repeating repeated complement conjugate
-        mistaken nope typo oops supposed alleged estimate estimated expected rounded approximated give circa near close
-        denied excluded except basis lakh lakhs crore crores quarter
-        """,
-    )
-)
+RATES = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
+
+
+class Effect(NamedTuple):
+    """Words that have one effect on the number before them."""
+
+    name: str
+    words: str
+    spares: str  # a unit that looks like one of them
+
+
+# Words behind a number that change or doubt it: they are no unit.
+CHANGES = [
+    Effect(
+        "another answer",
+        "or and also plus versus vs rather instead else then either between to through till until from so",
+        spares="oranges",
+    ),
+    Effect(
+        "a denial",
+        "no not nor never neither isn't aren't wasn't wrong incorrect false nope mistaken denied typo oops "
+        "unless without except excluded",
+        spares="knots",
+    ),
+    Effect(
+        "a doubt",
+        "maybe perhaps might could if seems think suppose guess guessing believe hope assume assuming "
+        "uncertain unsure unknown supposed alleged something anything whereas though although however while",
+        spares="guests",
+    ),
+    Effect(
+        "a rounding",
+        "approx approximated about around almost near close circa ish rounded estimate estimated expected give",
+        spares="rounds",
+    ),
+    Effect(
+        "a bound",
+        "over above below under beyond upward upwards downward downwards less greater than at least most but "
+        "minimum maximum max",
+        spares="undershirts",
+    ),
+    Effect("a claim", "is are was equals", spares="areas"),
+    Effect(
+        "arithmetic",
+        "times minus divided with mod modulo modulus choose root roots squareroot factorial exponent raised "
+        "reciprocal inverse negative positive opposite complement conjugate remainder sine cosine theta alpha "
+        "recurring repeating repeated",
+        spares="roosters",
+    ),
+    Effect(
+        "a multiple",
+        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil mille permille "
+        "basis lakh lakhs crore crores",
+        spares="triplets",
+    ),
+]
+_NOT_IN_A_UNIT = frozenset(word for row in CHANGES for word in row.words.split())
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
-# "likely", "presumably": every other word in -ly is a doubt.
-_NO_DOUBT = frozenset(
-    re.findall(
-        r"[a-z]+",
-        """
-        daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly
-        elderly
-        """,
-    )
+# Every other word in -ly is a doubt: "likely", "presumably".
+NO_DOUBT = Effect(
+    "none",
+    "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly "
+    "elderly",
+    spares="likely",
 )
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
@@ -111,7 +146,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         if word.startswith("^"):
             name = "deg" + word.removeprefix(r"^\circ").strip()
         else:
-            name = _NAME.get(word) or _NAME.get(low) or _COMPOUND.get(low)
+            name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
         if name is None and not _may_be_a_word(low, marked):
             return None
         if low in ("per", "each", "every"):
@@ -130,7 +165,7 @@ def _changes_the_number(low: str) -> bool:
         low in _NOT_IN_A_UNIT
         or (is_number_word(low) and low != "quarters")  # these and "scores" are left to AMOUNTS
         or low.endswith("n't")
-        or (low.endswith("ly") and low not in _NO_DOUBT)
+        or (low.endswith("ly") and low not in NO_DOUBT.words.split())
     )
 
 
@@ -142,18 +177,18 @@ def _may_be_a_word(low: str, marked: bool) -> bool:
 
 def known(name: str) -> bool:
     """Whether the unit `name`, as `unit` spells it, is one of those listed here."""
-    return name.split("^")[0].split(" ")[0] in _KIND
+    return name.split("^")[0].split(" ")[0] in KINDS
 
 
 def another_was_asked(name: str, question: str) -> bool:
     """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
     unit_of, per = _parts(name)
-    kind = _KIND.get(unit_of.split("^")[0])
+    kind = KINDS.get(unit_of.split("^")[0])
     if kind is None:
         return False
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
     asked = [_parts(unit(phrase) or "") for phrase in UNIT.pattern.findall(question)]
-    asked = [(u, p) for u, p in asked if _KIND.get(u.split("^")[0]) == kind]
+    asked = [(u, p) for u, p in asked if KINDS.get(u.split("^")[0]) == kind]
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
 
 
