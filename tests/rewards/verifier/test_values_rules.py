@@ -1,0 +1,140 @@
+"""Each type of value is read, each rule of the comparison decides, and a verdict's reason names it."""
+
+import pytest
+
+from rewards.verifier import algebra
+from rewards.verifier.compare import RULES
+from rewards.verifier.equal import compare_answers
+from rewards.verifier.kinds import (
+    TYPES,
+    Clock,
+    Expr,
+    InBase,
+    Interval,
+    List,
+    Matrix,
+    Measure,
+    Quantity,
+    Ratio,
+    Relation,
+    Set,
+    Tuple,
+    Union,
+    Words,
+)
+from rewards.verifier.value import value
+
+READ = [
+    (Quantity, ["18", r"\$18", "5 cm", r"20\%", "1.5 million", "twelve apples", r"\frac{1}{2}"]),
+    (Expr, ["x^2+1", r"2\sqrt{3}", "40+2", r"-\infty", "f(3)"]),
+    (Words, ["ellipse", r"\text{Monday}", "yes"]),
+    (Clock, ["3:30 p.m.", "noon", "5 o'clock"]),
+    (InBase, ["1011_2", r"1011_{\text{two}}", "1011 base 2", "1F base sixteen"]),
+    (Ratio, ["2:3", "1:2:3", "3:30"]),
+    (Measure, ["6 ft 2 in", "2 hours and 30 minutes"]),
+    (Interval, ["(1,2)", "[0,5)", "x < 5", r"1 < x \le 2", "x > 1 and x < 3", r"x \in (1,2)", r"\mathbb{R}"]),
+    (Tuple, ["(1,2,3)", "[1,2,3]"]),
+    (Set, [r"\{1,2\}", r"\emptyset", r"\{x\}"]),
+    (List, ["1, 2", "1 or 2", r"\pm 3", r"1, \pm 2", "x=1, y=2"]),
+    (Union, [r"(0,1) \cup (2,3)", r"x < 1 \text{ or } x > 2", r"x \ne 3", r"\{1\} \cup \{2\}"]),
+    (Matrix, [r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "[[1,2],[3,4]]"]),
+    (Relation, ["y = 2x + 1", "a < b < c", r"\approx 2.83", "2x < 3y"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "texts"), READ, ids=lambda x: getattr(x, "__name__", ""))
+def test_a_text_is_read_as_its_type(kind, texts):
+    assert [type(value(text)) for text in texts] == [kind] * len(texts)
+
+
+def test_every_type_is_read():
+    assert [kind for kind, _ in READ] == sorted(TYPES, key=[kind for kind, _ in READ].index)
+
+
+COLUMN, THREE = r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}"
+# rule, gold, right answers, wrong answers
+COMPARED = [
+    ("as numbers", "2.5", ["5/2", "two and a half"], ["2.51", "2"]),
+    ("as expressions", "x^2+x", ["x(x+1)"], ["x^2-x", "6"]),
+    ("as expressions", "2^3", ["8"], ["9"]),
+    ("as words", "ellipse", ["an Ellipse", r"\text{the} ellipse"], ["circle", "xy"]),
+    ("as words", r"\text{the} ab", ["ab"], ["bc"]),
+    ("as words", "ab", [r"\text{the} ab"], [r"\text{the} bc"]),
+    ("as times of day", "3:30 p.m.", ["15:30", "3:30 PM"], ["3:30", "3:30 a.m.", "15.5"]),
+    ("as times of day", "3:30", ["3:30 p.m.", "3:30 a.m."], ["4:30 p.m."]),
+    ("as times of day", "5 o'clock", ["5", "5 p.m."], ["6"]),
+    ("as times of day", "5", ["5 o'clock"], ["6 o'clock", "5 p.m."]),
+    ("as numbers in a base", "1011_2", ["1011", "1011 base two"], ["11", "1011_3", "x"]),
+    ("as numbers in a base", "1011", ["1011_{10}"], ["1011_2"]),
+    ("as numbers in a base", "1A_{16}", ["1A"], ["1B"]),
+    ("as numbers in a base", "1A", [], ["1A_{16}"]),
+    ("as ratios", "2:3", ["4:6", "2/3"], ["3:2", "2:3:4", "3/2"]),
+    ("as ratios", "2/3", ["2:3"], ["3:2"]),
+    ("as measures", "6 ft 2 in", ["6 feet 2 inches"], ["6 ft 3 in", "6 m 2 cm"]),
+    ("as tuples", "(1,2,3)", ["(1, 4/2, 3)"], ["(2,1,3)", "(1,2,3,4)"]),
+    ("as intervals or points", "[0,5)", [r"0 \le x < 5", r"[0, \frac{10}{2})"], ["[0,5]", "(0,5)", "[0,6)"]),
+    ("as matrices", COLUMN, [r"\begin{bmatrix} 1 \\ 4/2 \end{bmatrix}"], [THREE]),
+    ("as columns", COLUMN, ["(1, 2)"], ["(2,1)", "(1,2,3)", "[1,2]"]),
+    ("as columns", THREE, ["(1,2,3)"], ["(1,3,2)"]),
+    ("as columns", "(1,2)", [COLUMN], [THREE]),
+    ("as columns", "(1,2,3)", [THREE], [COLUMN]),
+    ("as named values", "(1,2)", ["x=1, y=2"], ["y=1, x=2", "1, 2", "x=2, y=1"]),
+    ("as named values", "(1,2,3)", ["x=1, y=2, z=3"], ["x=1, y=2"]),
+    ("as named values", "x=1, y=2", ["(1,2)"], ["(2,1)", "[1,2]", "(1,2,3)"]),
+    ("as lists or sets", "1, 2", ["2, 1", r"\{2, 1\}", "x=1 or x=2"], ["1, 3", "1, 2, 3", r"\{1, 3\}"]),
+    ("as lists or sets", r"\{1,2\}", [r"\{2,1\}", "2 and 1"], [r"\{1,3\}", "1, 1"]),
+    ("as lists or sets", "x=1, y=2", ["1, 2"], ["2, 1", r"\{1, 2\}"]),
+    ("as a set of one", r"\{5\}", ["5", "10/2"], ["6"]),
+    ("as a set of one", r"\{x+1\}", ["1+x"], ["x-1"]),
+    ("as a set of one", r"\{\text{red}\}", ["the red"], ["blue"]),
+    ("as a set of one", r"\{11_2\}", ["11 base 2"], ["11_3"]),
+    ("as a set of one", "5", [r"\{5\}"], [r"\{6\}", r"\{5, 6\}"]),
+    ("as a set of one", "x+1", [r"\{1+x\}"], [r"\{x-1\}"]),
+    ("as a set of one", r"\text{red}", [r"\{red\}"], [r"\{blue\}"]),
+    ("as a set of one", "11_2", [r"\{11_{two}\}"], [r"\{11_3\}"]),
+    ("as unions", r"(0,1) \cup (2,3)", [r"(2,3) \cup (0,1)"], [r"(0,1) \cup (2,3]", r"(0,1) \cup (2,3) \cup (4,5)"]),
+    ("as a union's elements", r"\{1\} \cup \{2\}", [r"\{2,1\}"], [r"\{1,3\}"]),
+    ("as a union's elements", r"(0,1) \cup (2,3)", [], [r"\{1\}"]),
+    ("as relations", "y=2x+1", ["y-2x=1", "y = 1+2x"], ["y=2x", "x=2y+1"]),
+    ("as relations", "x=5", ["5 = x"], ["2x=10", "x=6"]),
+    ("as the value of the gold's relation", "k=3", ["3", "6/2"], ["4", "k", "(3,3)"]),
+    ("as the value of the gold's relation", r"0.56 = 56\%", ["0.56"], ["0.57"]),
+    ("as the value of the answer's relation", "42", ["40+2 = 42", "x = 42"], ["40+2 = 43", "2x = 84"]),
+    ("as the value of the answer's relation", r"2\sqrt{2}", [r"2\sqrt{2} \approx 2.83"], [r"2\sqrt{2} \approx 3.83"]),
+]
+CASES = [
+    (rule, gold, answer, right)
+    for rule, gold, *answers in COMPARED
+    for right, given in zip((True, False), answers, strict=True)
+    for answer in given
+]
+
+
+@pytest.mark.parametrize(("rule", "gold", "answer", "right"), CASES)
+def test_a_rule_decides_and_says_so(rule, gold, answer, right):
+    reason = f"equal, {rule}" if right else f"not equal to the gold, {rule}"
+    assert compare_answers(gold, [answer], None, algebra) == (right, reason)
+
+
+def test_every_rule_says_right_and_wrong():
+    assert {(rule, right) for rule, _, _, right in CASES} == {(rule.name, right) for rule in RULES for right in (0, 1)}
+
+
+def test_every_pair_of_types_is_compared():
+    """Pairs with a relation are all alike: its value is compared with the other's."""
+    compared = {(type(value(gold)), type(value(answer))) for _, gold, answer, _ in CASES}
+    pairs = {pair for rule in RULES for pair in rule.pairs if Relation not in pair}
+    assert pairs <= compared
+
+
+def test_no_pair_of_types_has_two_rules():
+    pairs = [pair for rule in RULES for pair in rule.pairs]
+    assert len(pairs) == len(set(pairs))
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("42", "40+2"), ("(1,2,3)", r"\{1,2,3\}"), ("1, 2", r"(0,1) \cup (1,2)"), ("ellipse", "5"), ("3:30 p.m.", "yes")],
+)
+def test_types_without_a_rule_differ(gold, answer):
+    assert compare_answers(gold, [answer], None, algebra) == (False, "not equal to the gold, another kind of value")
