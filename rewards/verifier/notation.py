@@ -95,27 +95,27 @@ NUMBER = re.compile(
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
 )
-_WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
+WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
-_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100}
-_PARTS |= {f"{word}th": n for word, n in _WORDS.items() if 13 <= n < 20} | {"thousandth": 1000, "millionth": 10**6}
-_PARTS |= {f"{word}s": n for word, n in _PARTS.items() if word != "halves"}
+PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
+PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100}
+PARTS |= {f"{word}th": n for word, n in WORDS.items() if 13 <= n < 20} | {"thousandth": 1000, "millionth": 10**6}
+PARTS |= {f"{word}s": n for word, n in PARTS.items() if word != "halves"}
 
 
 def base_named(name: str) -> int | None:
     """The base that "2", "two" or "binary" names."""
     if name.isdecimal():
         return int(name) if len(name) < 3 else None
-    return {"binary": 2, "decimal": 10}.get(name, _WORDS.get(name))
+    return {"binary": 2, "decimal": 10}.get(name, WORDS.get(name))
 
 
 def is_number_word(word: str) -> bool:
     """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds", "sixtieths"."""
     stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}
-    return bool((stems | {re.sub("ieths?$", "y", word)}) & (_WORDS.keys() | SCALES.keys() | _PARTS.keys()))
+    return bool((stems | {re.sub("ieths?$", "y", word)}) & (WORDS.keys() | SCALES.keys() | PARTS.keys()))
 
 
 def number(text: str) -> Fraction | None:
@@ -176,14 +176,14 @@ def _spoken(text: str) -> Fraction | None:
     if words[0] in ("negative", "minus"):
         value = number(" ".join(words[1:]))
         return None if value is None else -value
-    if words[-1] in _PARTS:
+    if words[-1] in PARTS:
         return _spoken_fraction(words)
     total = group = 0
     for before, word in zip([None, *words], words, strict=False):
-        n = _WORDS.get(word)
+        n = WORDS.get(word)
         if n is not None:
             # "twenty one" and "hundred five", not "one two" and not "twenty twelve"
-            if (group % 100 if n > 9 else group % 10) or (before in _WORDS and (_WORDS[before] < 20 or not 0 < n < 10)):
+            if (group % 100 if n > 9 else group % 10) or (before in WORDS and (WORDS[before] < 20 or not 0 < n < 10)):
                 return None
             group += n
         elif word in SCALES and before is not None:
@@ -204,4 +204,4 @@ def _spoken_fraction(words: list[str]) -> Fraction | None:
         cut = words.index("and")
         whole, words = _spoken(" ".join(words[:cut])), words[cut + 1 :]
     top = Fraction(1) if words[:-1] in ([], ["a"]) else _spoken(" ".join(words[:-1]))
-    return None if whole is None or top is None else whole + top / _PARTS[words[-1]]
+    return None if whole is None or top is None else whole + top / PARTS[words[-1]]

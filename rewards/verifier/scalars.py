@@ -115,7 +115,7 @@ def in_base(text: str) -> InBase | None:
 
 
 def words(text: str) -> Words | None:
-    """Words, not the product of variables: a word of four letters or several of three."""
+    r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several of which one is longer."""
     bare = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
         return None
@@ -123,13 +123,10 @@ def words(text: str) -> Words | None:
     if (
         not any(len(w) > 3 or not w.isascii() for w in letters)
         and len(bare) == len(text)
-        and not _SHORT.fullmatch(text)
+        and not re.fullmatch("(?i)no|[a-z]{3}", text)
     ):
         return None
     return Words(" ".join(letters).casefold()) if letters else None
-
-
-_SHORT = re.compile(r"(?i)yes|no|odd|red|none|one|two|six|ten|may|mon|tue|wed|thu|fri|sat|sun|tie|all|[A-Z][a-z]{2}")
 
 
 def expression(text: str) -> Expr:
