@@ -33,12 +33,10 @@ def _both_ways(one: type, *others: type) -> list[tuple[type, type]]:
 
 
 _VALUES = [x for x in TYPES if x is not Relation]
-# No rule for an expression where the gold is a number: it is left unevaluated.
+# A gold number has no rule for an expression, which is left unevaluated.
 RULES = [
     Rule("as numbers", [(Quantity, Quantity)], scalars.quantities),
-    Rule(
-        "as expressions", [(Expr, Expr), (Expr, Quantity)], scalars.expressions
-    ),  # for a number an expression is unworked
+    Rule("as expressions", [(Expr, Expr), (Expr, Quantity)], scalars.expressions),
     Rule("as words", [(Words, Words), *_both_ways(Words, Expr)], scalars.words),
     Rule("as times of day", [(Clock, Clock), *_both_ways(Clock, Ratio, Quantity)], scalars.times),
     Rule("as numbers in a base", [(InBase, InBase), *_both_ways(InBase, Quantity, Expr)], scalars.based),

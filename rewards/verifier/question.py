@@ -1,4 +1,7 @@
-r"""What a question asks for, as a table of requests: each with a name, questions that it matches and some it spares."""
+r"""What a question asks for, as a table of requests: each with a name, questions that it matches and some it spares.
+
+Percentages, bases and units are looked for in a question in lower case, the others in the question as it is written.
+"""
 
 import re
 from dataclasses import dataclass

@@ -115,7 +115,7 @@ def in_base(text: str) -> InBase | None:
 
 
 def words(text: str) -> Words | None:
-    r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several of which one is longer."""
+    r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several with a longer one."""
     bare = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
         return None
