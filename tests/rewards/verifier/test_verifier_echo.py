@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from data.gold import gold_answer
+from rewards.verifier.kinds import Expr
 from rewards.verifier.notation import key, number, plain
-from rewards.verifier.value import Expr, value
+from rewards.verifier.value import value
 from rewards.verifier.verdict import judge_all
 
 pytestmark = pytest.mark.slow
