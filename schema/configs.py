@@ -12,7 +12,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from schema import declared, hardware
 from schema.faults import RecipeError, nearest
-from schema.values import RULES, Number
+from schema.rules import Number
+from schema.values import RULES
 
 SECTIONS = {
     "adapter": ("peft", "LoraConfig"),

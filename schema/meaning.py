@@ -22,7 +22,8 @@ from schema import declared, local_models
 from schema.configs import describe, even_batch, matches
 from schema.faults import nearest
 from schema.recipe import Data, Evaluate
-from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES, Number
+from schema.rules import Number
+from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES
 
 Faults = Iterator[tuple[tuple, str]]
 

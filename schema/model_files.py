@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from schema import declared, values
+from schema import declared, refused_keys, values
 from schema.faults import RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file that is read here; the largest index of a known model has some 3 MB
@@ -138,7 +138,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
         if key not in known:  # of another version of peft; nothing here reads it
             continue
         default = known[key].default
-        if key in values.RESERVED["adapter"]:
+        if key in refused_keys.RESERVED["adapter"]:
             if value != default and not (default is declared.UNKNOWN and not value):
                 raise _fault(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
         elif value != default:

@@ -8,8 +8,9 @@ from typing import Any, get_type_hints
 
 from schema import configs, declared, values
 from schema.faults import RecipeError, nearest
+from schema.refused_keys import GONE, RESERVED
 from schema.strict_yaml import Unreadable, read, text_of, value_of
-from schema.values import GONE, LOCAL_HOSTS, REMOTE_TRACKERS, RESERVED, RULES
+from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 
 @dataclass(frozen=True)

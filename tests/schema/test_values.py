@@ -19,11 +19,12 @@ from transformers.training_args import OptimizerNames
 from trl import GRPOTrainer
 
 from data.sources import DataError
-from schema import declared, values
+from schema import declared, refused_keys, values
 from schema.configs import SECTIONS
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import OWN_SECTIONS, load_recipe
-from schema.values import RESERVED, RULES
+from schema.refused_keys import RESERVED
+from schema.values import RULES
 from stages import grpo, sft
 from tests.support import COUNTED
 
@@ -98,7 +99,7 @@ def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
     assert "print_prompt_completions_sample(" in inspect.getsource(GRPOTrainer.log)
 
 
-@pytest.mark.parametrize("name", values.GONE)
+@pytest.mark.parametrize("name", refused_keys.GONE)
 def test_a_name_that_is_gone_is_gone(name):
     assert not any(name in declared.fields(section) for section in ("sft", "grpo", "adapter"))
 

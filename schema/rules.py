@@ -1,0 +1,141 @@
+"""The kinds of rule for a value: a number in its range, one of some names, a text of a form, or a list or a mapping of
+these. Each says in words what is wrong with a value, or None."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schema.faults import nearest
+
+# What is meant by a name of elsewhere, where the nearest would be another thing.
+KNOWN_AS = {
+    "gspo": "GSPO is importance_sampling_level: sequence, with loss_type: grpo",
+    "adamw": "did you mean adamw_torch?",
+    "True": "did you mean group?",
+    "False": "did you mean none?",
+}
+MANY = 10**9  # of steps, tokens, problems: beyond it no machine goes
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number from `low` to `high`; `above`: not `low` itself; `below`: not `high`; `also`: values beside."""
+
+    low: float
+    high: float
+    above: bool = False
+    below: bool = False
+    whole: bool = False
+    also: tuple = ()
+
+    def fault(self, value: Any) -> str | None:
+        if value in self.also and not isinstance(value, bool):
+            return None
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = fits and (isinstance(value, int) or math.isfinite(value))
+        fits = fits and (not self.whole or isinstance(value, int))
+        fits = fits and (self.low < value if self.above else self.low <= value)
+        fits = fits and (value < self.high if self.below else value <= self.high)
+        return None if fits else f"expected {self}, got {value!r:.80}"
+
+    def __str__(self) -> str:
+        words = "a whole number" if self.whole else "a number"
+        low = f"above {self.low:g}" if self.above else f"from {self.low:g}"
+        high = "up" if self.high == MANY else f"to but not {self.high:g}" if self.below else f"to {self.high:,}"
+        return f"{words} {low} {high}" + "".join(f", or {each}" for each in self.also)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    names: tuple
+
+    def fault(self, value: Any) -> str | None:
+        if any(type(value) is type(each) and value == each for each in self.names):  # 1 is not true
+            return None
+        meant = KNOWN_AS.get(str(value))
+        hint = f"; {meant}" if meant else nearest(value, self.names)
+        return f"{value!r:.80} is not one of {', '.join(map(str, self.names))}{hint}"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A text that matches, described in words."""
+
+    pattern: str
+    words: str
+
+    def fault(self, value: Any) -> str | None:
+        fits = isinstance(value, str) and re.fullmatch(self.pattern, value)
+        return None if fits else f"expected {self.words}, got {value!r:.80}"
+
+
+@dataclass(frozen=True)
+class Each:
+    """A list with something in it, each of a kind; or, where `single`, one of that kind alone."""
+
+    kind: Any
+    single: bool = False
+
+    def fault(self, value: Any) -> str | None:
+        values = [value] if self.single and not isinstance(value, list) else value
+        if not isinstance(values, list) or not values:
+            return f"expected a list with something in it, got {value!r:.80}"
+        return next(filter(None, map(self.kind.fault, values)), None)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A mapping of such keys to such values."""
+
+    known: Mapping[str, Any]
+
+    def fault(self, value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return f"expected a mapping, got {value!r:.80}"
+        for key, each in value.items():
+            if key not in self.known:
+                return f"unknown key {key!r}{nearest(key, self.known)}; there are: {', '.join(self.known)}"
+            if fault := self.known[key].fault(each):
+                return f"{key}: {fault}"
+        return None
+
+
+@dataclass(frozen=True)
+class Either:
+    kinds: tuple
+
+    def fault(self, value: Any) -> str | None:
+        faults = [kind.fault(value) for kind in self.kinds]
+        return None if None in faults else faults[0]
+
+
+class Switch:
+    def fault(self, value: Any) -> str | None:
+        if isinstance(value, bool):
+            return None
+        old = str(value).lower() in ("yes", "no", "on", "off")
+        return f"expected true or false, got {value!r:.80}" + ("; YAML 1.2 reads that as text" if old else "")
+
+
+@dataclass(frozen=True)
+class PerModule:
+    """A mapping of modules' names to such values."""
+
+    kind: Any
+
+    def fault(self, value: Any) -> str | None:
+        if not isinstance(value, dict) or not value:
+            return f"expected a mapping of modules' names, got {value!r:.80}"
+        return MODULES.fault(list(value)) or next(filter(None, map(self.kind.fault, value.values())), None)
+
+
+def count(low: int = 1, high: int = MANY, *also) -> Number:
+    return Number(low, high, whole=True, also=also)
+
+
+SWITCH = Switch()
+# Plain names: peft reads most of these as regular expressions, and a stranger's may take for ever.
+MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
+MODULES = Each(MODULE)
