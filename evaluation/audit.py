@@ -8,7 +8,7 @@ from data import prompt
 from data.gold import gold_answer
 from evaluation import cheats
 from rewards.verifier.verdict import is_correct
-from schema.meaning import bind_reward
+from schema.names import bind_reward
 from schema.recipe import Recipe
 from training.guards import GuardedReward
 

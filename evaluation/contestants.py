@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evaluation import report
 from schema.faults import RecipeError
-from schema.meaning import no_such_folder
+from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
 from schema.recipe import Recipe
 from training.model import is_adapter

@@ -13,7 +13,7 @@ from evaluation.audit import audited, bound_rewards, ungradable, with_wrong_answ
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, RecipeError, RunStopped
-from schema.meaning import missing_columns
+from schema.names import missing_columns
 from schema.problem_sets import overlapping, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say

@@ -8,7 +8,7 @@ from data import prompt
 from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
-from schema.meaning import benchmark_label, named
+from schema.names import benchmark_label, named
 from schema.recipe import Recipe
 from schema.terminal import say
 

@@ -11,7 +11,7 @@ import sys
 
 from evaluation.audit import Pay, audited, bound_rewards, ungradable, with_wrong_answers
 from schema.faults import RecipeError
-from schema.meaning import missing_columns
+from schema.names import missing_columns
 from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say

@@ -8,7 +8,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOTrainer
 
 from schema import configs
-from schema.meaning import bind_reward
+from schema.names import bind_reward
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training.model import load_model, load_tokenizer

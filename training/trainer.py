@@ -13,7 +13,7 @@ from data import prompt
 from data.sources import DataError
 from schema import configs
 from schema.faults import RecipeError, said_by_library
-from schema.meaning import bind_reward, missing_columns
+from schema.names import bind_reward, missing_columns
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.exact_merge import adapter_error, keep_base_exact

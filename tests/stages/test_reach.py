@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 # What the stages share; they themselves are run anew.
 SHARED = [
     "training.model",
-    "schema.meaning",
+    "schema.names",
     "schema.problem_sets",
     "training.train",
     "training.trainer",

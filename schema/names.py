@@ -1,0 +1,98 @@
+"""What the names in a recipe stand for: a model, a data set with its arguments, the folder of a benchmark, a reward."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import rewards
+from data.imports import named_function
+from data.sources import FILE_TYPES
+from schema.arguments import OURS, missing_arguments
+from schema.faults import nearest
+
+
+def no_such_folder(name: str) -> str | None:
+    """What is wrong with the name of a model that is no folder and cannot be a Hub id either: the Hub is not asked for
+    what was meant to be a folder."""
+    path = Path(name)
+    if path.is_dir():
+        return None
+    if path.exists():
+        return f"{name} is a file; a model is a folder or a Hub id"
+    if (
+        not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
+        or name.startswith(".")
+        or ("/" in name and Path(path.parts[0]).exists())
+    ):
+        return f"there is no folder {name}, and a Hub id is such as Qwen/Qwen2.5-Math-1.5B"
+    return None
+
+
+def named(entry: str | dict) -> tuple[str, dict]:
+    """A data set as a recipe writes it, `gsm8k` or `arithmetic: {digits: 2}`, as name and arguments."""
+    return (entry, {}) if isinstance(entry, str) else next((name, options or {}) for name, options in entry.items())
+
+
+def benchmark_label(entry: str | dict) -> str:
+    """A benchmark's name as a folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
+    name, arguments = named(entry)
+    name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
+    arguments = arguments if isinstance(arguments, dict) else {}
+    label = "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
+    return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
+
+
+TRL = "trl.rewards."
+
+
+def reward_function(name: str) -> Callable:
+    """The function behind a reward's name: one of `rewards`, one that trl documents, or a dotted path to one of the
+    reader's own.
+
+    Raises:
+        LookupError: nothing has that name.
+        ImportError: it may not be named, or its file fails.
+    """
+    if "." not in name:
+        if name in rewards.__all__:
+            return getattr(rewards, name)
+        raise LookupError(name)
+    if name.startswith(TRL):
+        from trl import rewards as of_trl
+
+        documented = [each for each in of_trl.__all__ if inspect.isfunction(getattr(of_trl, each))]
+        if (attribute := name.removeprefix(TRL)) in documented:
+            return getattr(of_trl, attribute)
+        raise ImportError(
+            f"trl documents no such reward{nearest(attribute, documented)}; there are: {', '.join(documented)}"
+        )
+    return named_function(name, "completions")
+
+
+def bind_reward(name: str, options: dict) -> Callable:
+    """The reward as GRPOTrainer calls it, with the recipe's arguments bound.
+
+    A function that takes `completions` is the reward; any other is a factory (trl's
+    `get_soft_overlong_punishment`, or one of a package that TRUST_PACKAGES names), and is called with the recipe's
+    arguments to make one.
+    """
+    function = reward_function(name)
+    arguments = {key: value for key, value in options.items() if key not in OURS}
+    return partial(function, **arguments) if is_reward(function) else function(**arguments)
+
+
+def is_reward(function: Callable) -> bool:
+    return "completions" in inspect.signature(function).parameters
+
+
+def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list[str]:
+    """Faults of rewards that need an argument which neither the recipe nor the data nor trl's trainer gives."""
+    given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
+    return [
+        f"rewards.{fault}, which no column of the data has: there are {', '.join(columns)}"
+        for name, options in recipe_rewards.items()
+        if is_reward(function := reward_function(name))
+        for fault in missing_arguments(name, function, [*options, *given])
+    ]
