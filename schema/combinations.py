@@ -7,7 +7,7 @@ from math import gcd
 
 from schema import declared
 from schema.configs import even_batch
-from schema.recipe import Data, Evaluate
+from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES
 
 Faults = Iterator[tuple[tuple, str]]

@@ -14,7 +14,7 @@ from schema.arguments import OURS, missing_arguments, unknown_arguments, wrong_t
 from schema.combinations import Faults, schedule
 from schema.faults import nearest
 from schema.names import benchmark_label, is_reward, named, no_such_folder, reward_function
-from schema.recipe import Evaluate
+from schema.sections import Evaluate
 
 
 def model(section: dict, recipe: dict) -> Faults:

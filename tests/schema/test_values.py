@@ -22,8 +22,9 @@ from data.sources import DataError
 from schema import declared, refused_keys, values
 from schema.configs import SECTIONS
 from schema.faults import RecipeError, RunStopped
-from schema.recipe import OWN_SECTIONS, load_recipe
+from schema.recipe import load_recipe
 from schema.refused_keys import RESERVED
+from schema.sections import OWN_SECTIONS
 from schema.values import RULES
 from stages import grpo, sft
 from tests.support import COUNTED

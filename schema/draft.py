@@ -1,0 +1,222 @@
+"""From the text of a recipe and its overrides to a `Recipe`, or to every fault in them, each with its place."""
+
+import shlex
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from schema import configs, declared, meaning, values
+from schema.faults import RecipeError, nearest
+from schema.refused_keys import GONE, RESERVED
+from schema.sections import OWN_SECTIONS, Recipe
+from schema.strict_yaml import Unreadable, read, text_of, value_of
+from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
+
+REQUIRED = ("model", "data", "rewards", "grpo")
+# Names and lists whose faults schema/meaning.py tells.
+CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
+KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+
+
+class Draft:
+    """A recipe on its way from text to `Recipe`: its values, the place each key came from, and the faults so far."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.values: dict[str, Any] = {}
+        self.places: dict[tuple, str] = {}
+        self.faults: list[tuple[str, str]] = []
+        self.faulty: list[tuple] = []
+        self.overrides: list[str] = []
+
+    def fault(self, keys: tuple, message: str):
+        self.faulty.append(keys)
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        self.faults.append((self.places.get(keys, str(self.path)), message))
+
+    def in_order(self) -> list[str]:
+        line = lambda fault: int(fault[0].rpartition(":")[2]) if fault[0].rpartition(":")[2].isdigit() else 0  # noqa: E731
+        return [f"{place}: {message}" for place, message in sorted(dict.fromkeys(self.faults), key=line)]
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def read(self):
+        try:
+            text = text_of(self.path)
+            self.values, lines = read(text)
+        except FileNotFoundError:
+            others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
+            hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
+            raise RecipeError([f"{self.path}: no such recipe{hint}"]) from None
+        except Unreadable as error:
+            place = f"{self.path}:{error.line}" if error.line else f"{self.path}"
+            raise RecipeError([f"{place}: {error}"]) from None
+        if not isinstance(self.values, dict):
+            raise RecipeError([f"{self.path}: a recipe is a mapping with the sections {', '.join(REQUIRED)}"])
+        for keys, line in lines:
+            place = f"{self.path}:{line}"
+            if keys in self.places:
+                first = self.places[keys].rpartition(":")[2]
+                self.faults.append((place, f"{'.'.join(keys)} stands here again (first in line {first}): keep one"))
+            self.places.setdefault(keys, place)
+
+    def override(self, text: str):
+        self.overrides.append(text)
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        keys = tuple(name.split("."))
+        # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
+        if keys[0] == "rewards" and len(keys) > 2:
+            whole = value.lstrip().startswith("{")
+            keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
+        place = f"override {text}"
+        if not equals or not all(keys):
+            self.faults.append((place, "an override is section.key=value"))
+            return
+        section = self.values
+        for depth, key in enumerate(keys[:-1], 1):
+            if section.get(key) is None:
+                section[key] = {}
+                self.places.setdefault(keys[:depth], place)
+            section = section[key]
+            if not isinstance(section, dict):
+                self.faults.append((place, f"{'.'.join(keys[:depth])} has no keys below it"))
+                return
+        try:
+            section[keys[-1]] = value_of(value)
+        except Unreadable as error:
+            self.faults.append((place, str(error)))
+        below = [each for each in self.places if each[: len(keys)] == keys]
+        for each in below:  # what stood there in the file is gone
+            del self.places[each]
+        self.places[keys] = place
+
+    # Checking ----------------------------------------------------------------------------------------------------
+
+    def check(self):
+        self.values = {key: value for key, value in self.values.items() if value is not None}
+        for key in self.values:
+            if key not in KEYS:
+                self.fault((key,), f"unknown section {key!r}{nearest(key, KEYS)}")
+        misspelt = [nearest(key, KEYS) for key in self.values if key not in KEYS]
+        for key in REQUIRED:
+            if key not in self.values and nearest(key, [key]) not in misspelt:
+                self.fault((), f"the section `{key}` is missing")
+        for key in ("seed", "output_dir"):
+            if key in self.values and (wrong := RULES["recipe"][key].fault(self.values[key])):
+                self.fault((key,), f"{key}: {wrong}")
+        for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
+            if not isinstance(self.values[section], dict):
+                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
+            elif section in OWN_SECTIONS:
+                hints = get_type_hints(OWN_SECTIONS[section])
+                known = {
+                    each.name: declared.Field(hints[each.name], each.default) for each in fields(OWN_SECTIONS[section])
+                }
+                self._check_fields(section, known)
+            elif section in configs.SECTIONS:
+                self._check_fields(section, declared.fields(section))
+        sound = {key: self._sound(key) for key in self.values}
+        for section in [key for key in sound if key in KEYS]:
+            self._check_meaning(section, sound)
+        self._check_reach()
+
+    def _check_reach(self):
+        """What writes elsewhere than `outputs/`, or leaves the machine, is asked for on the command line, by the person
+        who sits there: a recipe may be a stranger's."""
+        folder = self.values.get("output_dir", f"outputs/{self.path.stem}")
+        own = Path("outputs").resolve()
+        grpo = self.values.get("grpo") if isinstance(self.values.get("grpo"), dict) else {}
+        asked = {
+            ("output_dir",): isinstance(folder, str) and own not in Path(folder).resolve().parents,
+            ("grpo", "vllm_server_host"): grpo.get("vllm_server_host", "127.0.0.1") not in LOCAL_HOSTS,
+        }
+        for section in ("sft", "grpo"):
+            given = self.values.get(section)
+            trackers = given.get("report_to") if isinstance(given, dict) else None
+            trackers = trackers if isinstance(trackers, list) else [trackers]
+            asked[section, "report_to"] = any(each in REMOTE_TRACKERS for each in trackers)
+        for keys, reaches in asked.items():
+            if reaches and not self._by_hand(keys):
+                name = ".".join(keys)
+                value = folder if keys == ("output_dir",) else self.values[keys[0]][keys[1]]
+                what = "writes outside outputs/" if keys == ("output_dir",) else "sends the run to another place"
+                self.fault(keys, f'{name}: {value} {what}, which a file may not ask for: ARGS="{name}={value}" may')
+
+    def _by_hand(self, keys: tuple) -> bool:
+        place = next((self.places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.places), "")
+        return place.startswith("override ")
+
+    def _check_fields(self, section: str, known: dict[str, declared.Field]):
+        """Names and values of a section's keys."""
+        reserved = RESERVED.get(section, {})
+        allowed = [name for name in known if name not in reserved]
+        for key, value in self.values[section].items():
+            name = f"{section}.{key}"
+            if key in reserved:
+                self.fault((section, key), f"{name} is not set here: {reserved[key]}")
+            elif key not in known and key in GONE:
+                self.fault((section, key), f"{name} does not exist: {GONE[key]}")
+            elif key not in known:
+                self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
+            elif (section, key) in CHECKED_BY_MEANING:
+                if not configs.matches(value, known[key].type):
+                    expected = configs.describe(known[key].type)
+                    self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
+            elif wrong := values.fault(section, key, value, *known[key]):
+                self.fault((section, key), f"{name}: {wrong}")
+
+    def _sound(self, section: str) -> Any:
+        """A section without the keys that are faulty already: what they mean together can be asked of the others."""
+        value = self.values[section]
+        return (
+            {
+                key: each
+                for key, each in value.items()
+                if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
+            }
+            if isinstance(value, dict)
+            else value
+        )
+
+    def _check_meaning(self, section: str, sound: dict):
+        """What the rules of single keys cannot say."""
+        check = meaning.CHECKS.get(section)
+        if check and isinstance(sound[section], dict):
+            for keys, message in check(sound[section], sound):
+                self.fault((section, *keys), message)
+
+    def what_is_sound(self) -> Recipe | None:
+        """The recipe without its faulty keys."""
+        for keys in filter(None, self.faulty):
+            section = self.values
+            for key in keys[:-1]:
+                section = section.get(key) if isinstance(section, dict) else None
+            if isinstance(section, dict):
+                section.pop(keys[-1], None)
+            elif isinstance(section, list):  # of data sets
+                section[:] = [
+                    each for each in section if keys[-1] != (each if isinstance(each, str) else next(iter(each), 0))
+                ]
+        try:
+            return self.recipe()
+        except TypeError:  # a section that must be there is not
+            return None
+
+    def recipe(self) -> Recipe:
+        values = dict(self.values)
+        for section, kind in OWN_SECTIONS.items():
+            defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+            values[section] = kind(**defaults | values.get(section, {}))
+        values.setdefault("seed", 42)
+        values.setdefault("output_dir", f"outputs/{self.path.stem}")
+        return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
+
+    def _asked_for(self) -> str:
+        """The options of `make` that name this recipe and its overrides."""
+        shipped = self.path.parent == Path("recipes")
+        named = self.path.stem if shipped else f"./{self.path}" if self.path == Path(self.path.name) else self.path
+        recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else shlex.quote(str(named))
+        arguments = " ".join(f'"{each}"' if " " in each else each for each in self.overrides)
+        return (f" RECIPE={recipe}" if recipe else "") + (f" ARGS={shlex.quote(arguments)}" if arguments else "")

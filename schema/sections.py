@@ -1,0 +1,96 @@
+"""What a recipe is, once it is read: its own sections, each with its defaults, and the recipe that they make up."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which weights. `name_or_path` is a Hub id or a folder; `build` instead names a function of
+    `schema/local_models.py` that makes a model folder with no download."""
+
+    name_or_path: str | None = None
+    build: str | None = None
+    revision: str | None = None
+    dtype: str = "float32"
+    attn_implementation: str | None = None
+    chat_template: str | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """`train`: names of data sets, or one-entry mappings of a name to its arguments. `validation`: how many problems
+    are held out from them. `worked`: how many worked solutions the warm start may see, where not all. `dir`: a folder
+    of parquet files instead of the Hub."""
+
+    train: list
+    validation: int = 500
+    worked: int | None = None
+    dir: str | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    system: str | None = None
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """`benchmarks`: names of data sets, one-entry mappings of a name to its arguments, or files of the user's own.
+    `limit`: judge only the first problems of each. `engine`: `transformers` or `vllm`. `samples`: answers a problem, at
+    `temperature`; greedy where that is 0. `control`: judge the base model also with a worked example in its prompt.
+    While `grpo.eval_steps` is set: `held_out` problems are judged then, and training stops when accuracy has been below
+    its best for `patience` evaluations while reward rises (0: never).
+    """
+
+    benchmarks: list = field(default_factory=list)
+    limit: int | None = None
+    engine: str = "transformers"
+    batch_size: int = 32
+    max_new_tokens: int | None = None
+    samples: int = 1
+    temperature: float = 0.0
+    control: bool = True
+    held_out: int = 96  # goes into full batches on 1 to 4, 6, 8, 12 and 16 processes
+    patience: int = 3
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    seed: int
+    output_dir: str
+    model: Model
+    data: Data
+    prompt: Prompt
+    rewards: dict[str, dict]
+    grpo: dict
+    evaluate: Evaluate
+    adapter: dict | None = None
+    quantization: dict | None = None
+    sft: dict | None = None
+    asked_for: str = ""
+    places: dict[tuple, str] = field(default_factory=dict)
+
+    def place(self, *keys: str) -> str:
+        """File and line of a key, or of the nearest section above it that stands in the recipe."""
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        return self.places.get(keys, f"recipe {self.name}")
+
+    def resolved(self) -> dict:
+        """The recipe again, every default of ours written out: plain dictionaries, ready for YAML; sections that are
+        absent are left out."""
+        values = {key: value for key, value in asdict(self).items() if key not in ("name", "asked_for", "places")}
+        return {key: value for key, value in values.items() if value is not None}
+
+    @property
+    def strict(self) -> bool:
+        """Whether only an answer in a closed `<answer>` block is right."""
+        return self.rewards.get("correct_answer", {}).get("strict", False)
+
+    def stage_dir(self, stage: str) -> Path:
+        return Path(self.output_dir) / stage
+
+
+OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
