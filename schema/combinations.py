@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from math import gcd
 
-from schema import declared
+from schema import library_fields
 from schema.configs import even_batch
 from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES
@@ -19,7 +19,7 @@ def schedule(name: str) -> Callable[[dict, dict], Faults]:
     def check(section: dict, recipe: dict) -> Faults:
         if name == "grpo":
             yield from grpo(section, recipe)
-        values = declared.defaults(name) | section
+        values = library_fields.defaults(name) | section
         kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"]
         known = SCHEDULES.get(kind, {}) if isinstance(kind, str) else {}
         keys, place = set(given) if isinstance(given, dict) else set(), ("lr_scheduler_kwargs",)
@@ -58,7 +58,7 @@ def schedule(name: str) -> Callable[[dict, dict], Faults]:
 
 def grpo(section: dict, recipe: dict) -> Faults:
     processes = int(os.environ.get("WORLD_SIZE", 1))
-    values = declared.defaults("grpo") | section
+    values = library_fields.defaults("grpo") | section
     per_device, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
     group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
     counts = (per_device, accumulation, group, steps, values["num_iterations"])

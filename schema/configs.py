@@ -10,7 +10,7 @@ from functools import cache
 from math import gcd
 from typing import Any, Literal, Union, get_args, get_origin
 
-from schema import declared, hardware
+from schema import hardware, library_fields
 from schema.faults import RecipeError, nearest
 from schema.rules import Number
 from schema.values import RULES
@@ -121,7 +121,7 @@ def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
 def setting(recipe, section: str, key: str) -> Any:
     """What a field of a section is: the recipe's value, else ours, else the library's default. No library is
     imported for it: what a class works out from other fields is read off `training_config` instead."""
-    return (declared.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
+    return (library_fields.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
 
 
 def own_defaults(recipe, section: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
 
 def save_steps(grpo: dict) -> int:
     """`SAVE_STEPS`, or the next number of steps at which a cycle of sampling and training ends."""
-    values = declared.defaults("grpo") | grpo
+    values = library_fields.defaults("grpo") | grpo
     accumulation = values["gradient_accumulation_steps"]
     steps = values["steps_per_generation"] or accumulation
     if values["generation_batch_size"]:
@@ -178,7 +178,7 @@ def _judged_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
     best of them kept and loaded at the end."""
     if not grpo.get("eval_steps"):
         return {}
-    batch = (declared.defaults("grpo") | grpo)["per_device_train_batch_size"]
+    batch = (library_fields.defaults("grpo") | grpo)["per_device_train_batch_size"]
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,

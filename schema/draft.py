@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from schema import configs, declared, meaning, values
+from schema import configs, library_fields, meaning, values
 from schema.faults import RecipeError, nearest
 from schema.refused_keys import GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
@@ -112,11 +112,12 @@ class Draft:
             elif section in OWN_SECTIONS:
                 hints = get_type_hints(OWN_SECTIONS[section])
                 known = {
-                    each.name: declared.Field(hints[each.name], each.default) for each in fields(OWN_SECTIONS[section])
+                    each.name: library_fields.Field(hints[each.name], each.default)
+                    for each in fields(OWN_SECTIONS[section])
                 }
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
-                self._check_fields(section, declared.fields(section))
+                self._check_fields(section, library_fields.fields(section))
         sound = {key: self._sound(key) for key in self.values}
         for section in [key for key in sound if key in KEYS]:
             self._check_meaning(section, sound)
@@ -148,7 +149,7 @@ class Draft:
         place = next((self.places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.places), "")
         return place.startswith("override ")
 
-    def _check_fields(self, section: str, known: dict[str, declared.Field]):
+    def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
         """Names and values of a section's keys."""
         reserved = RESERVED.get(section, {})
         allowed = [name for name in known if name not in reserved]

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from schema import declared, refused_keys, values
+from schema import library_fields, refused_keys, values
 from schema.faults import RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file that is read here; the largest index of a known model has some 3 MB
@@ -131,7 +131,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
     _require_inside(weights, folder)
     _require_names(weights)
     _require_inside(file, folder)
-    known, settings = declared.fields("adapter"), {}
+    known, settings = library_fields.fields("adapter"), {}
     for key, value in config.items():
         if key in FACTS or value is None or value in ({}, []):
             continue
@@ -139,7 +139,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
             continue
         default = known[key].default
         if key in refused_keys.RESERVED["adapter"]:
-            if value != default and not (default is declared.UNKNOWN and not value):
+            if value != default and not (default is library_fields.UNKNOWN and not value):
                 raise _fault(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
         elif value != default:
             if wrong := values.fault("adapter", key, value, *known[key]):

@@ -19,7 +19,7 @@ from transformers.training_args import OptimizerNames
 from trl import GRPOTrainer
 
 from data.sources import DataError
-from schema import declared, refused_keys, values
+from schema import library_fields, refused_keys, values
 from schema.configs import SECTIONS
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe
@@ -33,14 +33,16 @@ SOURCE = inspect.getsource(upstream)
 
 
 def switches(section: str) -> set[str]:
-    return {key for key, (kind, _) in declared.fields(section).items() if kind is bool or (bool in get_args(kind))}
+    return {
+        key for key, (kind, _) in library_fields.fields(section).items() if kind is bool or (bool in get_args(kind))
+    }
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_field_of_a_library_is_known(section):
     """One that a library adds or drops is a line in schema/values.py: may a stranger's recipe set it, and to what?"""
     ruled, reserved = set(RULES[section]), set(RESERVED[section])
-    fields = set(declared.fields(section))
+    fields = set(library_fields.fields(section))
     assert fields - ruled - reserved - switches(section) == set(), "new in the library"
     assert (ruled | reserved) - fields == set(), "gone from the library"
     assert ruled & reserved == set()
@@ -83,7 +85,7 @@ HARMLESS = {
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_field_that_looks_as_if_it_reached_out_is_reserved(section):
-    reaching = {key for key in declared.fields(section) if SUSPECT.search(key)}
+    reaching = {key for key in library_fields.fields(section) if SUSPECT.search(key)}
     assert reaching - set(RESERVED[section]) - set(HARMLESS) == set()
 
 
@@ -102,7 +104,7 @@ def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
 
 @pytest.mark.parametrize("name", refused_keys.GONE)
 def test_a_name_that_is_gone_is_gone(name):
-    assert not any(name in declared.fields(section) for section in ("sft", "grpo", "adapter"))
+    assert not any(name in library_fields.fields(section) for section in ("sft", "grpo", "adapter"))
 
 
 # Hostile values -------------------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ SIZES += ("generation_batch_size", "num_iterations", "per_device_eval_batch_size
 
 def keys() -> list[tuple[str, str]]:
     own = [(section, key) for section, kind in OWN_SECTIONS.items() for key in get_type_hints(kind)]
-    theirs = [(section, key) for section in SECTIONS for key in declared.fields(section)]
+    theirs = [(section, key) for section in SECTIONS for key in library_fields.fields(section)]
     return [*own, *theirs, ("recipe", "seed"), ("recipe", "output_dir")]
 
 

@@ -115,8 +115,8 @@ def serve():
     sys.path.insert(0, sys.argv[1])
     for each in ["stages", *stage_process.LIBRARIES, *SHARED]:
         importlib.import_module(each)
-    declared = importlib.import_module("schema.declared")  # which reads the libraries' sources, once
-    list(map(declared.fields, declared.CLASSES))
+    library_fields = importlib.import_module("schema.library_fields")  # which reads the libraries' sources, once
+    list(map(library_fields.fields, library_fields.CLASSES))
     for line in sys.stdin:
         job, seconds = json.loads(line)
         process = multiprocessing.get_context("fork").Process(target=_attack, args=job)

@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from schema import configs, declared
+from schema import configs, library_fields
 
 PROBES = (True, 0, 1.5, "text", "none", ["text"], [1], {"key": 1}, None)
 
@@ -19,12 +19,12 @@ def real(section: str) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize("section", configs.SECTIONS)
 def test_the_names_are_those_of_the_class(section):
-    assert set(declared.fields(section)) == set(real(section))
+    assert set(library_fields.fields(section)) == set(real(section))
 
 
 @pytest.mark.parametrize("section", configs.SECTIONS)
 def test_the_defaults_are_those_of_the_class(section):
-    said = declared.defaults(section)
+    said = library_fields.defaults(section)
     for name, parameter in real(section).items():
         made = repr(parameter.default) == "<factory>" or isinstance(parameter.default, enum.Enum)
         assert name in said or made or name == "optim", name
@@ -35,7 +35,7 @@ def test_the_defaults_are_those_of_the_class(section):
 def test_the_types_take_and_refuse_what_those_of_the_class_do(section):
     hints = get_type_hints(configs.section_class(section))
     assert all(dataclasses.is_dataclass(configs.section_class(each)) for each in ("adapter", "sft", "grpo"))
-    for name, field in declared.fields(section).items():
+    for name, field in library_fields.fields(section).items():
         # An enumeration's name is all the source tells: its values are the library's to refuse.
         if not any(issubclass(kind, enum.Enum) for kind in kinds(hints[name])):
             for value in PROBES:
