@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
-from schema.configs import describe, matches
 from schema.faults import nearest
-from schema.rules import Number
+from schema.rules import Number, describe, matches
 
 # Keys of a reward that are not its arguments. A weight below 0 is a penalty; a timeout is of one batch, in seconds.
 OURS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}

@@ -3,12 +3,10 @@
 A field is checked against the installed library's own class, so a new one works the day it is installed.
 """
 
-import enum
 import os
-import types
 from functools import cache
 from math import gcd
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from schema import hardware, library_fields
 from schema.faults import RecipeError, nearest
@@ -33,44 +31,6 @@ EVALUATED = 2  # times as many sequences in a batch of the evaluation while trai
 def section_class(section: str) -> type:
     module, name = SECTIONS[section]
     return getattr(__import__(module), name)
-
-
-def matches(value: Any, hint: Any) -> bool:
-    """Whether a YAML value is of the type, with an int for a float and a string for an enum's value allowed."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return any(matches(value, option) for option in get_args(hint))
-    if origin is Literal:
-        return value in get_args(hint)
-    kind = origin or hint
-    if kind is Any or not isinstance(kind, type):
-        return True
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind is list and get_args(hint):
-        return isinstance(value, list) and all(matches(item, get_args(hint)[0]) for item in value)
-    if issubclass(kind, enum.Enum):
-        return value in [member.value for member in kind]
-    if kind in (bool, str, dict, list, type(None)):
-        return isinstance(value, kind)
-    # A class of the library's own, which it builds from a name or from a mapping.
-    return isinstance(value, str | dict | list)
-
-
-def describe(hint: Any) -> str:
-    """The type in a reader's words."""
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [option for option in get_args(hint) if option is not type(None)]
-        return " or ".join(dict.fromkeys(describe(option) for option in options))
-    if get_origin(hint) is Literal:
-        return " or ".join(repr(option) for option in get_args(hint))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return "one of " + ", ".join(str(member.value) for member in hint)
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
-    kind = get_origin(hint) or hint
-    return words.get(kind, "a mapping" if kind is dict else getattr(kind, "__name__", str(kind)))
 
 
 def complaint(recipe, section: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 from schema import configs, library_fields, meaning, values
 from schema.faults import RecipeError, nearest
 from schema.refused_keys import GONE, RESERVED
+from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, read, text_of, value_of
 from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
@@ -162,8 +163,8 @@ class Draft:
             elif key not in known:
                 self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
             elif (section, key) in CHECKED_BY_MEANING:
-                if not configs.matches(value, known[key].type):
-                    expected = configs.describe(known[key].type)
+                if not matches(value, known[key].type):
+                    expected = describe(known[key].type)
                     self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
             elif wrong := values.fault(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")

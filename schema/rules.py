@@ -1,11 +1,13 @@
 """The kinds of rule for a value: a number in its range, one of some names, a text of a form, or a list or a mapping of
 these. Each says in words what is wrong with a value, or None."""
 
+import enum
 import math
 import re
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin
 
 from schema.faults import nearest
 
@@ -139,3 +141,41 @@ SWITCH = Switch()
 # Plain names: peft reads most of these as regular expressions, and a stranger's may take for ever.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)
+
+
+def matches(value: Any, hint: Any) -> bool:
+    """Whether a YAML value is of the type, with an int for a float and a string for an enum's value allowed."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(matches(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    kind = origin or hint
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is list and get_args(hint):
+        return isinstance(value, list) and all(matches(item, get_args(hint)[0]) for item in value)
+    if issubclass(kind, enum.Enum):
+        return value in [member.value for member in kind]
+    if kind in (bool, str, dict, list, type(None)):
+        return isinstance(value, kind)
+    # A class of the library's own, which it builds from a name or from a mapping.
+    return isinstance(value, str | dict | list)
+
+
+def describe(hint: Any) -> str:
+    """The type in a reader's words."""
+    if get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in get_args(hint) if option is not type(None)]
+        return " or ".join(dict.fromkeys(describe(option) for option in options))
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(option) for option in get_args(hint))
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return "one of " + ", ".join(str(member.value) for member in hint)
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+    kind = get_origin(hint) or hint
+    return words.get(kind, "a mapping" if kind is dict else getattr(kind, "__name__", str(kind)))

@@ -8,6 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from schema import configs, library_fields
+from schema.rules import matches
 
 PROBES = (True, 0, 1.5, "text", "none", ["text"], [1], {"key": 1}, None)
 
@@ -39,7 +40,7 @@ def test_the_types_take_and_refuse_what_those_of_the_class_do(section):
         # An enumeration's name is all the source tells: its values are the library's to refuse.
         if not any(issubclass(kind, enum.Enum) for kind in kinds(hints[name])):
             for value in PROBES:
-                assert configs.matches(value, field.type) == configs.matches(value, hints[name]), (name, value)
+                assert matches(value, field.type) == matches(value, hints[name]), (name, value)
 
 
 def kinds(hint) -> list[type]:
