@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import torch
 
 from data import prompt
-from data.sources import DataError
-from data.sources import NotReached as DataNotReached
 from evaluation.audit import audited, bound_rewards, ungradable, with_wrong_answers
 from schema.advice import Finding, finding
 from schema.configs import setting
-from schema.faults import NotReached, RecipeError, RunStopped
+from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import missing_columns
 from schema.problem_sets import overlapping, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
@@ -36,11 +34,11 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
     except RecipeError as error:
-        yield _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
+        yield from _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
     try:
         rows = train_and_held_out(recipe)[0] if recipe.data.train else []
-    except DataError as error:
-        yield _not_seen(recipe, error, ("data", "train"), "The data is")
+    except RecipeError as error:
+        yield from _not_seen(recipe, error, ("data", "train"), "The data is")
         rows = []
     lengths = []
     if tokenizer and rows:
@@ -59,18 +57,20 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
             yield from _size_findings(recipe, config, longest)
             yield from _memory_findings(recipe, longest, launched, card)
         except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
-            yield Finding("error", *str(error).split(": ", 1))
+            for fault in error.faults:
+                yield Finding("error", fault.place or recipe.place("model"), fault.message)
 
 
-def _not_seen(recipe: Recipe, error: Exception, keys: tuple[str, ...], what: str) -> Finding:
-    """On the line that the error tells, else on that of the keys."""
-    said = str(error).removesuffix(".")
-    told = next((each for each in set(recipe.places.values()) if said.startswith(f"{each}: ")), None)
-    place, about = (told, "") if told else (recipe.place(*keys), f"{'.'.join(keys)}: ")
-    said = said.removeprefix(f"{told}: ")
-    if isinstance(error, NotReached | DataNotReached):
-        return Finding("note", place, f"{about}not seen: {said}. {what} not checked")
-    return Finding("error", place, f"{about}{said}")
+def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str) -> Iterator[Finding]:
+    """Each fault in its own place of the recipe, or else in that of the keys."""
+    for fault in error.faults:
+        in_recipe = isinstance(fault.place, Place)
+        place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+        said = (fault.message if in_recipe else str(fault)).removesuffix(".")
+        if isinstance(error, NotReached):
+            yield Finding("note", place, f"{about}not seen: {said}. {what} not checked")
+        else:
+            yield Finding("error", place, f"{about}{said}")
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
@@ -81,8 +81,8 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
         if found:
             message = f"{len(found):,} training problems are in the benchmarks too and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
-    except DataError as error:
-        yield _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
+    except RecipeError as error:
+        yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     faults = [(row, fault) for row in sample if (fault := ungradable(row, recipe))]
     if faults:

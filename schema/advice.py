@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from schema.configs import setting
+from schema.faults import Fault, Place
 from schema.recipe import Recipe
 
 # Rewards that are earned by the answer, and rewards that are earned by its form.
@@ -17,11 +18,11 @@ class Finding(NamedTuple):
     """`level`: error (it will not run as written), warning (it will run and disappoint), note."""
 
     level: str
-    place: str
+    place: Place | str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.place}: {self.message}"
+        return f"{self.level}: {Fault(self.place, self.message)}"
 
 
 def advice(recipe: Recipe) -> Iterator[Finding]:

@@ -7,14 +7,14 @@ import signal
 import warnings
 
 from data import prompt
-from schema.faults import RecipeError
+from schema.faults import Fault, Place, RecipeError
 
 SECONDS = 5  # of a processor, to write the conversations below; a template takes milliseconds
 GIB = 2**30  # more than the process has already
 CHARACTERS = 20_000  # beside a conversation; the longest instructions of a known template have some 5,000
 
 
-def require_harmless(tokenizer, system: str | None, place: str):
+def require_harmless(tokenizer, system: str | None, place: Place | str):
     """Write short conversations with the tokenizer's chat template. One that only goes wrong at some later question
     stops that run, or hangs it: it still reaches no file and no network.
 
@@ -37,7 +37,7 @@ def require_harmless(tokenizer, system: str | None, place: str):
         fault = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
     process.join()
     if fault:
-        raise RecipeError([f"{place}: the chat template {fault}"])
+        raise RecipeError([Fault(place, f"the chat template {fault}")])
 
 
 def _write(tokenizer, system: str | None, sender):

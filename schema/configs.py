@@ -9,7 +9,7 @@ from math import gcd
 from typing import Any
 
 from schema import hardware, library_fields
-from schema.faults import RecipeError, nearest
+from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.rules import Number
 from schema.values import RULES
 
@@ -38,15 +38,7 @@ def complaint(recipe, section: str) -> str | None:
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
         build[section](recipe) if section in build else training_config(recipe, section)
-    except (
-        ValueError,
-        TypeError,
-        AttributeError,
-        LookupError,
-        ArithmeticError,
-        NotImplementedError,
-        ImportError,
-    ) as error:
+    except REFUSALS as error:
         return " ".join(str(error).split()) or type(error).__name__
     return None
 
@@ -175,12 +167,12 @@ def require_modules(recipe, model):
             if not any(f".{name}".endswith(f".{each}") for name in there):
                 ends = sorted({name.rpartition(".")[2] for name in there})
                 message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
-                raise RecipeError([f"{recipe.place('adapter', key)}: {message}"])
+                raise RecipeError([Fault(recipe.place("adapter", key), message)])
     layers = (recipe.adapter or {}).get("layers_to_transform")
     most = model.config.get_text_config().num_hidden_layers
     if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
         message = f"adapter.layers_to_transform: {layers}, and the model's layers are 0 to {most - 1}"
-        raise RecipeError([f"{recipe.place('adapter', 'layers_to_transform')}: {message}"])
+        raise RecipeError([Fault(recipe.place("adapter", "layers_to_transform"), message)])
 
 
 def quantization_config(recipe):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
-from schema.faults import RecipeError, nearest
+from schema.faults import Fault, Place, RecipeError, nearest
 from schema.refused_keys import GONE, RESERVED
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
@@ -25,20 +25,24 @@ class Draft:
     def __init__(self, path: Path):
         self.path = path
         self.values: dict[str, Any] = {}
-        self.places: dict[tuple, str] = {}
-        self.faults: list[tuple[str, str]] = []
+        self.places: dict[tuple, Place] = {}
+        self.faults: list[Fault] = []
         self.faulty: list[tuple] = []
         self.overrides: list[str] = []
 
     def fault(self, keys: tuple, message: str):
         self.faulty.append(keys)
+        self.faults.append(Fault(self._place(keys), message))
+
+    def _place(self, keys: tuple) -> Place:
+        """Of a key, or of the nearest section above it that stands in the recipe."""
         while keys and keys not in self.places:
             keys = keys[:-1]
-        self.faults.append((self.places.get(keys, str(self.path)), message))
+        return self.places.get(keys, Place(str(self.path)))
 
-    def in_order(self) -> list[str]:
-        line = lambda fault: int(fault[0].rpartition(":")[2]) if fault[0].rpartition(":")[2].isdigit() else 0  # noqa: E731
-        return [f"{place}: {message}" for place, message in sorted(dict.fromkeys(self.faults), key=line)]
+    def in_order(self) -> list[Fault]:
+        """The faults, each once: those of overrides, then those of the file by their lines."""
+        return sorted(dict.fromkeys(self.faults), key=lambda fault: fault.place.line)
 
     # Reading -----------------------------------------------------------------------------------------------------
 
@@ -49,17 +53,18 @@ class Draft:
         except FileNotFoundError:
             others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
             hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
-            raise RecipeError([f"{self.path}: no such recipe{hint}"]) from None
+            raise RecipeError([Fault(Place(str(self.path)), f"no such recipe{hint}")]) from None
         except Unreadable as error:
-            place = f"{self.path}:{error.line}" if error.line else f"{self.path}"
-            raise RecipeError([f"{place}: {error}"]) from None
+            raise RecipeError([Fault(Place(str(self.path), error.line), str(error))]) from None
         if not isinstance(self.values, dict):
-            raise RecipeError([f"{self.path}: a recipe is a mapping with the sections {', '.join(REQUIRED)}"])
+            message = f"a recipe is a mapping with the sections {', '.join(REQUIRED)}"
+            raise RecipeError([Fault(Place(str(self.path)), message)])
         for keys, line in lines:
-            place = f"{self.path}:{line}"
+            place = Place(str(self.path), line)
             if keys in self.places:
-                first = self.places[keys].rpartition(":")[2]
-                self.faults.append((place, f"{'.'.join(keys)} stands here again (first in line {first}): keep one"))
+                first = self.places[keys].line
+                message = f"{'.'.join(keys)} stands here again (first in line {first}): keep one"
+                self.faults.append(Fault(place, message))
             self.places.setdefault(keys, place)
 
     def override(self, text: str):
@@ -71,9 +76,9 @@ class Draft:
         if keys[0] == "rewards" and len(keys) > 2:
             whole = value.lstrip().startswith("{")
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
-        place = f"override {text}"
+        place = Place(f"override {text}")
         if not equals or not all(keys):
-            self.faults.append((place, "an override is section.key=value"))
+            self.faults.append(Fault(place, "an override is section.key=value"))
             return
         section = self.values
         for depth, key in enumerate(keys[:-1], 1):
@@ -82,12 +87,12 @@ class Draft:
                 self.places.setdefault(keys[:depth], place)
             section = section[key]
             if not isinstance(section, dict):
-                self.faults.append((place, f"{'.'.join(keys[:depth])} has no keys below it"))
+                self.faults.append(Fault(place, f"{'.'.join(keys[:depth])} has no keys below it"))
                 return
         try:
             section[keys[-1]] = value_of(value)
         except Unreadable as error:
-            self.faults.append((place, str(error)))
+            self.faults.append(Fault(place, str(error)))
         below = [each for each in self.places if each[: len(keys)] == keys]
         for each in below:  # what stood there in the file is gone
             del self.places[each]
@@ -140,15 +145,14 @@ class Draft:
             trackers = trackers if isinstance(trackers, list) else [trackers]
             asked[section, "report_to"] = any(each in REMOTE_TRACKERS for each in trackers)
         for keys, reaches in asked.items():
-            if reaches and not self._by_hand(keys):
+            if reaches and not self._overridden(keys):
                 name = ".".join(keys)
                 value = folder if keys == ("output_dir",) else self.values[keys[0]][keys[1]]
                 what = "writes outside outputs/" if keys == ("output_dir",) else "sends the run to another place"
                 self.fault(keys, f'{name}: {value} {what}, which a file may not ask for: ARGS="{name}={value}" may')
 
-    def _by_hand(self, keys: tuple) -> bool:
-        place = next((self.places[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.places), "")
-        return place.startswith("override ")
+    def _overridden(self, keys: tuple) -> bool:
+        return self._place(keys).source != str(self.path)
 
     def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
         """Names and values of a section's keys."""

@@ -1,17 +1,54 @@
-"""A user's mistake, told in a line each and without a stack trace."""
+"""A user's mistakes as values: each is a `Fault`, printed on a line of its own and without a stack trace."""
 
 import contextlib
 import difflib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+# What libraries raise when they refuse the values they are given.
+REFUSALS = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    ImportError,
+)
+
+
+class Place(NamedTuple):
+    """Where a key stands: a recipe's file and line, counted from 1, or an override, which has no line."""
+
+    source: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class Fault(NamedTuple):
+    """What is wrong in what a user wrote. A fault must be mended before anything runs; `schema.advice.Finding`, which
+    `make check` prints, may also be a warning or a note.
+
+    `place`: where it stands, or a name such as `model a/b`; empty where the message says it.
+    """
+
+    place: Place | str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
 
 
 class RecipeError(Exception):
-    """All faults of one recipe, a line each."""
+    """A user's mistakes. Printed, it is a line for each of its `faults`; a plain text is a fault without a place."""
 
-    def __init__(self, faults: list[str]):
-        super().__init__("\n".join(faults))
+    def __init__(self, faults: Iterable[Fault | str]):
+        self.faults = [each if isinstance(each, Fault) else Fault("", each) for each in faults]
+        super().__init__("\n".join(map(str, self.faults)))
 
 
 class NotReached(RecipeError):
@@ -40,7 +77,7 @@ def raised_by(error: BaseException) -> str | None:
 
 
 @contextlib.contextmanager
-def said_by_library(place: str) -> Iterator[None]:
+def said_by_library(place: Place | str) -> Iterator[None]:
     """What a library says in the block against the values it is given becomes a fault. An error that arises in our own
     code keeps its stack trace.
 
@@ -49,7 +86,7 @@ def said_by_library(place: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, TypeError, LookupError, ArithmeticError, ImportError, NotImplementedError) as error:
+    except REFUSALS as error:
         if (package := raised_by(error)) is None:
             raise
-        raise RecipeError([f"{place}: {package} says: {' '.join(str(error).split())}"]) from error
+        raise RecipeError([Fault(place, f"{package} says: {' '.join(str(error).split())}")]) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from schema.faults import RecipeError, nearest
+from schema.faults import Fault, RecipeError, nearest
 from schema.recipe import Recipe, read_recipe
 
 
@@ -43,7 +43,7 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
 
 def read_for(
     launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo")
-) -> tuple[Recipe | None, list[str]]:
+) -> tuple[Recipe | None, list[Fault]]:
     """`read_recipe` as the processes of a launch will."""
     if launched["num_processes"] == 1:
         return read_recipe(path, overrides, check)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schema import library_fields, refused_keys, values
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file that is read here; the largest index of a known model has some 3 MB
 # No model is larger, and a number beyond takes minutes and gigabytes before anything is refused.
@@ -184,4 +184,4 @@ def _pairs(tree: Any):
 
 
 def _fault(place: Path, message: str) -> RecipeError:
-    return RecipeError([f"{place}: {message}"])
+    return RecipeError([Fault(str(place), message)])

@@ -8,6 +8,8 @@ from data import prompt
 from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
+from data.sources import NotReached as DataNotReached
+from schema.faults import Fault, NotReached, RecipeError
 from schema.names import benchmark_label, named
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -23,7 +25,8 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
     if len(dropped) == len(rows):
-        raise DataError("data.train: every problem is in a benchmark too; nothing is left to train on")
+        message = "data.train: every problem is in a benchmark too; nothing is left to train on"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return [row for i, row in enumerate(rows) if i not in dropped], held_out
 
 
@@ -35,7 +38,7 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     try:
         return split_validation(rows, recipe.data.validation)
     except DataError as error:
-        raise DataError(f"{recipe.place('data', 'validation')}: {error}") from error
+        raise RecipeError([Fault(recipe.place("data", "validation"), str(error))]) from error
 
 
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
@@ -67,6 +70,7 @@ def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
     except DataError as error:
         section = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
         about = "" if name in str(error) else f"{name}: "
-        raise type(error)(f"{recipe.place(*section, name)}: {about}{error}") from error
+        kind = NotReached if isinstance(error, DataNotReached) else RecipeError
+        raise kind([Fault(recipe.place(*section, name), f"{about}{error}")]) from error
     say(f"data: {report}")
     return rows

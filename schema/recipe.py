@@ -5,7 +5,7 @@ from pathlib import Path
 
 from schema import configs
 from schema.draft import Draft
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.sections import Recipe
 
 
@@ -28,8 +28,9 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 
 def read_recipe(
     path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")
-) -> tuple[Recipe | None, list[str]]:
-    """The recipe without its faulty keys, None where nothing can be made of the rest; and its faults, a line each.
+) -> tuple[Recipe | None, list[Fault]]:
+    """The recipe without its faulty keys, None where nothing can be made of the rest; and its faults, in the order of
+    the file.
 
     Raises:
         RecipeError: there is no such file, or it is not YAML.
@@ -45,15 +46,15 @@ def read_recipe(
     return recipe, refused_values(recipe, check)
 
 
-def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[str]:
-    """What the libraries' own configs say against sections of a sound recipe, a line each, on the line of the first key
-    that the complaint names."""
+def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
+    """What the libraries' own configs say against sections of a sound recipe, each on the line of the first key that
+    the complaint names."""
     faults = []
     for section in sections:
         values = getattr(recipe, section)
         if values is not None and (complaint := configs.complaint(recipe, section)):
             named = [key for key, value in values.items() if key in complaint or str(value) in complaint.split()]
-            faults.append(f"{recipe.place(section, *named[:1])}: {section}: {complaint}")
+            faults.append(Fault(recipe.place(section, *named[:1]), f"{section}: {complaint}"))
     return faults
 
 

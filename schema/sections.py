@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from schema.faults import Place
+
 
 @dataclass(frozen=True)
 class Model:
@@ -70,13 +72,13 @@ class Recipe:
     quantization: dict | None = None
     sft: dict | None = None
     asked_for: str = ""
-    places: dict[tuple, str] = field(default_factory=dict)
+    places: dict[tuple, Place] = field(default_factory=dict)
 
-    def place(self, *keys: str) -> str:
+    def place(self, *keys: str) -> Place:
         """File and line of a key, or of the nearest section above it that stands in the recipe."""
         while keys and keys not in self.places:
             keys = keys[:-1]
-        return self.places.get(keys, f"recipe {self.name}")
+        return self.places.get(keys, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:
         """The recipe again, every default of ours written out: plain dictionaries, ready for YAML; sections that are

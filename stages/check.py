@@ -5,12 +5,11 @@ What cannot be seen without a network is named, and the rest is checked. Exit co
 
 import argparse
 import sys
-from collections.abc import Iterator
 
 from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
 from schema.configs import setting
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
@@ -20,22 +19,24 @@ from stages.cli import mistakes_reported, quiet_libraries
 EVERY = ("sft", "grpo", "adapter", "quantization")
 
 
-def main(recipe: Recipe | None, faults: list[str], launched: dict, card: float | None, tokens_per_second: float | None):
+def main(
+    recipe: Recipe | None, faults: list[Fault], launched: dict, card: float | None, tokens_per_second: float | None
+):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        recipe: what is sound of it, None where that is nothing. `faults`: the rest, a line each.
+        recipe: what is sound of it, None where that is nothing. `faults`: what is wrong with the rest.
     """
-    findings = [Finding("error", *fault.split(": ", 1)) for fault in faults]
+    findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
-        findings += machine_findings(recipe, launched)
+        findings += [Finding("error", *fault) for fault in missing(recipe, ("sft", "grpo", "evaluate"), launched)]
     told = say_all(findings)  # at once: what follows imports the libraries, for seconds
     if recipe is not None:
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
         refused = refused_values(recipe, EVERY) if not faults and launched["num_processes"] == 1 else []
-        findings += [Finding("error", *each.split(": ", 1)) for each in refused]
+        findings += [Finding("error", *fault) for fault in refused]
         if recipe.model.name_or_path or recipe.model.build:
             from evaluation.findings import model_findings
 
@@ -59,12 +60,6 @@ def say_all(findings: list[Finding]) -> int:
             if each.level == level:
                 say(str(each))
     return len(findings)
-
-
-def machine_findings(recipe: Recipe, launched: dict) -> Iterator[Finding]:
-    """What the machine at hand lacks."""
-    for keys, message in missing(recipe, ("sft", "grpo", "evaluate"), launched):
-        yield Finding("error", recipe.place(*keys), message)
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:

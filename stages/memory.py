@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 
-from data.sources import NotReached as DataNotReached
 from schema import hardware
 from schema.faults import NotReached
 from schema.launch import launch, launch_arguments
@@ -24,7 +23,7 @@ def longest_prompt(recipe: Recipe) -> tuple[int, str]:
         return prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[
             -1
         ], "the data's longest"
-    except (NotReached, DataNotReached):
+    except NotReached:
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
 
 

@@ -32,8 +32,7 @@ def main():
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
-            found = missing(recipe, tuple(options.stages), launched)
-            faults = [f"{recipe.place(*keys)}: {message}" for keys, message in found]
+            faults = missing(recipe, tuple(options.stages), launched)
             if options.stages and (unwritable := not_writable(recipe)):
                 faults.append(unwritable)
             for stage in options.stages:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from data import prompt
 from schema import configs, hardware
-from schema.faults import RecipeError, said_by_library
+from schema.faults import Fault, RecipeError, said_by_library
 from schema.recipe import Recipe, require_values
 from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
@@ -54,7 +54,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
     if not dataset:
         why = "no row has a worked solution (`reasoning`) to learn from that max_length leaves room for"
-        raise RecipeError([f"{recipe.place('sft', 'max_length')}: sft: {why}"])
+        raise RecipeError([Fault(recipe.place("sft", "max_length"), f"sft: {why}")])
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):
         trainer = SFTTrainer(

@@ -20,7 +20,7 @@ from transformers.utils import cached_file
 from data import hub, prompt
 from schema import configs, hardware, model_files
 from schema.chat_template import require_harmless
-from schema.faults import NotReached, RecipeError
+from schema.faults import Fault, NotReached, RecipeError
 from schema.local_models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -48,8 +48,8 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = str(error).strip().splitlines() or [type(error).__name__]
     written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
-    place = f"{recipe.place('model', 'name_or_path')}: " if written else ""
-    return (NotReached if unreachable else RecipeError)([f"{place}model {name}: {said[0]}"])
+    place = recipe.place("model", "name_or_path") if written else ""
+    return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said[0]}")])
 
 
 def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:

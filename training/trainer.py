@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 from data import prompt
 from data.sources import DataError
 from schema import configs
-from schema.faults import RecipeError, said_by_library
+from schema.faults import Fault, RecipeError, said_by_library
 from schema.names import bind_reward, missing_columns
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -88,7 +88,7 @@ def trainer_for(
     if not rows:
         place = recipe.place("grpo", "max_completion_length")
         room = f"{most:,} tokens to a prompt, and none is that short" if most > 0 else "no room for a prompt"
-        raise RecipeError([f"{place}: grpo.max_completion_length leaves {room}"])
+        raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe.rewards, dataset.column_names):
         raise RecipeError(faults)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from data.overlap import overlaps
-from data.sources import DataError
+from schema.faults import RecipeError
 from schema.problem_sets import load_train, train_and_held_out
 from schema.recipe import load_recipe
 
@@ -59,5 +59,5 @@ def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
 
 def test_a_benchmark_that_is_the_training_set_leaves_nothing(tmp_path):
     same = [f"What is {i} + 1?" for i in range(12)]
-    with pytest.raises(DataError, match="nothing is left to train on"):
+    with pytest.raises(RecipeError, match=r"data\.train: .* nothing is left to train on"):
         load_train(recipe_of(tmp_path, same, same))

@@ -1,0 +1,40 @@
+"""Faults are values: what is printed is made of them, and nothing is read back out of what is printed."""
+
+import pytest
+
+from schema.faults import Fault, Place, RecipeError
+from schema.recipe import load_recipe
+from tests.schema.test_recipe import GOOD
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        (Fault(Place("recipes/x.yaml", 12), "grpo.beta: too high"), "recipes/x.yaml:12: grpo.beta: too high"),
+        (Fault(Place("override a.b=c"), "unknown key a.b"), "override a.b=c: unknown key a.b"),
+        (Fault("model a/b", "is not there"), "model a/b: is not there"),
+        (Fault("", "no GPU"), "no GPU"),
+    ],
+)
+def test_a_fault_is_printed_after_its_place(fault, line):
+    assert str(fault) == str(RecipeError([fault])) == line
+
+
+def test_a_plain_text_is_a_fault_without_a_place():
+    error = RecipeError(["no GPU", Fault(Place("x.yaml", 3), "no")])
+    assert error.faults == [Fault("", "no GPU"), Fault(Place("x.yaml", 3), "no")]
+    assert str(error) == "no GPU\nx.yaml:3: no"
+
+
+def test_colons_in_a_path_or_an_override_are_no_places(tmp_path):
+    folder = tmp_path / "a: b:99"
+    folder.mkdir()
+    path = folder / "mine.yaml"
+    path.write_text(GOOD.replace("max_steps: 2", "max_stepz: 2") + "  beta: high\n")
+    with pytest.raises(RecipeError) as error:
+        load_recipe(path, ["grpo.vllm_mode=x:80"])
+    assert [fault.place for fault in error.value.faults] == [
+        Place("override grpo.vllm_mode=x:80"),
+        Place(str(path), 7),
+        Place(str(path), 9),
+    ]
