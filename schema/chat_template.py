@@ -30,14 +30,14 @@ def require_harmless(tokenizer, system: str | None, place: Place | str):
     sender.close()
     try:
         late = f"takes more than {SECONDS} s for a few short questions"
-        fault = receiver.recv() if receiver.poll(10 * SECONDS) else late
+        complaint = receiver.recv() if receiver.poll(10 * SECONDS) else late
         process.kill()
     except EOFError:
         process.join()
-        fault = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
+        complaint = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
     process.join()
-    if fault:
-        raise RecipeError([Fault(place, f"the chat template {fault}")])
+    if complaint:
+        raise RecipeError([Fault(place, f"the chat template {complaint}")])
 
 
 def _write(tokenizer, system: str | None, sender):
@@ -46,10 +46,10 @@ def _write(tokenizer, system: str | None, sender):
     most = pages * resource.getpagesize() + GIB
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))  # of this process, however busy the machine is
-    sender.send(_fault(tokenizer, system))
+    sender.send(_complaint(tokenizer, system))
 
 
-def _fault(tokenizer, system: str | None) -> str | None:
+def _complaint(tokenizer, system: str | None) -> str | None:
     answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
     for question in ("?", "What is 2 + 2? " * 200):
         for conversation in (prompt.messages(question, system), prompt.messages(question, None), answered):

@@ -10,13 +10,14 @@ from schema.configs import even_batch
 from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES
 
-Faults = Iterator[tuple[tuple, str]]
+# Keys below the section, and what is wrong there; schema/draft.py makes a fault of each, with its place.
+Complaints = Iterator[tuple[tuple, str]]
 
 
-def schedule(name: str) -> Callable[[dict, dict], Faults]:
+def schedule(name: str) -> Callable[[dict, dict], Complaints]:
     """The faults of a training section: its own, and those of the schedule of its learning rate."""
 
-    def check(section: dict, recipe: dict) -> Faults:
+    def check(section: dict, recipe: dict) -> Complaints:
         if name == "grpo":
             yield from grpo(section, recipe)
         values = library_fields.defaults(name) | section
@@ -56,7 +57,7 @@ def schedule(name: str) -> Callable[[dict, dict], Faults]:
     return check
 
 
-def grpo(section: dict, recipe: dict) -> Faults:
+def grpo(section: dict, recipe: dict) -> Complaints:
     processes = int(os.environ.get("WORLD_SIZE", 1))
     values = library_fields.defaults("grpo") | section
     per_device, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
@@ -116,7 +117,7 @@ def grpo(section: dict, recipe: dict) -> Faults:
     yield from _losses(values)
 
 
-def _losses(values: dict) -> Faults:
+def _losses(values: dict) -> Complaints:
     """What trl's losses ask of each other's settings, and its sampler of the batch."""
     high = values["epsilon_high"] if values["epsilon_high"] is not None else values["epsilon"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:

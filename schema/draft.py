@@ -110,7 +110,7 @@ class Draft:
             if key not in self.values and nearest(key, [key]) not in misspelt:
                 self.fault((), f"the section `{key}` is missing")
         for key in ("seed", "output_dir"):
-            if key in self.values and (wrong := RULES["recipe"][key].fault(self.values[key])):
+            if key in self.values and (wrong := RULES["recipe"][key].refusal(self.values[key])):
                 self.fault((key,), f"{key}: {wrong}")
         for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
             if not isinstance(self.values[section], dict):
@@ -170,7 +170,7 @@ class Draft:
                 if not matches(value, known[key].type):
                     expected = describe(known[key].type)
                     self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
-            elif wrong := values.fault(section, key, value, *known[key]):
+            elif wrong := values.refusal(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
     def _sound(self, section: str) -> Any:

@@ -11,18 +11,18 @@ import rewards as rewards_room
 from data.problems import data_set
 from schema import local_models
 from schema.arguments import OURS, missing_arguments, unknown_arguments, wrong_types
-from schema.combinations import Faults, schedule
+from schema.combinations import Complaints, schedule
 from schema.faults import nearest
 from schema.names import benchmark_label, is_reward, named, no_such_folder, reward_function
 from schema.sections import Evaluate
 
 
-def model(section: dict, recipe: dict) -> Faults:
+def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
         yield (), "model: name exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
     name = section.get("name_or_path")
-    if isinstance(name, str) and (fault := no_such_folder(name)):
-        yield ("name_or_path",), f"model.name_or_path: {fault}"
+    if isinstance(name, str) and (wrong := no_such_folder(name)):
+        yield ("name_or_path",), f"model.name_or_path: {wrong}"
     build = section.get("build")
     if isinstance(build, str) and build not in local_models.BUILDERS:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
@@ -36,14 +36,14 @@ def model(section: dict, recipe: dict) -> Faults:
         )
 
 
-def quantization(section: dict, recipe: dict) -> Faults:
+def quantization(section: dict, recipe: dict) -> Complaints:
     if recipe.get("adapter") is None:
         yield (), "quantization: quantised weights cannot be trained; add an `adapter` section"
     if [section.get(key) for key in ("load_in_4bit", "load_in_8bit")].count(True) != 1:
         yield (), "quantization: set one of load_in_4bit and load_in_8bit to true"
 
 
-def data(section: dict, recipe: dict) -> Faults:
+def data(section: dict, recipe: dict) -> Complaints:
     if section.get("train", []) == []:
         yield ("train",) if "train" in section else (), "data: `train` must name a data set or more"
     yield from _data_sets(("train",), section.get("train"))
@@ -51,7 +51,7 @@ def data(section: dict, recipe: dict) -> Faults:
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
 
 
-def evaluate(section: dict, recipe: dict) -> Faults:
+def evaluate(section: dict, recipe: dict) -> Complaints:
     entries = section.get("benchmarks", [])
     yield from _data_sets(("benchmarks",), entries)
     if isinstance(entries, list) and all(isinstance(e, str) or (isinstance(e, dict) and e) for e in entries):
@@ -72,7 +72,7 @@ def evaluate(section: dict, recipe: dict) -> Faults:
         )
 
 
-def _data_sets(keys: tuple, entries: object) -> Faults:
+def _data_sets(keys: tuple, entries: object) -> Complaints:
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
             yield keys, f"{keys[0]}: {entry!r} is neither a name nor one `name: {{arguments}}`"
@@ -91,13 +91,13 @@ def _data_sets(keys: tuple, entries: object) -> Faults:
             yield (*keys, name), f"data set {name!r}: {error}"
             continue
         own = [key for key in options if key in ("split", "folder")]  # the stage's to give
-        faults = [f"{name}: {key!r} is given by the stage" for key in own]
-        faults += unknown_arguments(name, function, options) + missing_arguments(name, function, ["split", *options])
-        faults += wrong_types(name, function, options)
-        yield from (((*keys, name), fault) for fault in faults)
+        wrong = [f"{name}: {key!r} is given by the stage" for key in own]
+        wrong += unknown_arguments(name, function, options) + missing_arguments(name, function, ["split", *options])
+        wrong += wrong_types(name, function, options)
+        yield from (((*keys, name), message) for message in wrong)
 
 
-def rewards(section: dict, recipe: dict) -> Faults:
+def rewards(section: dict, recipe: dict) -> Complaints:
     if not section:
         yield (), "rewards: at least one is needed"
     elif all(isinstance(options, dict) and options.get("weight", 1.0) == 0 for options in section.values()):
@@ -107,7 +107,7 @@ def rewards(section: dict, recipe: dict) -> Faults:
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
             continue
         for key, rule in OURS.items():
-            if key in options and (wrong := rule.fault(options[key])):
+            if key in options and (wrong := rule.refusal(options[key])):
                 yield (name, key), f"rewards.{name}.{key}: {wrong}"
         try:
             function = reward_function(name)
@@ -119,13 +119,13 @@ def rewards(section: dict, recipe: dict) -> Faults:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key not in OURS}
-        faults = unknown_arguments(name, function, arguments) + wrong_types(name, function, arguments)
+        wrong = unknown_arguments(name, function, arguments) + wrong_types(name, function, arguments)
         # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
         if not is_reward(function):
-            faults += missing_arguments(name, function, arguments)
+            wrong += missing_arguments(name, function, arguments)
         elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
-            faults.append(f"{name}: a reward needs `**columns` at its end: it is given every column of the data")
-        yield from (((name,), fault) for fault in faults)
+            wrong.append(f"{name}: a reward needs `**columns` at its end: it is given every column of the data")
+        yield from (((name,), message) for message in wrong)
 
 
 CHECKS = {

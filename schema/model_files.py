@@ -38,9 +38,9 @@ def require_model(folder: Path):
         if file.is_file() or file.is_symlink():
             _require_inside(file, folder)
     if (folder / "adapter_config.json").exists():
-        raise _fault(folder, "holds an adapter beside the model, which would be loaded unasked: keep them apart")
+        raise _refused(folder, "holds an adapter beside the model, which would be loaded unasked: keep them apart")
     if not (folder / "config.json").is_file():
-        raise _fault(folder, "holds no config.json: it is no model")
+        raise _refused(folder, "holds no config.json: it is no model")
     require_config(folder / "config.json")
     require_tokenizer(folder / "tokenizer_config.json")
     parts = {"model.safetensors"}
@@ -49,12 +49,12 @@ def require_model(folder: Path):
         names = set(map(str, shards.values())) if isinstance(shards, dict) else {"no parts"}
         for name in names:
             if Path(name).name != name or not name.endswith(".safetensors"):
-                raise _fault(index, f"names {name!r} as a part, which is no safetensors file beside it")
+                raise _refused(index, f"names {name!r} as a part, which is no safetensors file beside it")
             if not (folder / name).is_file():
-                raise _fault(folder, f"lacks its part {name}")
+                raise _refused(folder, f"lacks its part {name}")
         parts = names
     elif not (folder / "model.safetensors").is_file():
-        raise _fault(folder, "holds no model.safetensors: other formats may hold code and are not read")
+        raise _refused(folder, "holds no model.safetensors: other formats may hold code and are not read")
     for name in sorted(parts):
         _require_names(folder / name)
 
@@ -67,9 +67,9 @@ def _require_names(weights: Path):
         with safe_open(weights, "np") as opened:
             odd = [name for name in opened.keys() if not re.fullmatch(r"[\w./-]{1,500}", name)]  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise _fault(weights, f"cannot be read: {error}") from None
+        raise _refused(weights, f"cannot be read: {error}") from None
     if odd:
-        raise _fault(weights, f"has a weight of the name {odd[0]!r:.60}")
+        raise _refused(weights, f"has a weight of the name {odd[0]!r:.60}")
 
 
 def require_config(file: Path):
@@ -79,20 +79,22 @@ def require_config(file: Path):
     config = read(file)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise _fault(file, f"{kind!r:.80} is no causal language model that transformers has")
+        raise _refused(file, f"{kind!r:.80} is no causal language model that transformers has")
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     for key, value in _pairs(config):
         if key in ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation"):
             if value not in ATTENTION and not isinstance(value, dict):
-                raise _fault(file, f"asks for the kernel {value!r}: attention is the recipe's to choose (remove {key})")
+                raise _refused(
+                    file, f"asks for the kernel {value!r}: remove {key}, the recipe chooses the attention"
+                )
         elif key == "quantization_config" and value is not None:
-            raise _fault(file, "is quantised already: name the unquantised model, and set `quantization`")
+            raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
         elif (key == "transformers_weights" or key.startswith("backbone")) and value is not None:
-            raise _fault(file, f"{key} names other files or models")
+            raise _refused(file, f"{key} names other files or models")
         elif key == "id2label" and isinstance(value, dict) and len(value) > MOST["num_labels"]:
-            raise _fault(file, f"{key} has {len(value):,} entries")
+            raise _refused(file, f"{key} has {len(value):,} entries")
         elif key in MOST and isinstance(value, int | float) and value > MOST[key]:
-            raise _fault(file, f"{key} is {value:,}, and no model has more than {MOST[key]:,}")
+            raise _refused(file, f"{key} is {value:,}, and no model has more than {MOST[key]:,}")
 
 
 def require_tokenizer(file: Path):
@@ -103,7 +105,7 @@ def require_tokenizer(file: Path):
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     for key in ("fast_tokenizer_files", "gguf_file"):
         if config.get(key) is not None:
-            raise _fault(file, f"{key} names other files")
+            raise _refused(file, f"{key} names other files")
 
 
 def _require_tokenizer_class(name: Any, file: Path):
@@ -113,7 +115,7 @@ def _require_tokenizer_class(name: Any, file: Path):
     known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {"RagTokenizer"}
     known |= {"TokenizersBackend", "PreTrainedTokenizer"}
     if name is not None and str(name).removesuffix("Fast") not in known:
-        raise _fault(file, f"tokenizer_class {name!r} is no tokenizer of transformers")
+        raise _refused(file, f"tokenizer_class {name!r} is no tokenizer of transformers")
 
 
 def adapter_settings(folder: Path) -> dict[str, Any]:
@@ -125,9 +127,9 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
     file = folder / "adapter_config.json"
     config = read(file)
     if config.get("peft_type") != "LORA":
-        raise _fault(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
+        raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
     if not (weights := folder / "adapter_model.safetensors").is_file():
-        raise _fault(folder, "holds no adapter_model.safetensors: other formats may hold code and are not read")
+        raise _refused(folder, "holds no adapter_model.safetensors: other formats may hold code and are not read")
     _require_inside(weights, folder)
     _require_names(weights)
     _require_inside(file, folder)
@@ -140,10 +142,10 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
         default = known[key].default
         if key in refused_keys.RESERVED["adapter"]:
             if value != default and not (default is library_fields.UNKNOWN and not value):
-                raise _fault(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
+                raise _refused(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
         elif value != default:
-            if wrong := values.fault("adapter", key, value, *known[key]):
-                raise _fault(file, f"{key}: {wrong}")
+            if wrong := values.refusal("adapter", key, value, *known[key]):
+                raise _refused(file, f"{key}: {wrong}")
             settings[key] = value
     return settings
 
@@ -152,14 +154,14 @@ def read(file: Path) -> dict:
     """A JSON file with a mapping."""
     try:
         if not file.is_file():
-            raise _fault(file, "is not a file")
+            raise _refused(file, "is not a file")
         if file.stat().st_size > LARGEST:
-            raise _fault(file, f"has {file.stat().st_size:,} bytes")
+            raise _refused(file, f"has {file.stat().st_size:,} bytes")
         value = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise _fault(file, f"cannot be read as JSON: {error}") from None
+        raise _refused(file, f"cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
-        raise _fault(file, "is no JSON object")
+        raise _refused(file, "is no JSON object")
     return value
 
 
@@ -168,9 +170,9 @@ def _require_inside(file: Path, folder: Path):
     root = folder.resolve()
     root = root.parent.parent if root.parent.name == "snapshots" else root
     if file.is_symlink() and root not in file.resolve().parents:
-        raise _fault(file, f"is a link to {file.resolve()}, outside its folder")
+        raise _refused(file, f"is a link to {file.resolve()}, outside its folder")
     if not file.resolve().is_file():
-        raise _fault(file, "is not a regular file")
+        raise _refused(file, "is not a regular file")
 
 
 def _pairs(tree: Any):
@@ -183,5 +185,5 @@ def _pairs(tree: Any):
             yield from _pairs(each)
 
 
-def _fault(place: Path, message: str) -> RecipeError:
+def _refused(place: Path, message: str) -> RecipeError:
     return RecipeError([Fault(str(place), message)])

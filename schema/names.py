@@ -88,11 +88,11 @@ def is_reward(function: Callable) -> bool:
 
 
 def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list[str]:
-    """Faults of rewards that need an argument which neither the recipe nor the data nor trl's trainer gives."""
+    """What to say of rewards that need an argument which neither the recipe nor the data nor trl's trainer gives."""
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
     return [
-        f"rewards.{fault}, which no column of the data has: there are {', '.join(columns)}"
+        f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}"
         for name, options in recipe_rewards.items()
         if is_reward(function := reward_function(name))
-        for fault in missing_arguments(name, function, [*options, *given])
+        for message in missing_arguments(name, function, [*options, *given])
     ]

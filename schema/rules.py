@@ -32,7 +32,7 @@ class Number:
     whole: bool = False
     also: tuple = ()
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         if value in self.also and not isinstance(value, bool):
             return None
         fits = isinstance(value, int | float) and not isinstance(value, bool)
@@ -53,7 +53,7 @@ class Number:
 class OneOf:
     names: tuple
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         if any(type(value) is type(each) and value == each for each in self.names):  # 1 is not true
             return None
         meant = KNOWN_AS.get(str(value))
@@ -68,7 +68,7 @@ class Pattern:
     pattern: str
     words: str
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         fits = isinstance(value, str) and re.fullmatch(self.pattern, value)
         return None if fits else f"expected {self.words}, got {value!r:.80}"
 
@@ -80,11 +80,11 @@ class Each:
     kind: Any
     single: bool = False
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         values = [value] if self.single and not isinstance(value, list) else value
         if not isinstance(values, list) or not values:
             return f"expected a list with something in it, got {value!r:.80}"
-        return next(filter(None, map(self.kind.fault, values)), None)
+        return next(filter(None, map(self.kind.refusal, values)), None)
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class Keys:
 
     known: Mapping[str, Any]
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict):
             return f"expected a mapping, got {value!r:.80}"
         for key, each in value.items():
             if key not in self.known:
                 return f"unknown key {key!r}{nearest(key, self.known)}; there are: {', '.join(self.known)}"
-            if fault := self.known[key].fault(each):
-                return f"{key}: {fault}"
+            if wrong := self.known[key].refusal(each):
+                return f"{key}: {wrong}"
         return None
 
 
@@ -108,13 +108,13 @@ class Keys:
 class Either:
     kinds: tuple
 
-    def fault(self, value: Any) -> str | None:
-        faults = [kind.fault(value) for kind in self.kinds]
-        return None if None in faults else faults[0]
+    def refusal(self, value: Any) -> str | None:
+        refusals = [kind.refusal(value) for kind in self.kinds]
+        return None if None in refusals else refusals[0]
 
 
 class Switch:
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         if isinstance(value, bool):
             return None
         old = str(value).lower() in ("yes", "no", "on", "off")
@@ -127,10 +127,10 @@ class PerModule:
 
     kind: Any
 
-    def fault(self, value: Any) -> str | None:
+    def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping of modules' names, got {value!r:.80}"
-        return MODULES.fault(list(value)) or next(filter(None, map(self.kind.fault, value.values())), None)
+        return MODULES.refusal(list(value)) or next(filter(None, map(self.kind.refusal, value.values())), None)
 
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:

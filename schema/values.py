@@ -12,7 +12,7 @@ from typing import Any, get_args
 from schema.rules import MANY, MODULE, MODULES, SWITCH, Each, Either, Keys, Number, OneOf, Pattern, PerModule, count
 
 
-def fault(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
+def refusal(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
     """What is wrong with a value, or None.
 
     Args:
@@ -22,7 +22,7 @@ def fault(section: str, key: str, value: Any, kind: Any, default: Any) -> str | 
         nothing = default is None or key in MAY_BE_NOTHING
         return None if nothing else "there is nothing behind it: give a value, or leave it out"
     rule = RULES[section].get(key) or (SWITCH if kind is bool or bool in get_args(kind) else None)
-    return rule.fault(value) if rule else "a recipe does not set it"
+    return rule.refusal(value) if rule else "a recipe does not set it"
 
 
 SHARE = Number(0, 1)
