@@ -79,20 +79,20 @@ def grpo(section: dict, recipe: dict) -> Complaints:
             "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
             "add it, with weight 0 if it is not to be paid",
         )
-    choosing = (recipe.get("evaluate") or {}).get("held_out", Evaluate.held_out)
+    choosing = (recipe.get("evaluate") or {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     if not isinstance(choosing, int) or choosing < 1:
         return
     if section.get("eval_steps") and not even_batch(choosing, 1):
         yield (
             ("eval_steps",),
-            f"evaluate.held_out: {choosing} problems cannot be shared evenly among {os.environ.get('WORLD_SIZE')} "
-            "processes; take a multiple",
+            f"evaluate.checkpoint_problems: {choosing} cannot be shared evenly among {processes} processes; take a "
+            "multiple",
         )
     validation = (recipe.get("data") or {}).get("validation", Data.validation)
     if section.get("eval_steps") and isinstance(validation, int) and validation <= choosing:
         yield (
             ("eval_steps",),
-            f"grpo.eval_steps: evaluate.held_out = {choosing} problems choose the checkpoint, and none of the "
+            f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} choose the checkpoint, and none of the "
             f"data.validation = {validation} is left to compare the stages on; hold out more",
         )
     batch = values["generation_batch_size"] or processes * per_device * steps

@@ -92,7 +92,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         # The mask of the completion is part of our tokenised rows.
         defaults["completion_only_loss"] = True
     if section == "grpo":
-        defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.held_out)
+        defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
         defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
@@ -125,7 +125,7 @@ def even_batch(problems: int, at_most: int) -> int:
     return next((size for size in range(at_most, 0, -1) if problems % (size * processes) == 0), 0)
 
 
-def _validated_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
+def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
     """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
     best of them kept and loaded at the end."""
     if not grpo.get("eval_steps"):
@@ -136,7 +136,7 @@ def _validated_while_training(grpo: dict, held_out: int) -> dict[str, Any]:
         "num_generations_eval": 1,
         # vLLM is woken, given the weights and put to sleep for each batch. But trl passes a batch through the model
         # whole: twice as many sequences as a training step's, of which nothing is kept for a backward, take less.
-        "per_device_eval_batch_size": even_batch(held_out, EVALUATED * batch),
+        "per_device_eval_batch_size": even_batch(problems, EVALUATED * batch),
         "save_steps": grpo["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,

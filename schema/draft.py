@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
 from schema.faults import Fault, Place, RecipeError, nearest
-from schema.refused_keys import GONE, RESERVED
+from schema.refused_keys import GONE, RENAMED, RESERVED
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, read, text_of, value_of
@@ -162,6 +162,8 @@ class Draft:
             name = f"{section}.{key}"
             if key in reserved:
                 self.fault((section, key), f"{name} is not set here: {reserved[key]}")
+            elif (section, key) in RENAMED:
+                self.fault((section, key), f"{name} does not exist: it is now {section}.{RENAMED[section, key]}")
             elif key not in known and key in GONE:
                 self.fault((section, key), f"{name} does not exist: {GONE[key]}")
             elif key not in known:

@@ -84,9 +84,7 @@ def require_config(file: Path):
     for key, value in _pairs(config):
         if key in ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation"):
             if value not in ATTENTION and not isinstance(value, dict):
-                raise _refused(
-                    file, f"asks for the kernel {value!r}: remove {key}, the recipe chooses the attention"
-                )
+                raise _refused(file, f"asks for the kernel {value!r}: remove {key}, the recipe chooses the attention")
         elif key == "quantization_config" and value is not None:
             raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
         elif (key == "transformers_weights" or key.startswith("backbone")) and value is not None:

@@ -44,7 +44,7 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
     """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
     for a checkpoint chosen by a measurement looks better in it than it is."""
-    choosing = recipe.evaluate.held_out if recipe.grpo.get("eval_steps") else 0
+    choosing = recipe.evaluate.checkpoint_problems if recipe.grpo.get("eval_steps") else 0
     return held_out[:choosing], held_out[choosing:]
 
 

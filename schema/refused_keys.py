@@ -104,6 +104,20 @@ RESERVED: dict[str, dict[str, str]] = {
     ),
 }
 
+# Keys of ours that had another name once, and their new one: a recipe is told it, a run's saved recipe is read with it.
+RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
+
+
+def renamed(saved: dict) -> dict:
+    """A recipe as a run saved it, with the names that its keys have today."""
+    return {
+        section: {RENAMED.get((section, key), key): value for key, value in values.items()}
+        if isinstance(values, dict)
+        else values
+        for section, values in saved.items()
+    }
+
+
 # Names that were a library's once, or are another's, and what says the same here.
 GONE = {
     "max_prompt_length": "trl has no limit on prompts any more; those that leave no room for a completion are left out",

@@ -41,8 +41,9 @@ class Evaluate:
     """`benchmarks`: names of data sets, one-entry mappings of a name to its arguments, or files of the user's own.
     `limit`: judge only the first problems of each. `engine`: `transformers` or `vllm`. `samples`: answers a problem, at
     `temperature`; greedy where that is 0. `control`: judge the base model also with a worked example in its prompt.
-    While `grpo.eval_steps` is set: `held_out` problems are judged then, and training stops when accuracy has been below
-    its best for `patience` evaluations while reward rises (0: never).
+    `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
+    others compare the stages. Training stops when accuracy on them has been below its best for `patience` evaluations
+    while reward rises (0: never).
     """
 
     benchmarks: list = field(default_factory=list)
@@ -53,7 +54,7 @@ class Evaluate:
     samples: int = 1
     temperature: float = 0.0
     control: bool = True
-    held_out: int = 96  # goes into full batches on 1 to 4, 6, 8, 12 and 16 processes
+    checkpoint_problems: int = 96  # goes into full batches on 1 to 4, 6, 8, 12 and 16 processes
     patience: int = 3
 
 

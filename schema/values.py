@@ -86,7 +86,7 @@ RULES["evaluate"] = {
     "max_new_tokens": count(1, 2**20),
     "samples": count(1, 10_000),
     "temperature": Number(0, 100),
-    "held_out": count(1),
+    "checkpoint_problems": count(1),
     "patience": count(0, MANY),
 }
 TRAINING = {

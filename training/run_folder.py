@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from schema import hardware
 from schema.faults import RecipeError
 from schema.recipe import Recipe
+from schema.refused_keys import renamed
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 
@@ -161,7 +162,8 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     except (Unreadable, OSError, UnicodeDecodeError) as error:
         return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run its own folder"]
     depends_on = _depends_on(hardware.fitted(recipe), stage)
-    found = {key: there.get(key) for key in depends_on} if isinstance(there, dict) else {}
+    there = renamed(there) if isinstance(there, dict) else {}
+    found = {key: there.get(key) for key in depends_on}
     if isinstance(found.get("evaluate"), dict):
         found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
     wanted, found = _flat(depends_on), _flat(found)
@@ -199,7 +201,8 @@ def link_inside(path: Path) -> str | None:
 def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
     if stage == "grpo" and recipe.grpo.get("eval_steps"):
-        depends_on["evaluate"] = {"held_out": recipe.evaluate.held_out, "patience": recipe.evaluate.patience}
+        evaluate = recipe.resolved()["evaluate"]
+        depends_on["evaluate"] = {key: evaluate[key] for key in ("checkpoint_problems", "patience")}
     return depends_on
 
 

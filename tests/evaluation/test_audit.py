@@ -13,7 +13,7 @@ RECIPES = [Path(path) for path in SHIPPED]
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
-    overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.held_out=5"]
+    overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
     printed = capsys.readouterr().out
     assert "20 of 20 gold answers are judged right when echoed" in printed

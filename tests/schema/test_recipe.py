@@ -91,6 +91,11 @@ WRONG = {
     "rank 0": (GOOD + "adapter: {r: 0}\n", ":9:", "from 1 to 4,096, got 0"),
     "digits in words": (GOOD.replace("[arithmetic]", "[arithmetic: {digits: two}]"), ":3:", "digits: expected a whole"),
     "yes": (GOOD + "  gradient_checkpointing: no\n", ":9:", "YAML 1.2 reads that as text"),
+    "renamed": (
+        GOOD + "evaluate: {held_out: 24}\n",
+        ":9:",
+        "evaluate.held_out does not exist: it is now evaluate.checkpoint_problems",
+    ),
     "gone from trl": (GOOD + "  max_prompt_length: 512\n", ":9:", "trl has no limit on prompts any more"),
     "gone from transformers": (GOOD + "  warmup_ratio: 0.1\n", ":9:", "a number below 1 is the share"),
     "dtype as it was": (GOOD.replace("{build", "{torch_dtype: bfloat16, build"), ":1:", "set model.dtype"),

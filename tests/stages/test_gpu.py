@@ -31,7 +31,7 @@ SHORT += [
     "grpo.beta=0.04",
     "grpo.eval_steps=2",
     "grpo.save_steps=2",
-    "evaluate.held_out=32",
+    "evaluate.checkpoint_problems=32",
     "grpo.per_device_train_batch_size=32",
 ]
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: bfloat16}"

@@ -159,7 +159,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(run, tmp_path
 def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
     shutil.copytree(run / "sft", tmp_path / "sft")
-    arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.held_out=24", "grpo.learning_rate=3e-3")
+    arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.checkpoint_problems=24", "grpo.learning_rate=3e-3")
     out = run_stage("grpo", *arguments).stdout
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
@@ -256,7 +256,7 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     overrides += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]
     overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.logging_steps=1"]
     overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
-    overrides += ["grpo.eval_steps=1", "evaluate.held_out=4", "evaluate.engine=transformers"]
+    overrides += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4", "evaluate.engine=transformers"]
     path = f"recipes/{recipe}.yaml"
     run_stage("sft", path, *overrides)
     run_stage("grpo", path, *overrides)

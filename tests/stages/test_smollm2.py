@@ -34,7 +34,7 @@ def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
         "grpo.logging_steps=1",
         "sft.logging_steps=1",
         "evaluate.limit=4",
-        "evaluate.held_out=2",
+        "evaluate.checkpoint_problems=2",
         "grpo.eval_steps=1",
     ]
     path = f"recipes/{recipe}.yaml"

@@ -48,6 +48,20 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
     assert told.stderr.count("seed: 42 there, 7 here") == 2
 
 
+def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
+    overrides = [f"output_dir={tmp_path}", "grpo.eval_steps=10", "grpo.save_steps=10"]
+    recipe = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=24"], check=())
+    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
+    (tmp_path / "grpo/checkpoint-1").mkdir()
+    saved = tmp_path / "grpo/recipe.yaml"
+    before = saved.read_text().replace("checkpoint_problems: 24", "held_out: 24")
+    assert "held_out: 24" in before
+    saved.write_text(before)
+    assert conflict(recipe, "grpo") == []
+    other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
+    assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo")
+
+
 @pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
 def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
     canary = tmp_path / "canary"
