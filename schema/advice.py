@@ -43,7 +43,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             ("grpo", "num_generations"),
             f"in a group of {group} the mean says little, and most groups are all right or all wrong; take 8 or more",
         )
-    paid = {name: options.get("weight", 1.0) for name, options in recipe.rewards.items()}
+    paid = recipe.weights
     truth = sum(weight for name, weight in paid.items() if name not in FORM)
     form = sum(weight for name, weight in paid.items() if name in FORM)
     if form >= truth:

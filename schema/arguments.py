@@ -7,16 +7,18 @@ from functools import partial
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 from schema.faults import nearest
-from schema.rules import Number, describe, matches
-
-# Keys of a reward that are not its arguments. A weight below 0 is a penalty; a timeout is of one batch, in seconds.
-OURS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
+from schema.rules import describe, matches
 
 
-def unknown_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
+def unknown_arguments(name: str, function: Callable, given: Iterable[str], also: Iterable[str] = ()) -> list[str]:
+    """Of the arguments that the function does not name: a reward swallows every column of the data with `**columns`, so
+    there a misspelt one would never be missed.
+
+    Args:
+        also: keys that stand beside the arguments in a recipe, and may be what was meant.
+    """
     parameters = inspect.signature(function).parameters
-    # A reward swallows every column of the data with **columns; an argument it does not name is a misspelling.
-    known = [*parameters, *OURS]
+    known = [*parameters, *also]
     return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
 
 

@@ -1,120 +1,85 @@
 """Settings of a training section that are each allowed and yet do not go together: a batch and its groups, a checkpoint
 and its cycle, the terms of a loss, the steps of a schedule."""
 
-import os
-from collections.abc import Callable, Iterator
-from math import gcd
+from collections.abc import Iterator
 
 from schema import library_fields
-from schema.configs import even_batch
+from schema.configs import generation, processes
 from schema.sections import Data, Evaluate
-from schema.values import BY_TRANSFORMERS, BY_VLLM, SCHEDULES
+from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES
 
 # Keys below the section, and what is wrong there; schema/draft.py makes a fault of each, with its place.
 Complaints = Iterator[tuple[tuple, str]]
+SUGGESTED = 8  # sizes of a group, at most
 
 
-def schedule(name: str) -> Callable[[dict, dict], Complaints]:
-    """The faults of a training section: its own, and those of the schedule of its learning rate."""
-
-    def check(section: dict, recipe: dict) -> Complaints:
-        if name == "grpo":
-            yield from grpo(section, recipe)
-        values = library_fields.defaults(name) | section
-        kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"]
-        known = SCHEDULES.get(kind, {}) if isinstance(kind, str) else {}
-        keys, place = set(given) if isinstance(given, dict) else set(), ("lr_scheduler_kwargs",)
-        if keys - set(known):
-            told = f"only {', '.join(known)}" if known else "nothing"
-            yield (
-                place,
-                f"{name}.lr_scheduler_kwargs: {kind} is told {told} beside, not {', '.join(sorted(keys - set(known)))}",
-            )
-        if "min_lr_rate" in known and len(keys & {"min_lr", "min_lr_rate"}) != 1:
-            yield place, f"{name}.lr_scheduler_kwargs: {kind} needs min_lr or min_lr_rate, and not both"
-        if "num_decay_steps" in known and "num_decay_steps" not in keys:
-            yield place, f"{name}.lr_scheduler_kwargs: {kind} needs num_decay_steps"
-        least, rate = given.get("min_lr") if isinstance(given, dict) else None, values["learning_rate"]
-        if isinstance(least, int | float) and isinstance(rate, int | float) and least > rate:
-            yield (
-                place,
-                f"{name}.lr_scheduler_kwargs: min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share",
-            )
-        steps, warmup = values["max_steps"], values["warmup_steps"]
-        if kind == "warmup_stable_decay" and isinstance(steps, int) and steps > 0 and isinstance(warmup, int):
-            known_steps = (
-                [given.get(key) for key in ("num_decay_steps", "num_stable_steps")] if isinstance(given, dict) else []
-            )
-            total = warmup + sum(each for each in known_steps if isinstance(each, int))
-            if total > steps or (None not in known_steps and known_steps and total != steps):
-                yield (
-                    place,
-                    f"{name}.lr_scheduler_kwargs: warm-up, stable rate and decay have {total} steps, of {steps}",
-                )
-        if isinstance(steps, int) and isinstance(warmup, int) and 0 < steps <= warmup:
-            yield ("warmup_steps",), f"{name}.warmup_steps: {warmup} of {steps} steps would all be warm-up"
-
-    return check
+def sft(section: dict, recipe: dict) -> Complaints:
+    yield from _schedule("sft", library_fields.defaults("sft") | section)
 
 
 def grpo(section: dict, recipe: dict) -> Complaints:
-    processes = int(os.environ.get("WORLD_SIZE", 1))
     values = library_fields.defaults("grpo") | section
-    per_device, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
-    group, steps = values["num_generations"], values["steps_per_generation"] or accumulation
-    counts = (per_device, accumulation, group, steps, values["num_iterations"])
-    if not all(isinstance(n, int) and n > 0 for n in counts):  # told by their own rules
-        return
-    if isinstance(values["generation_batch_size"], int) and not values["steps_per_generation"]:
-        steps = max(1, values["generation_batch_size"] // (processes * per_device))
-    if section.get("use_vllm") and (recipe.get("model") or {}).get("revision"):
+    if values["use_vllm"] and recipe.get("model", {}).get("revision"):
         yield (
             ("use_vllm",),
             "grpo.use_vllm: trl has vLLM load the newest revision of the model, not model.revision; download that one "
             "(`hf download … --revision … --local-dir folder`) and name the folder",
         )
-    if section.get("eval_steps") and "correct_answer" not in (recipe.get("rewards") or {}):
+    if values["eval_steps"]:
+        yield from _validation(recipe)
+    yield from _batch(values, section)
+    yield from _losses(values)
+    yield from _schedule("grpo", values)
+
+
+def _validation(recipe: dict) -> Complaints:
+    """The problems that choose the checkpoint."""
+    if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
         yield (
             ("eval_steps",),
             "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
             "add it, with weight 0 if it is not to be paid",
         )
-    choosing = (recipe.get("evaluate") or {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
-    if not isinstance(choosing, int) or choosing < 1:
-        return
-    if section.get("eval_steps") and not even_batch(choosing, 1):
+    choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
+    held_out = recipe.get("data", {}).get("validation", Data.validation)
+    if choosing % processes():
         yield (
             ("eval_steps",),
-            f"evaluate.checkpoint_problems: {choosing} cannot be shared evenly among {processes} processes; take a "
-            "multiple",
+            f"evaluate.checkpoint_problems: {processes()} processes cannot share {choosing} problems evenly; take a "
+            f"multiple of {processes()}",
         )
-    validation = (recipe.get("data") or {}).get("validation", Data.validation)
-    if section.get("eval_steps") and isinstance(validation, int) and validation <= choosing:
+    if held_out <= choosing:
         yield (
             ("eval_steps",),
             f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} choose the checkpoint, and none of the "
-            f"data.validation = {validation} is left to compare the stages on; hold out more",
-        )
-    batch = values["generation_batch_size"] or processes * per_device * steps
-    if batch % group:
-        fitting = [n for n in range(2, batch + 1) if batch % n == 0]
-        yield (
-            ("num_generations",),
-            f"grpo: a generation batch of {batch} completions ({processes} process{'es' * (processes > 1)} × "
-            f"{per_device} per_device_train_batch_size × {steps} steps) does not hold whole groups of "
-            f"num_generations = {group}; with this batch a group can have {', '.join(map(str, fitting))}",
-        )
-    cycle = steps * values["num_iterations"]
-    save_steps = section.get("save_steps", section.get("eval_steps"))
-    if values["save_strategy"] == "steps" and isinstance(save_steps, int) and (save_steps * accumulation) % cycle:
-        yield (
-            ("save_steps",) if "save_steps" in section else ("eval_steps",),
-            f"grpo.save_steps: a checkpoint after {save_steps} steps falls inside a generation cycle of {cycle} "
-            f"micro-steps, and a run resumed from there would not be the same run; take a multiple of "
-            f"{cycle // gcd(cycle, accumulation)}",
+            f"data.validation = {held_out} is left to compare the stages on; hold out more",
         )
 
-    yield from _losses(values)
+
+def _batch(values: dict, section: dict) -> Complaints:
+    """What is sampled at once holds whole groups, and no checkpoint falls between two samplings."""
+    sampled, group = generation(section), values["num_generations"]
+    if sampled.completions % group:
+        fitting = [
+            size for size in range(2, min(sampled.completions, LARGEST_GROUP) + 1) if sampled.completions % size == 0
+        ]
+        near = sorted(sorted(fitting, key=lambda size: abs(size - group))[:SUGGESTED])
+        instead = f"take {', '.join(map(str, near))}, or " if near else ""
+        yield (
+            ("num_generations",),
+            f"grpo.num_generations: groups of {group} do not fill a generation batch of {sampled.completions} "
+            f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
+            f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
+        )
+    # Where neither is set, our own default of save_steps fits.
+    saved = section.get("save_steps", values["eval_steps"])
+    if values["save_strategy"] == "steps" and saved and saved % sampled.whole:
+        yield (
+            ("save_steps",) if "save_steps" in section else ("eval_steps",),
+            f"grpo.save_steps: a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle} "
+            "micro-steps, and a run resumed from there would not be the same run; take a multiple of "
+            f"{sampled.whole}",
+        )
 
 
 def _losses(values: dict) -> Complaints:
@@ -123,14 +88,41 @@ def _losses(values: dict) -> Complaints:
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
         message = "grpo.epsilon_high: cispo cuts each token's weight there; set it, to 1 or more (5 is MiniMax's)"
         yield ("epsilon_high",), message
-    if isinstance(values["delta"], int | float) and isinstance(high, int | float) and values["delta"] <= 1 + high:
+    if values["delta"] is not None and values["delta"] <= 1 + high:
         yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have a meaning"
     least, most = values["entropy_coef_min"], values["entropy_coef_max"]
-    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+    if least > most:
         yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"
-    given = values["generation_kwargs"] or {}
-    wrong = [key for key in given if key in (BY_TRANSFORMERS if values["use_vllm"] else BY_VLLM)]
-    if wrong:
-        engine, other = ("vLLM", "transformers") if values["use_vllm"] else ("transformers", "vLLM")
+    engine, other, not_its = ("vLLM", "transformers", BY_TRANSFORMERS)
+    if not values["use_vllm"]:
+        engine, other, not_its = ("transformers", "vLLM", BY_VLLM)
+    if wrong := [key for key in values["generation_kwargs"] or {} if key in not_its]:
         message = f"grpo.generation_kwargs: {', '.join(wrong)} is a word of {other}, and {engine} samples here"
         yield ("generation_kwargs",), message
+
+
+def _schedule(name: str, values: dict) -> Complaints:
+    """The schedule of the learning rate, and the steps it is stretched over."""
+    kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"] or {}
+    known, key = SCHEDULES[kind], ("lr_scheduler_kwargs",)
+    about = f"{name}.lr_scheduler_kwargs: "
+    if unknown := sorted(given.keys() - known.keys()):
+        takes = f"takes only {', '.join(known)}" if known else "takes none"
+        yield key, f"{about}{kind} {takes}, not {', '.join(unknown)}"
+    if "min_lr_rate" in known and len(given.keys() & {"min_lr", "min_lr_rate"}) != 1:
+        yield key, f"{about}{kind} needs min_lr or min_lr_rate, and not both"
+    if "num_decay_steps" in known and "num_decay_steps" not in given:
+        yield key, f"{about}{kind} needs num_decay_steps"
+    least, rate = given.get("min_lr"), values["learning_rate"]
+    if least is not None and least > rate:
+        yield key, f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share of it"
+    steps, warmup = values["max_steps"], values["warmup_steps"]
+    if steps < 1 or not isinstance(warmup, int):  # steps counted by epochs, a warm-up that is a share of them
+        return
+    if kind == "warmup_stable_decay":
+        phases = [given.get(each) for each in ("num_decay_steps", "num_stable_steps")]
+        total = warmup + sum(filter(None, phases))
+        if total > steps or (None not in phases and total != steps):
+            yield key, f"{about}warm-up, stable rate and decay have {total} steps, of {steps}"
+    if steps <= warmup:
+        yield ("warmup_steps",), f"{name}.warmup_steps: {warmup} of {steps} steps would all be warm-up"

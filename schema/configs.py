@@ -6,7 +6,7 @@ A field is checked against the installed library's own class, so a new one works
 import os
 from functools import cache
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 from schema import hardware, library_fields
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
@@ -23,7 +23,7 @@ SECTIONS = {
 # trl's name for the share of held-out problems that are right.
 ACCURACY = "eval_rewards/correct_answer/mean"
 
-SAVE_STEPS = 50  # where the recipe does not say
+SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 EVALUATED = 2  # times as many sequences in a batch of the evaluation while training as in one of the training
 
 
@@ -82,7 +82,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         "output_dir": str(recipe.stage_dir(section)),
         "seed": recipe.seed,
         "report_to": "none",
-        "save_steps": save_steps(recipe.grpo if section == "grpo" else {}),
+        "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
         "logging_steps": 5 if section == "grpo" else 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
@@ -92,52 +92,66 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         # The mask of the completion is part of our tokenised rows.
         defaults["completion_only_loss"] = True
     if section == "grpo":
+        whole = generation(recipe.grpo).whole
+        defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole
         defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
-        defaults["reward_weights"] = [float(options.get("weight", 1.0)) for options in recipe.rewards.values()]
+        defaults["reward_weights"] = list(recipe.weights.values())
         # trl's own default multiplies the ratios of all tokens of a completion and drops it where that is above 3: over
         # a thousand tokens the two engines' rounding alone gets there (trl issues 5815 and 7269).
         defaults["vllm_importance_sampling_mode"] = "token_truncate"
     return defaults
 
 
-def save_steps(grpo: dict) -> int:
-    """`SAVE_STEPS`, or the next number of steps at which a cycle of sampling and training ends."""
+class Generation(NamedTuple):
+    """What trl samples at once, and how long it trains on that.
+
+    `completions`: on all processes together. `steps`: the micro-batches they make. `cycle`: the micro-steps until it
+    samples again. `whole`: a checkpoint after a multiple of so many optimizer steps falls on the end of a cycle.
+    """
+
+    completions: int
+    steps: int
+    cycle: int
+    whole: int
+
+
+def generation(grpo: dict) -> Generation:
+    """Of a `grpo` section, on as many processes as this one's launcher started."""
     values = library_fields.defaults("grpo") | grpo
-    accumulation = values["gradient_accumulation_steps"]
-    steps = values["steps_per_generation"] or accumulation
-    if values["generation_batch_size"]:
-        steps = max(1, values["generation_batch_size"] // (_processes() * values["per_device_train_batch_size"]))
+    batch, accumulation = processes() * values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    completions, steps = values["generation_batch_size"], values["steps_per_generation"]
+    if not steps:
+        steps = max(1, completions // batch) if completions else accumulation
     cycle = steps * values["num_iterations"]
-    every = cycle // gcd(cycle, accumulation)
-    return -(-SAVE_STEPS // every) * every
+    return Generation(completions or batch * steps, steps, cycle, cycle // gcd(cycle, accumulation))
 
 
-def _processes() -> int:
+def processes() -> int:
+    """How many processes the launcher started."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def even_batch(problems: int, at_most: int) -> int:
     """The largest batch that shares the problems evenly among all processes, or 0: trl takes the mean of the batches'
     means, which is the share of right answers only where all batches are full."""
-    processes = _processes()
-    return next((size for size in range(at_most, 0, -1) if problems % (size * processes) == 0), 0)
+    return next((size for size in range(at_most, 0, -1) if problems % (size * processes()) == 0), 0)
 
 
 def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
     """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
     best of them kept and loaded at the end."""
-    if not grpo.get("eval_steps"):
+    values = library_fields.defaults("grpo") | grpo
+    if not values["eval_steps"]:
         return {}
-    batch = (library_fields.defaults("grpo") | grpo)["per_device_train_batch_size"]
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
         # vLLM is woken, given the weights and put to sleep for each batch. But trl passes a batch through the model
         # whole: twice as many sequences as a training step's, of which nothing is kept for a backward, take less.
-        "per_device_eval_batch_size": even_batch(problems, EVALUATED * batch),
-        "save_steps": grpo["eval_steps"],
+        "per_device_eval_batch_size": even_batch(problems, EVALUATED * values["per_device_train_batch_size"]),
+        "save_steps": values["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,
         "greater_is_better": True,
@@ -162,13 +176,13 @@ def require_modules(recipe, model):
     """
     there = [name for name, _ in model.named_modules()]
     for key in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
-        named = (recipe.adapter or {}).get(key) or []
-        for each in [] if isinstance(named, str) else named:
+        named = setting(recipe, "adapter", key)
+        for each in [] if isinstance(named, str) else named or []:
             if not any(f".{name}".endswith(f".{each}") for name in there):
                 ends = sorted({name.rpartition(".")[2] for name in there})
                 message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
                 raise RecipeError([Fault(recipe.place("adapter", key), message)])
-    layers = (recipe.adapter or {}).get("layers_to_transform")
+    layers = setting(recipe, "adapter", "layers_to_transform")
     most = model.config.get_text_config().num_hidden_layers
     if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
         message = f"adapter.layers_to_transform: {layers}, and the model's layers are 0 to {most - 1}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
-from schema.faults import Fault, Place, RecipeError, nearest
+from schema.faults import Fault, Place, RecipeError, nearest, nearest_or_all
 from schema.refused_keys import GONE, RENAMED, RESERVED
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
@@ -52,8 +52,8 @@ class Draft:
             self.values, lines = read(text)
         except FileNotFoundError:
             others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
-            hint = nearest(self.path.stem, others) or f"; there are: {', '.join(others)}"
-            raise RecipeError([Fault(Place(str(self.path)), f"no such recipe{hint}")]) from None
+            message = f"no such recipe{nearest_or_all(self.path.stem, others)}"
+            raise RecipeError([Fault(Place(str(self.path)), message)]) from None
         except Unreadable as error:
             raise RecipeError([Fault(Place(str(self.path), error.line), str(error))]) from None
         if not isinstance(self.values, dict):
@@ -109,10 +109,10 @@ class Draft:
         for key in REQUIRED:
             if key not in self.values and nearest(key, [key]) not in misspelt:
                 self.fault((), f"the section `{key}` is missing")
-        for key in ("seed", "output_dir"):
-            if key in self.values and (wrong := RULES["recipe"][key].refusal(self.values[key])):
+        for key, rule in RULES["recipe"].items():
+            if key in self.values and (wrong := rule.refusal(self.values[key])):
                 self.fault((key,), f"{key}: {wrong}")
-        for section in [key for key in self.values if key in KEYS and key not in ("seed", "output_dir")]:
+        for section in [key for key in self.values if key in KEYS and key not in RULES["recipe"]]:
             if not isinstance(self.values[section], dict):
                 self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
             elif section in OWN_SECTIONS:
@@ -124,35 +124,32 @@ class Draft:
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
                 self._check_fields(section, library_fields.fields(section))
-        sound = {key: self._sound(key) for key in self.values}
-        for section in [key for key in sound if key in KEYS]:
-            self._check_meaning(section, sound)
-        self._check_reach()
+        sound = self._sound()
+        for section, complaints in meaning.CHECKS.items():
+            if isinstance(self.values.get(section), dict):
+                for keys, message in complaints(sound[section], sound):
+                    self.fault((section, *keys), message)
+        self._check_reach(sound)
 
-    def _check_reach(self):
+    def _check_reach(self, sound: dict):
         """What writes elsewhere than `outputs/`, or leaves the machine, is asked for on the command line, by the person
         who sits there: a recipe may be a stranger's."""
-        folder = self.values.get("output_dir", f"outputs/{self.path.stem}")
-        own = Path("outputs").resolve()
-        grpo = self.values.get("grpo") if isinstance(self.values.get("grpo"), dict) else {}
-        asked = {
-            ("output_dir",): isinstance(folder, str) and own not in Path(folder).resolve().parents,
-            ("grpo", "vllm_server_host"): grpo.get("vllm_server_host", "127.0.0.1") not in LOCAL_HOSTS,
-        }
+        folder = sound.get("output_dir", f"outputs/{self.path.stem}")
+        host = sound.get("grpo", {}).get("vllm_server_host")
+        reaching = {}
+        if Path("outputs").resolve() not in Path(folder).resolve().parents:
+            reaching["output_dir",] = folder, "writes outside outputs/"
+        if host is not None and host not in LOCAL_HOSTS:
+            reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine"
         for section in ("sft", "grpo"):
-            given = self.values.get(section)
-            trackers = given.get("report_to") if isinstance(given, dict) else None
-            trackers = trackers if isinstance(trackers, list) else [trackers]
-            asked[section, "report_to"] = any(each in REMOTE_TRACKERS for each in trackers)
-        for keys, reaches in asked.items():
-            if reaches and not self._overridden(keys):
+            trackers = sound.get(section, {}).get("report_to")
+            if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
+                reaching[section, "report_to"] = trackers, "sends the run to another machine"
+        for keys, (value, what) in reaching.items():
+            if self._place(keys).source == str(self.path):
                 name = ".".join(keys)
-                value = folder if keys == ("output_dir",) else self.values[keys[0]][keys[1]]
-                what = "writes outside outputs/" if keys == ("output_dir",) else "sends the run to another place"
-                self.fault(keys, f'{name}: {value} {what}, which a file may not ask for: ARGS="{name}={value}" may')
-
-    def _overridden(self, keys: tuple) -> bool:
-        return self._place(keys).source != str(self.path)
+                message = f'{value} {what}: only the command line may ask for that (ARGS="{name}={value}")'
+                self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
         """Names and values of a section's keys."""
@@ -175,25 +172,22 @@ class Draft:
             elif wrong := values.refusal(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
-    def _sound(self, section: str) -> Any:
-        """A section without the keys that are faulty already: what they mean together can be asked of the others."""
-        value = self.values[section]
-        return (
-            {
-                key: each
-                for key, each in value.items()
-                if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
-            }
-            if isinstance(value, dict)
-            else value
-        )
-
-    def _check_meaning(self, section: str, sound: dict):
-        """What the rules of single keys cannot say."""
-        check = meaning.CHECKS.get(section)
-        if check and isinstance(sound[section], dict):
-            for keys, message in check(sound[section], sound):
-                self.fault((section, *keys), message)
+    def _sound(self) -> dict[str, Any]:
+        """What is not faulty by itself, to ask of it what its parts mean together. A section that is no mapping is an
+        empty one here."""
+        sound = {}
+        for section, value in self.values.items():
+            if isinstance(value, dict):
+                sound[section] = {
+                    key: each
+                    for key, each in value.items()
+                    if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
+                }
+            elif (section,) not in self.faulty:
+                sound[section] = value
+            elif section not in RULES["recipe"]:
+                sound[section] = {}
+        return sound
 
     def what_is_sound(self) -> Recipe | None:
         """The recipe without its faulty keys."""
@@ -204,9 +198,7 @@ class Draft:
             if isinstance(section, dict):
                 section.pop(keys[-1], None)
             elif isinstance(section, list):  # of data sets
-                section[:] = [
-                    each for each in section if keys[-1] != (each if isinstance(each, str) else next(iter(each), 0))
-                ]
+                section[:] = [each for each in section if keys[-1] not in (each if isinstance(each, dict) else [each])]
         try:
             return self.recipe()
         except TypeError:  # a section that must be there is not

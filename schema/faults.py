@@ -69,6 +69,11 @@ def nearest(name: object, names) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def nearest_or_all(name: object, names) -> str:
+    """The same, or all there are where none is near."""
+    return nearest(name, names) or f"; there are: {', '.join(map(str, names))}"
+
+
 def raised_by(error: BaseException) -> str | None:
     """The installed package whose own code raised the error, None where it was the project's."""
     frames = traceback.extract_tb(error.__traceback__)

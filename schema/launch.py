@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from schema.faults import Fault, RecipeError, nearest
+from schema.faults import Fault, RecipeError, nearest_or_all
 from schema.recipe import Recipe, read_recipe
 
 
@@ -35,8 +35,7 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
-        hint = nearest(accelerate, known) or f"; there are: {', '.join(known)}"
-        raise RecipeError([f"ACCELERATE={accelerate}: no file {file}{hint}"])
+        raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"])
     values = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
     return values | {"num_processes": processes or values.get("num_processes", 1)}
 

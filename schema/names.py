@@ -9,8 +9,9 @@ from pathlib import Path
 import rewards
 from data.imports import named_function
 from data.sources import FILE_TYPES
-from schema.arguments import OURS, missing_arguments
-from schema.faults import nearest
+from schema.arguments import missing_arguments
+from schema.faults import nearest_or_all
+from schema.rules import Number
 
 
 def no_such_folder(name: str) -> str | None:
@@ -44,6 +45,8 @@ def benchmark_label(entry: str | dict) -> str:
     return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
 
 
+# Keys of a reward that are not its arguments. A weight below 0 is a penalty; a timeout is of one batch, in seconds.
+REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 TRL = "trl.rewards."
 
 
@@ -65,9 +68,7 @@ def reward_function(name: str) -> Callable:
         documented = [each for each in of_trl.__all__ if inspect.isfunction(getattr(of_trl, each))]
         if (attribute := name.removeprefix(TRL)) in documented:
             return getattr(of_trl, attribute)
-        raise ImportError(
-            f"trl documents no such reward{nearest(attribute, documented)}; there are: {', '.join(documented)}"
-        )
+        raise ImportError(f"trl documents no such reward{nearest_or_all(attribute, documented)}")
     return named_function(name, "completions")
 
 
@@ -79,7 +80,7 @@ def bind_reward(name: str, options: dict) -> Callable:
     arguments to make one.
     """
     function = reward_function(name)
-    arguments = {key: value for key, value in options.items() if key not in OURS}
+    arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
     return partial(function, **arguments) if is_reward(function) else function(**arguments)
 
 

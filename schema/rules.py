@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
-from schema.faults import nearest
+from schema.faults import nearest, nearest_or_all
 
 # What is meant by a name of elsewhere, where the nearest would be another thing.
 KNOWN_AS = {
@@ -98,7 +98,7 @@ class Keys:
             return f"expected a mapping, got {value!r:.80}"
         for key, each in value.items():
             if key not in self.known:
-                return f"unknown key {key!r}{nearest(key, self.known)}; there are: {', '.join(self.known)}"
+                return f"unknown key {key!r}{nearest_or_all(key, self.known)}"
             if wrong := self.known[key].refusal(each):
                 return f"{key}: {wrong}"
         return None

@@ -92,6 +92,11 @@ class Recipe:
         """Whether only an answer in a closed `<answer>` block is right."""
         return self.rewards.get("correct_answer", {}).get("strict", False)
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """What each reward is multiplied with: 1 where the recipe gives no weight."""
+        return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}
+
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
 

@@ -59,6 +59,7 @@ ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_atte
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
 
+LARGEST_GROUP = 65536
 FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
 
 RULES: dict[str, dict[str, Any]] = {}
@@ -123,7 +124,7 @@ RULES["sft"] = TRAINING | {
     "train_sampling_strategy": OneOf(("random", "sequential")),
 }
 RULES["grpo"] = TRAINING | {
-    "num_generations": count(2, 65536),
+    "num_generations": count(2, LARGEST_GROUP),
     "max_completion_length": count(1, 2**20),
     "generation_batch_size": count(2, 2**24),
     "steps_per_generation": count(1, 65536),

@@ -1,8 +1,8 @@
 """Which checkpoint is kept, and when to stop: judged by greedy accuracy on held-out problems, not by training reward.
 
-A reward that is gamed goes on rising while answers get worse; no training curve shows that. Every
-`grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the held-out problems; transformers keeps the
-best checkpoint and loads it at the end.
+A reward that is gamed goes on rising while answers get worse; no training curve shows that. Every `grpo.eval_steps`
+steps the policy answers `evaluate.checkpoint_problems` of the held-out problems; transformers keeps the best checkpoint
+and loads it at the end.
 """
 
 from transformers import TrainerCallback

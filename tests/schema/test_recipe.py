@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from schema.configs import setting
-from schema.recipe import RecipeError, load_recipe
+from schema.faults import RecipeError
+from schema.recipe import load_recipe, read_recipe
 from schema.terminal import make_command
 from tests.support import SHIPPED, run_stage
 
@@ -36,7 +37,11 @@ WRONG = {
     "duplicate key": (GOOD + "  max_steps: 3\n", ":9:", "stands here again (first in line 7)"),
     "unknown reward": (GOOD.replace("correct_answer", "correct_answr"), ":5:", "did you mean correct_answer?"),
     "unknown data set": (GOOD.replace("[arithmetic]", "[arithmetik]"), ":3:", "did you mean arithmetic?"),
-    "indivisible batch": (GOOD.replace("num_generations: 8", "num_generations: 3"), ":8:", "can have 2, 4, 8"),
+    "indivisible batch": (
+        GOOD.replace("num_generations: 8", "num_generations: 3"),
+        ":8:",
+        "take 2, 4, 8, or change the batch",
+    ),
     "missing section": (GOOD.replace("rewards:\n  correct_answer: {weight: 1.0}\n", ""), "", "`rewards` is missing"),
     "tab": (GOOD.replace("  max_steps", "\tmax_steps"), ":7:", "indented with spaces"),
     "unknown section": (GOOD.replace("grpo:", "grpoo:"), ":6:", "did you mean grpo?"),
@@ -54,6 +59,18 @@ WRONG = {
     "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
     "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),
     "save inside a cycle": (GOOD + "  steps_per_generation: 4\n  save_steps: 10\n", ":10:", "take a multiple of 4"),
+    "a section that is a list": (GOOD + "evaluate: [1]\n", ":9:", "evaluate: expected a mapping, got [1]"),
+    "a section that is a number": (GOOD.replace("{build: tiny-qwen3}", "5"), ":1:", "model: expected a mapping, got 5"),
+    "an adapter that is a number": (
+        GOOD + "quantization: {load_in_4bit: true}\nadapter: 5\n",
+        ":10:",
+        "adapter: expected a mapping, got 5",
+    ),
+    "rewards that are a number": (
+        GOOD.replace("\n  correct_answer: {weight: 1.0}", " 5") + "  eval_steps: 50\n",
+        ":4:",
+        "rewards: expected a mapping, got 5",
+    ),
     "not a mapping": ("- one\n- two\n", "", "a recipe is a mapping"),
     # Values that trained wrongly, or failed once the warm start had trained.
     "learning rate below 0": (GOOD + "  learning_rate: -1e-5\n", ":9:", "a number above 0 to 1, got -1e-05"),
@@ -72,7 +89,11 @@ WRONG = {
     "batch 0": (GOOD + "  per_device_train_batch_size: 0\n", ":9:", "from 1 to 65,536, got 0"),
     "iterations 0": (GOOD + "  num_iterations: 0\n", ":9:", "from 1 to 1,000, got 0"),
     "tracker misspelt": (GOOD + "  report_to: wanbd\n", ":9:", "did you mean wandb?"),
-    "tracker that sends": (GOOD + "  report_to: wandb\n", ":9:", 'ARGS="grpo.report_to=wandb" may'),
+    "tracker that sends": (
+        GOOD + "  report_to: wandb\n",
+        ":9:",
+        'only the command line may ask for that (ARGS="grpo.report_to=wandb")',
+    ),
     "trackio on the Hub": (GOOD + "  trackio_space_id: me/x\n", ":9:", "a run uploads nothing"),
     "attention misspelt": (GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}"), ":1:", "not one of"),
     "a kernel": (GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: a/b}"), ":1:", "not one of eager, sdpa"),
@@ -84,7 +105,7 @@ WRONG = {
     "worked below 0": (GOOD.replace("  train:", "  worked: -4\n  train:"), ":3:", "from 1 up, got -4"),
     "weight NaN": (GOOD.replace("weight: 1.0", "weight: .nan"), ":5:", "expected a number from -1e+06"),
     "weights 0": (GOOD.replace("weight: 1.0", "weight: 0"), ":4:", "nothing would be learned"),
-    "no data": (GOOD.replace("[arithmetic]", "[]"), ":3:", "must name a data set"),
+    "no data": (GOOD.replace("[arithmetic]", "[]"), ":3:", "name at least one data set"),
     "nothing for data": (GOOD.replace("[arithmetic]", ""), ":3:", "data.train: expected a list, got None"),
     "seed below 0": ("seed: -1\n" + GOOD, ":1:", "from 0 to"),
     "seed too large": (f"seed: {2**32}\n" + GOOD, ":1:", "from 0 to"),
@@ -100,7 +121,7 @@ WRONG = {
     "gone from transformers": (GOOD + "  warmup_ratio: 0.1\n", ":9:", "a number below 1 is the share"),
     "dtype as it was": (GOOD.replace("{build", "{torch_dtype: bfloat16, build"), ":1:", "set model.dtype"),
     "warm-up only": (GOOD + "  warmup_steps: 2\n", ":9:", "would all be warm-up"),
-    "schedule's words": (GOOD + "  lr_scheduler_kwargs: {min_lr: 0}\n", ":9:", "linear is told nothing beside"),
+    "schedule's words": (GOOD + "  lr_scheduler_kwargs: {min_lr: 0}\n", ":9:", "linear takes none, not min_lr"),
     "schedule's lack": (GOOD + "  lr_scheduler_type: warmup_stable_decay\n", ":6:", "needs num_decay_steps"),
     "a rate that rises": (
         GOOD + "  lr_scheduler_type: cosine_with_min_lr\n  lr_scheduler_kwargs: {min_lr: 0.1}\n",
@@ -123,8 +144,9 @@ WRONG = {
     "expression": (GOOD + "adapter: {target_modules: (a+)+$}\n", ":9:", "expected a list with something in it"),
     "model is a file": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: README.md}"), ":1:", "README.md is a file"),
     "model is nowhere": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: outputs/nothere}"), ":1:", "no folder"),
-    "writes elsewhere": ("output_dir: ../x\n" + GOOD, ":1:", "writes outside outputs/, which a file may not ask"),
-    "another machine": (GOOD + "  vllm_server_host: example.org\n", ":9:", "sends the run to another place"),
+    "writes elsewhere": ("output_dir: ../x\n" + GOOD, ":1:", "writes outside outputs/: only the command line may"),
+    "no folder's name": ('output_dir: "\\0x"\n' + GOOD, ":1:", "output_dir: expected the name of a folder"),
+    "another machine": (GOOD + "  vllm_server_host: example.org\n", ":9:", "sends the run to another machine"),
     "launcher's": (GOOD + "  deepspeed: {zero: 3}\n", ":9:", "name a launcher: ACCELERATE=ddp"),
     # YAML beyond a recipe's.
     "alias": (GOOD.replace("weight: 1.0", "weight: &w 1.0"), ":5:", "write the value out"),
@@ -187,6 +209,24 @@ def test_a_file_that_is_no_text_or_no_page_is_told_at_once(tmp_path):
     with pytest.raises(RecipeError, match="write the value out"):  # 39.6 s for eight levels of these, once
         load_recipe(path)
     assert time.process_time() - began < 1
+
+
+def test_a_huge_batch_is_judged_at_once(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("num_generations: 8", "num_generations: 7") + "  gradient_accumulation_steps: 65536\n")
+    began = time.process_time()
+    with pytest.raises(RecipeError, match="take 2, 4, 8, 16, 32, 64, 128, 256, or change"):
+        load_recipe(path, ["grpo.per_device_train_batch_size=65536"], check=())
+    assert time.process_time() - began < 5  # to count all divisors of 4 billion took minutes
+
+
+def test_what_is_neither_a_data_set_nor_a_mapping_leaves_no_trace(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("[arithmetic]", "[arithmetik, 1, [2], {}]"))
+    recipe, faults = read_recipe(path, check=())
+    assert recipe is None  # nothing is left to train on
+    assert [fault.place.line for fault in faults] == [3] * 4
+    assert "data.train: [2] is neither a name nor" in faults[2].message
 
 
 def test_all_faults_are_reported_together_and_in_order(tmp_path):
