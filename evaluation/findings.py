@@ -1,4 +1,4 @@
-"""What a recipe's model, tokenizer and data say of it, without a weight: prompt, lengths, golds, cheats, memory."""
+"""What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds, cheats, memory."""
 
 import random
 import statistics
@@ -18,16 +18,16 @@ from schema.terminal import make_command, say
 from training import memory
 from training.model import load_tokenizer
 
-SMALL = 50_000_000  # Parameters; below that, full training takes the learning rates of a small network.
-GOLDS = 200  # of the training data, to try the verifier on
-AUDITED = 20  # of them, to pay cheats on
+SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
+GOLDS = 200  # golds of the training data that the verifier is tried on
+AUDITED = 20  # problems of these on which cheats are paid
 
 
 def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bool = True) -> Iterator[Finding]:
-    """What the model's config, its tokenizer and the data say; each part that cannot be reached is a note.
+    """Findings from the model's config, its tokenizer and the data; each part that cannot be reached becomes a note.
 
     Args:
-        sized: whether trl takes the values that its memory depends on.
+        sized: whether trl accepts the values that the memory depends on.
     """
     config = tokenizer = None
     try:
@@ -44,11 +44,11 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
         lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
-        middle, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
-        say(f"prompts: {middle:.0f} tokens in the middle, {most} at 99 %, {lengths[-1]} at most (of {len(lengths)})")
+        median, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
+        say(f"prompts: median {median:.0f} tokens, 99% within {most}, longest {lengths[-1]} (of {len(lengths)})")
         if prompt.end_of_turn(tokenizer) is None:
             yield finding(
-                recipe, "note", ("model",), "the chat template ends a turn with no special token; eos ends an answer"
+                recipe, "note", ("model",), "the chat template ends no turn with a special token; eos ends an answer"
             )
     yield from _data_findings(recipe, rows)
     if config is not None and sized:
@@ -79,7 +79,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     try:
         found = overlapping(rows, recipe)
         if found:
-            message = f"{len(found):,} training problems are in the benchmarks too and left out (make decontaminate)"
+            message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
@@ -96,7 +96,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     yield from _audit_findings(recipe, sample)
     if recipe.sft is not None and not any(row["reasoning"] for row in rows):
         yield finding(
-            recipe, "error", ("sft",), "no training problem has a worked solution to learn from; remove the section"
+            recipe, "error", ("sft",), "no training problem has a worked solution to learn from: remove the section"
         )
 
 
@@ -122,7 +122,8 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
     completion = setting(recipe, "grpo", "max_completion_length")
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
-    served = recipe.grpo.get("vllm_max_model_length") if recipe.grpo.get("use_vllm") else None
+    by_vllm = setting(recipe, "grpo", "use_vllm")
+    served = setting(recipe, "grpo", "vllm_max_model_length") if by_vllm else None
     for key, most, whose in (
         ("max_completion_length", window, "the model's "),
         ("vllm_max_model_length", served, ""),
@@ -131,14 +132,15 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
             room = f"; take {most - longest} or less" if most > longest else ""
             message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
             yield finding(recipe, "error", ("grpo", key), message)
-    if recipe.adapter is None and setting(recipe, "grpo", "learning_rate") > 1e-5:
+    rate = setting(recipe, "grpo", "learning_rate")
+    if recipe.adapter is None and rate > 1e-5:
         parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
         if parameters > SMALL:
             yield finding(
                 recipe,
                 "warning",
                 ("grpo", "learning_rate"),
-                f"{recipe.grpo['learning_rate']:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
+                f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
                 "weights want about a tenth: try 1e-6",
             )
 
@@ -148,7 +150,7 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
     on = f" on each GPU of {card:.0f}" if card else " on each GPU" if torch.cuda.is_available() else ""
-    say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} tells of what)")
+    say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} has the parts)")
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         yield finding(

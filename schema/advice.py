@@ -1,4 +1,4 @@
-"""What no type shows and no library complains of, and only experience knows: from the recipe alone, in no time."""
+"""Settings that are valid but usually train badly. Reads only the recipe."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from schema.configs import setting
 from schema.faults import Fault, Place
 from schema.recipe import Recipe
 
-# Rewards that are earned by the answer, and rewards that are earned by its form.
+# Rewards that pay for the answer, and rewards that pay for its form.
 TRUTH = ("correct_answer", "partial_credit")
 FORM = ("format_tags", "tag_count", "language_consistency")
 
@@ -15,7 +15,8 @@ LEVELS = ("error", "warning", "note")
 
 
 class Finding(NamedTuple):
-    """`level`: error (it will not run as written), warning (it will run and disappoint), note."""
+    """A line of `make check`. `level`: error (it will not run as written), warning (it will run and disappoint), or
+    note."""
 
     level: str
     place: Place | str
@@ -26,8 +27,7 @@ class Finding(NamedTuple):
 
 
 def advice(recipe: Recipe) -> Iterator[Finding]:
-    """What no type shows and no library complains of, from the recipe alone."""
-    grpo = recipe.grpo
+    """Warnings and notes about a recipe, each in the place of the key to change."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     if recipe.adapter is not None and rate < 4e-6:
         yield finding(
@@ -51,8 +51,8 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             recipe,
             "warning",
             ("rewards",),
-            f"form is paid {form:g} and a right answer {truth:g}: a policy learns what pays more; make form's weights "
-            "a quarter of the answer's",
+            f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
+            "quarter of the answer's weight",
         )
     if recipe.model.dtype == "float16":
         message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
@@ -66,9 +66,10 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
             "section, or `tag_count`, or leave `strict` out",
         )
-    if grpo.get("use_vllm") and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
+    by_vllm = setting(recipe, "grpo", "use_vllm")
+    if by_vllm and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
         yield finding(recipe, "warning", ("grpo", "use_vllm"), "vLLM keeps a copy of the weights in full precision")
-    if grpo.get("use_vllm") and recipe.model.dtype == "float32":
+    if by_vllm and recipe.model.dtype == "float32":
         message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
         yield finding(recipe, "note", ("grpo", "use_vllm"), message)
 

@@ -23,11 +23,11 @@ def unknown_arguments(name: str, function: Callable, given: Iterable[str], also:
 
 
 def wrong_types(name: str, function: Callable, given: dict) -> list[str]:
-    """Of the arguments whose type the function says."""
+    """Of the arguments whose type the function declares."""
     target = function.func if isinstance(function, partial) else function
     try:
         hints = get_type_hints(target)
-    except Exception:  # a file of the reader's may annotate with anything
+    except Exception:  # a user's file may annotate with anything
         return []
     return [
         f"{name}: {key}: expected {describe(hints[key])}, got {value!r}"
@@ -37,13 +37,14 @@ def wrong_types(name: str, function: Callable, given: dict) -> list[str]:
 
 
 def _plain(hint: object) -> bool:
-    """Whether YAML has values of that type itself."""
+    """Whether YAML has values of that type."""
     if get_origin(hint) in (Union, types.UnionType):
         return all(map(_plain, get_args(hint)))
     return (get_origin(hint) or hint) in (bool, int, float, str, list, dict, type(None), Literal)
 
 
 def missing_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
+    """Of the arguments that the function cannot do without."""
     needed = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()

@@ -1,5 +1,5 @@
-"""A chat template is a program, of the recipe's or of the model's makers. jinja's sandbox keeps it from files and from
-Python; nothing there bounds its time and its output, so it is tried in a process of its own before it is used."""
+"""A chat template is a program, written by the makers of the recipe or the model. jinja's sandbox keeps it away from
+files and from Python but limits neither its time nor its output, so it is first tried in a process of its own."""
 
 import multiprocessing
 import resource
@@ -9,19 +9,19 @@ import warnings
 from data import prompt
 from schema.faults import Fault, Place, RecipeError
 
-SECONDS = 5  # of a processor, to write the conversations below; a template takes milliseconds
-GIB = 2**30  # more than the process has already
-CHARACTERS = 20_000  # beside a conversation; the longest instructions of a known template have some 5,000
+SECONDS = 5  # of CPU time for the conversations below; a normal template takes milliseconds
+GIB = 2**30  # beyond what the process has already
+CHARACTERS = 20_000  # beyond the conversation; the longest instructions of a known template have some 5,000
 
 
 def require_harmless(tokenizer, system: str | None, place: Place | str):
-    """Write short conversations with the tokenizer's chat template. One that only goes wrong at some later question
-    stops that run, or hangs it: it still reaches no file and no network.
+    """Render short conversations with the tokenizer's chat template. A template that fails only at some later question
+    stops or hangs that run, but still reaches no file and no network.
 
     Raises:
-        RecipeError: it fails, takes longer than `SECONDS`, a GiB, or writes far more than it was given.
+        RecipeError: it fails, takes longer than `SECONDS` or more than a GiB, or writes far more than it was given.
     """
-    context = multiprocessing.get_context("fork")  # a fork has all that is imported
+    context = multiprocessing.get_context("fork")  # a fork has everything imported already
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_write, args=(tokenizer, system, sender), daemon=True)
     with warnings.catch_warnings():

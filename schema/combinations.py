@@ -1,5 +1,5 @@
-"""Settings of a training section that are each allowed and yet do not go together: a batch and its groups, a checkpoint
-and its cycle, the terms of a loss, the steps of a schedule."""
+"""Settings of a training section that are valid one by one and do not go together: a batch and its groups, a checkpoint
+and the cycle it falls in, the terms of a loss, the steps of a schedule."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from schema.configs import generation, processes
 from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES
 
-# Keys below the section, and what is wrong there; schema/draft.py makes a fault of each, with its place.
+# (keys below the section, what is wrong there): schema/draft.py adds the place, which makes it a fault.
 Complaints = Iterator[tuple[tuple, str]]
-SUGGESTED = 8  # sizes of a group, at most
+SUGGESTED = 8  # group sizes, at most
 
 
 def sft(section: dict, recipe: dict) -> Complaints:
@@ -33,12 +33,12 @@ def grpo(section: dict, recipe: dict) -> Complaints:
 
 
 def _validation(recipe: dict) -> Complaints:
-    """The problems that choose the checkpoint."""
+    """Whether the problems that choose the checkpoint can be judged, shared and spared."""
     if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
         yield (
             ("eval_steps",),
             "grpo.eval_steps: held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; "
-            "add it, with weight 0 if it is not to be paid",
+            "add it, with weight 0 if it should not be paid",
         )
     choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     held_out = recipe.get("data", {}).get("validation", Data.validation)
@@ -52,7 +52,7 @@ def _validation(recipe: dict) -> Complaints:
         yield (
             ("eval_steps",),
             f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} choose the checkpoint, and none of the "
-            f"data.validation = {held_out} is left to compare the stages on; hold out more",
+            f"data.validation = {held_out} is left to compare the stages; hold out more",
         )
 
 
@@ -71,25 +71,25 @@ def _batch(values: dict, section: dict) -> Complaints:
             f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
             f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
         )
-    # Where neither is set, our own default of save_steps fits.
+    # If neither is set, our own default of save_steps fits.
     saved = section.get("save_steps", values["eval_steps"])
     if values["save_strategy"] == "steps" and saved and saved % sampled.whole:
         yield (
             ("save_steps",) if "save_steps" in section else ("eval_steps",),
             f"grpo.save_steps: a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle} "
-            "micro-steps, and a run resumed from there would not be the same run; take a multiple of "
+            "micro-steps, and a run resumed there would differ; take a multiple of "
             f"{sampled.whole}",
         )
 
 
 def _losses(values: dict) -> Complaints:
-    """What trl's losses ask of each other's settings, and its sampler of the batch."""
+    """Settings of trl's losses that contradict each other, and sampling options of the other engine."""
     high = values["epsilon_high"] if values["epsilon_high"] is not None else values["epsilon"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
-        message = "grpo.epsilon_high: cispo cuts each token's weight there; set it, to 1 or more (5 is MiniMax's)"
+        message = "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (MiniMax uses 5)"
         yield ("epsilon_high",), message
     if values["delta"] is not None and values["delta"] <= 1 + high:
-        yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have a meaning"
+        yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have an effect"
     least, most = values["entropy_coef_min"], values["entropy_coef_max"]
     if least > most:
         yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"
@@ -97,12 +97,12 @@ def _losses(values: dict) -> Complaints:
     if not values["use_vllm"]:
         engine, other, not_its = ("transformers", "vLLM", BY_VLLM)
     if wrong := [key for key in values["generation_kwargs"] or {} if key in not_its]:
-        message = f"grpo.generation_kwargs: {', '.join(wrong)} is a word of {other}, and {engine} samples here"
+        message = f"grpo.generation_kwargs: {', '.join(wrong)} is an option of {other}, but {engine} samples here"
         yield ("generation_kwargs",), message
 
 
 def _schedule(name: str, values: dict) -> Complaints:
-    """The schedule of the learning rate, and the steps it is stretched over."""
+    """The schedule of the learning rate, and the steps that it covers."""
     kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"] or {}
     known, key = SCHEDULES[kind], ("lr_scheduler_kwargs",)
     about = f"{name}.lr_scheduler_kwargs: "
@@ -117,12 +117,12 @@ def _schedule(name: str, values: dict) -> Complaints:
     if least is not None and least > rate:
         yield key, f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share of it"
     steps, warmup = values["max_steps"], values["warmup_steps"]
-    if steps < 1 or not isinstance(warmup, int):  # steps counted by epochs, a warm-up that is a share of them
+    if steps < 1 or not isinstance(warmup, int):  # the steps follow from the epochs, or the warm-up is a share of them
         return
     if kind == "warmup_stable_decay":
         phases = [given.get(each) for each in ("num_decay_steps", "num_stable_steps")]
         total = warmup + sum(filter(None, phases))
         if total > steps or (None not in phases and total != steps):
-            yield key, f"{about}warm-up, stable rate and decay have {total} steps, of {steps}"
+            yield key, f"{about}warm-up, stable rate and decay take {total} steps in all, but max_steps is {steps}"
     if steps <= warmup:
-        yield ("warmup_steps",), f"{name}.warmup_steps: {warmup} of {steps} steps would all be warm-up"
+        yield ("warmup_steps",), f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that"

@@ -1,7 +1,5 @@
-"""The sections of a recipe that belong to trl, peft and transformers: their fields, and the configs built from them.
-
-A field is checked against the installed library's own class, so a new one works the day it is installed.
-"""
+"""From the sections of a recipe that belong to trl, peft and transformers to the libraries' own configs: what the
+recipe sets, what we set where it does not, and what the libraries say against it."""
 
 import os
 from functools import cache
@@ -11,6 +9,7 @@ from typing import Any, NamedTuple
 from schema import hardware, library_fields
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.rules import Number
+from schema.sections import Recipe
 from schema.values import RULES
 
 SECTIONS = {
@@ -24,7 +23,7 @@ SECTIONS = {
 ACCURACY = "eval_rewards/correct_answer/mean"
 
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
-EVALUATED = 2  # times as many sequences in a batch of the evaluation while training as in one of the training
+EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch
 
 
 @cache
@@ -33,8 +32,8 @@ def section_class(section: str) -> type:
     return getattr(__import__(module), name)
 
 
-def complaint(recipe, section: str) -> str | None:
-    """What the library's own config says against the section, or None. Its message is for users: it becomes a fault."""
+def complaint(recipe: Recipe, section: str) -> str | None:
+    """What the library's own config says against the section, or None. It is said to the user, as a fault."""
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
         build[section](recipe) if section in build else training_config(recipe, section)
@@ -43,24 +42,25 @@ def complaint(recipe, section: str) -> str | None:
     return None
 
 
-def training_config(recipe, section: str):
+def training_config(recipe: Recipe, section: str):
     """`SFTConfig` or `GRPOConfig` of a recipe."""
     return section_class(section)(**training_arguments(recipe, section))
 
 
-def training_arguments(recipe, section: str) -> dict[str, Any]:
-    """What differs from the library's defaults: a few keys set here, then the recipe's own."""
+def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
+    """The arguments that differ from the library's defaults: a few set here, and the recipe's own, which win."""
     import torch
 
     has_gpu = torch.cuda.is_available()
     if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
-        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # else the launcher's would stand against our `bf16` below
+        os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
     machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
     return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section))
 
 
 def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The values as their fields want them: some refuse a 2 where 2.0 is meant, once the weights are loaded."""
+    """The values with a float for every number that may be a fraction: once the weights are loaded, some libraries
+    refuse a 2 where 2.0 is meant."""
     rules = RULES[section]
     return {
         key: float(value)
@@ -70,14 +70,14 @@ def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def setting(recipe, section: str, key: str) -> Any:
-    """What a field of a section is: the recipe's value, else ours, else the library's default. No library is
-    imported for it: what a class works out from other fields is read off `training_config` instead."""
+def setting(recipe: Recipe, section: str, key: str) -> Any:
+    """The value of a section's field: the recipe's, or else ours, or else the library's default. It imports no library;
+    fields that a class computes from others must be read off `training_config` instead."""
     return (library_fields.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
 
 
-def own_defaults(recipe, section: str) -> dict[str, Any]:
-    """The fields that are set here, where the recipe does not, on any machine."""
+def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
+    """The fields that we set on every machine where the recipe does not."""
     defaults = {
         "output_dir": str(recipe.stage_dir(section)),
         "seed": recipe.seed,
@@ -89,7 +89,7 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         "logging_nan_inf_filter": False,
     }
     if section == "sft":
-        # The mask of the completion is part of our tokenised rows.
+        # Our tokenised rows carry the mask of the completion.
         defaults["completion_only_loss"] = True
     if section == "grpo":
         whole = generation(recipe.grpo).whole
@@ -98,8 +98,8 @@ def own_defaults(recipe, section: str) -> dict[str, Any]:
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
         defaults["reward_weights"] = list(recipe.weights.values())
-        # trl's own default multiplies the ratios of all tokens of a completion and drops it where that is above 3: over
-        # a thousand tokens the two engines' rounding alone gets there (trl issues 5815 and 7269).
+        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
+        # rounding of the two engines alone gets there (trl issues 5815 and 7269).
         defaults["vllm_importance_sampling_mode"] = "token_truncate"
     return defaults
 
@@ -134,22 +134,22 @@ def processes() -> int:
 
 
 def even_batch(problems: int, at_most: int) -> int:
-    """The largest batch that shares the problems evenly among all processes, or 0: trl takes the mean of the batches'
-    means, which is the share of right answers only where all batches are full."""
+    """The largest batch of at most `at_most` problems that every process can fill, or 0. trl averages the batches'
+    means, which gives the share of right answers only if all batches are full."""
     return next((size for size in range(at_most, 0, -1) if problems % (size * processes()) == 0), 0)
 
 
 def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
-    """What `grpo.eval_steps` asks of trl: one answer a held-out problem, a checkpoint with every evaluation, and the
-    best of them kept and loaded at the end."""
+    """What `grpo.eval_steps` asks of trl: one answer per problem, a checkpoint with every evaluation, and the best of
+    them kept and loaded at the end."""
     values = library_fields.defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        # vLLM is woken, given the weights and put to sleep for each batch. But trl passes a batch through the model
-        # whole: twice as many sequences as a training step's, of which nothing is kept for a backward, take less.
+        # Large, because vLLM is woken, given the weights and put to sleep again for each batch; yet trl passes a batch
+        # through the model whole. Twice a training batch, with nothing kept for a backward, takes less memory than it.
         "per_device_eval_batch_size": even_batch(problems, EVALUATED * values["per_device_train_batch_size"]),
         "save_steps": values["eval_steps"],
         "load_best_model_at_end": True,
@@ -158,38 +158,38 @@ def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
     }
 
 
-def adapter_config(recipe):
+def adapter_config(recipe: Recipe):
     """`LoraConfig` of a recipe, or None where all weights are trained."""
     if recipe.adapter is None:
         return None
-    # Dropout would make the policy that is trained differ from the one that sampled.
+    # With dropout, the policy being trained would differ from the one that sampled.
     values = with_floats("adapter", recipe.adapter)
     return section_class("adapter")(**{"task_type": "CAUSAL_LM", "lora_dropout": 0.0} | values)
 
 
-def require_modules(recipe, model):
-    """Refuse an adapter that names modules which the model does not have: peft ignores them without a word, as long as
-    it finds any.
+def require_modules(recipe: Recipe, model):
+    """Refuse an adapter that names modules which the model does not have: peft silently ignores them as long as it
+    finds one.
 
     Raises:
-        RecipeError: names the first, and the nearest that is there.
+        RecipeError: names the first such module, and the nearest that exists.
     """
-    there = [name for name, _ in model.named_modules()]
+    given, there = recipe.adapter or {}, [name for name, _ in model.named_modules()]
     for key in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
-        named = setting(recipe, "adapter", key)
-        for each in [] if isinstance(named, str) else named or []:
+        named = given.get(key) or []
+        for each in [] if isinstance(named, str) else named:
             if not any(f".{name}".endswith(f".{each}") for name in there):
                 ends = sorted({name.rpartition(".")[2] for name in there})
                 message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
                 raise RecipeError([Fault(recipe.place("adapter", key), message)])
-    layers = setting(recipe, "adapter", "layers_to_transform")
+    layers = given.get("layers_to_transform")
     most = model.config.get_text_config().num_hidden_layers
     if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
-        message = f"adapter.layers_to_transform: {layers}, and the model's layers are 0 to {most - 1}"
+        message = f"adapter.layers_to_transform: {layers} is too high: the model's layers are 0 to {most - 1}"
         raise RecipeError([Fault(recipe.place("adapter", "layers_to_transform"), message)])
 
 
-def quantization_config(recipe):
+def quantization_config(recipe: Recipe):
     """`BitsAndBytesConfig` of a recipe, or None."""
     values = with_floats("quantization", recipe.quantization or {})
     return section_class("quantization")(**values) if values else None

@@ -14,13 +14,13 @@ from schema.strict_yaml import Unreadable, read, text_of, value_of
 from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 REQUIRED = ("model", "data", "rewards", "grpo")
-# Names and lists whose faults schema/meaning.py tells.
+# Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 
 class Draft:
-    """A recipe on its way from text to `Recipe`: its values, the place each key came from, and the faults so far."""
+    """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults found so far."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -35,7 +35,7 @@ class Draft:
         self.faults.append(Fault(self._place(keys), message))
 
     def _place(self, keys: tuple) -> Place:
-        """Of a key, or of the nearest section above it that stands in the recipe."""
+        """The place of a key, or of the nearest section above it that the recipe has."""
         while keys and keys not in self.places:
             keys = keys[:-1]
         return self.places.get(keys, Place(str(self.path)))
@@ -63,7 +63,7 @@ class Draft:
             place = Place(str(self.path), line)
             if keys in self.places:
                 first = self.places[keys].line
-                message = f"{'.'.join(keys)} stands here again (first in line {first}): keep one"
+                message = f"{'.'.join(keys)} is set again, first in line {first}: keep one of them"
                 self.faults.append(Fault(place, message))
             self.places.setdefault(keys, place)
 
@@ -72,13 +72,13 @@ class Draft:
         name, equals, value = text.partition("=")
         name = name.strip()
         keys = tuple(name.split("."))
-        # A reward's name may itself hold dots; what follows it is an argument, unless the value is its whole mapping.
+        # A reward's name may itself contain dots; the last part is its argument, unless the value is its whole mapping.
         if keys[0] == "rewards" and len(keys) > 2:
             whole = value.lstrip().startswith("{")
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
         place = Place(f"override {text}")
         if not equals or not all(keys):
-            self.faults.append(Fault(place, "an override is section.key=value"))
+            self.faults.append(Fault(place, "write an override as section.key=value"))
             return
         section = self.values
         for depth, key in enumerate(keys[:-1], 1):
@@ -87,14 +87,14 @@ class Draft:
                 self.places.setdefault(keys[:depth], place)
             section = section[key]
             if not isinstance(section, dict):
-                self.faults.append(Fault(place, f"{'.'.join(keys[:depth])} has no keys below it"))
+                self.faults.append(Fault(place, f"{'.'.join(keys[:depth])} is not a section, and has no keys"))
                 return
         try:
             section[keys[-1]] = value_of(value)
         except Unreadable as error:
             self.faults.append(Fault(place, str(error)))
         below = [each for each in self.places if each[: len(keys)] == keys]
-        for each in below:  # what stood there in the file is gone
+        for each in below:  # the override replaces what the file has there
             del self.places[each]
         self.places[keys] = place
 
@@ -132,8 +132,8 @@ class Draft:
         self._check_reach(sound)
 
     def _check_reach(self, sound: dict):
-        """What writes elsewhere than `outputs/`, or leaves the machine, is asked for on the command line, by the person
-        who sits there: a recipe may be a stranger's."""
+        """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe may come from
+        a stranger."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
@@ -152,7 +152,7 @@ class Draft:
                 self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
-        """Names and values of a section's keys."""
+        """Check the names and values of a section's keys."""
         reserved = RESERVED.get(section, {})
         allowed = [name for name in known if name not in reserved]
         for key, value in self.values[section].items():
@@ -173,8 +173,8 @@ class Draft:
                 self.fault((section, key), f"{name}: {wrong}")
 
     def _sound(self) -> dict[str, Any]:
-        """What is not faulty by itself, to ask of it what its parts mean together. A section that is no mapping is an
-        empty one here."""
+        """The values without those that are faulty by themselves, to ask whether the others go together. A section that
+        is not a mapping becomes an empty one."""
         sound = {}
         for section, value in self.values.items():
             if isinstance(value, dict):
@@ -201,7 +201,7 @@ class Draft:
                 section[:] = [each for each in section if keys[-1] not in (each if isinstance(each, dict) else [each])]
         try:
             return self.recipe()
-        except TypeError:  # a section that must be there is not
+        except TypeError:  # a required section is missing
             return None
 
     def recipe(self) -> Recipe:
@@ -214,7 +214,7 @@ class Draft:
         return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
 
     def _asked_for(self) -> str:
-        """The options of `make` that name this recipe and its overrides."""
+        """The options of `make` that ask for this recipe and its overrides."""
         shipped = self.path.parent == Path("recipes")
         named = self.path.stem if shipped else f"./{self.path}" if self.path == Path(self.path.name) else self.path
         recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else shlex.quote(str(named))

@@ -52,7 +52,7 @@ class RecipeError(Exception):
 
 
 class NotReached(RecipeError):
-    """The Hub cannot be asked from here: what is missing may be there tomorrow, or on another machine."""
+    """The Hub cannot be reached: what is missing may be there tomorrow, or on another machine."""
 
 
 class RunStopped(Exception):
@@ -70,12 +70,12 @@ def nearest(name: object, names) -> str:
 
 
 def nearest_or_all(name: object, names) -> str:
-    """The same, or all there are where none is near."""
+    """Like `nearest`, but where none is near it lists all names: `; there are: …`."""
     return nearest(name, names) or f"; there are: {', '.join(map(str, names))}"
 
 
 def raised_by(error: BaseException) -> str | None:
-    """The installed package whose own code raised the error, None where it was the project's."""
+    """The installed package whose code raised the error, or None where the project's own code did."""
     frames = traceback.extract_tb(error.__traceback__)
     parts = Path(frames[-1].filename).parts if frames else ()
     return parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else None
@@ -83,8 +83,8 @@ def raised_by(error: BaseException) -> str | None:
 
 @contextlib.contextmanager
 def said_by_library(place: Place | str) -> Iterator[None]:
-    """What a library says in the block against the values it is given becomes a fault. An error that arises in our own
-    code keeps its stack trace.
+    """Turn a library's complaint about the values it is given in the block into a fault. An error in our own code keeps
+    its stack trace.
 
     Raises:
         RecipeError: with the library's message.

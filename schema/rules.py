@@ -11,19 +11,20 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from schema.faults import nearest, nearest_or_all
 
-# What is meant by a name of elsewhere, where the nearest would be another thing.
+# What a name that is used elsewhere means here, where the nearest name would mean something else.
 KNOWN_AS = {
     "gspo": "GSPO is importance_sampling_level: sequence, with loss_type: grpo",
     "adamw": "did you mean adamw_torch?",
     "True": "did you mean group?",
     "False": "did you mean none?",
 }
-MANY = 10**9  # of steps, tokens, problems: beyond it no machine goes
+MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `low` to `high`; `above`: not `low` itself; `below`: not `high`; `also`: values beside."""
+    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high` is. `also`: other values
+    that are allowed."""
 
     low: float
     high: float
@@ -44,13 +45,16 @@ class Number:
 
     def __str__(self) -> str:
         words = "a whole number" if self.whole else "a number"
-        low = f"above {self.low:g}" if self.above else f"from {self.low:g}"
-        high = "up" if self.high == MANY else f"to but not {self.high:g}" if self.below else f"to {self.high:,}"
-        return f"{words} {low} {high}" + "".join(f", or {each}" for each in self.also)
+        low = f"above {self.low:g} and" if self.above else f"from {self.low:g} to"
+        high = f"below {self.high:g}" if self.below else f"at most {self.high:,}" if self.above else f"{self.high:,}"
+        bounds = f"from {self.low:g} up" if self.high == MANY else f"{low} {high}"
+        return f"{words} {bounds}" + "".join(f", or {each}" for each in self.also)
 
 
 @dataclass(frozen=True)
 class OneOf:
+    """One of these names; the nearest is suggested."""
+
     names: tuple
 
     def refusal(self, value: Any) -> str | None:
@@ -63,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A text that matches, described in words."""
+    """A text that matches the pattern, which `words` describe."""
 
     pattern: str
     words: str
@@ -75,7 +79,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Each:
-    """A list with something in it, each of a kind; or, where `single`, one of that kind alone."""
+    """A list of values of one kind that is not empty; where `single`, also one such value by itself."""
 
     kind: Any
     single: bool = False
@@ -83,13 +87,13 @@ class Each:
     def refusal(self, value: Any) -> str | None:
         values = [value] if self.single and not isinstance(value, list) else value
         if not isinstance(values, list) or not values:
-            return f"expected a list with something in it, got {value!r:.80}"
+            return f"expected a list that is not empty, got {value!r:.80}"
         return next(filter(None, map(self.kind.refusal, values)), None)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """A mapping of such keys to such values."""
+    """A mapping of known keys, each to a value of its kind."""
 
     known: Mapping[str, Any]
 
@@ -106,6 +110,8 @@ class Keys:
 
 @dataclass(frozen=True)
 class Either:
+    """A value of any of the kinds; the first of them is named where it is none."""
+
     kinds: tuple
 
     def refusal(self, value: Any) -> str | None:
@@ -114,6 +120,8 @@ class Either:
 
 
 class Switch:
+    """True or false."""
+
     def refusal(self, value: Any) -> str | None:
         if isinstance(value, bool):
             return None
@@ -123,22 +131,23 @@ class Switch:
 
 @dataclass(frozen=True)
 class PerModule:
-    """A mapping of modules' names to such values."""
+    """A mapping of modules' names to values of one kind."""
 
     kind: Any
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
-            return f"expected a mapping of modules' names, got {value!r:.80}"
+            return f"expected a mapping from modules' names to values, got {value!r:.80}"
         return MODULES.refusal(list(value)) or next(filter(None, map(self.kind.refusal, value.values())), None)
 
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:
+    """A whole number in that range, or one of `also`."""
     return Number(low, high, whole=True, also=also)
 
 
 SWITCH = Switch()
-# Plain names: peft reads most of these as regular expressions, and a stranger's may take for ever.
+# Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)
 
@@ -163,12 +172,12 @@ def matches(value: Any, hint: Any) -> bool:
         return value in [member.value for member in kind]
     if kind in (bool, str, dict, list, type(None)):
         return isinstance(value, kind)
-    # A class of the library's own, which it builds from a name or from a mapping.
+    # A class of the library's own, which the library builds from a name or a mapping.
     return isinstance(value, str | dict | list)
 
 
 def describe(hint: Any) -> str:
-    """The type in a reader's words."""
+    """The type in words, for a message."""
     if get_origin(hint) in (Union, types.UnionType):
         options = [option for option in get_args(hint) if option is not type(None)]
         return " or ".join(dict.fromkeys(describe(option) for option in options))

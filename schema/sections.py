@@ -1,4 +1,4 @@
-"""What a recipe is, once it is read: its own sections, each with its defaults, and the recipe that they make up."""
+"""The recipe as the stages see it: the sections that are ours, with their defaults, and `Recipe`, which holds all."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,8 +8,8 @@ from schema.faults import Place
 
 @dataclass(frozen=True)
 class Model:
-    """Which weights. `name_or_path` is a Hub id or a folder; `build` instead names a function of
-    `schema/local_models.py` that makes a model folder with no download."""
+    """Which weights. `name_or_path` is a Hub id or a folder. `build` instead names a builder of
+    `schema/local_models.py`, which makes a model folder without a download."""
 
     name_or_path: str | None = None
     build: str | None = None
@@ -21,9 +21,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """`train`: names of data sets, or one-entry mappings of a name to its arguments. `validation`: how many problems
-    are held out from them. `worked`: how many worked solutions the warm start may see, where not all. `dir`: a folder
-    of parquet files instead of the Hub."""
+    """`train`: names of data sets, or one-entry mappings from a name to its arguments. `validation`: how many of their
+    problems are held out. `worked`: how many worked solutions the warm start may see; all of them by default. `dir`: a
+    folder of parquet files to read instead of the Hub."""
 
     train: list
     validation: int = 500
@@ -33,17 +33,21 @@ class Data:
 
 @dataclass(frozen=True)
 class Prompt:
+    """`system`: the system prompt that stands before every problem."""
+
     system: str | None = None
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """`benchmarks`: names of data sets, one-entry mappings of a name to its arguments, or files of the user's own.
-    `limit`: judge only the first problems of each. `engine`: `transformers` or `vllm`. `samples`: answers a problem, at
-    `temperature`; greedy where that is 0. `control`: judge the base model also with a worked example in its prompt.
+    """`benchmarks`: names of data sets, one-entry mappings from a name to its arguments, or files of the user's own.
+    `limit`: evaluate only the first so many problems of each. `engine`: `transformers` or `vllm`. `samples`: answers
+    per problem, sampled at `temperature`; 0 is greedy. `control`: also evaluate the base model with a worked example in
+    its prompt.
+
     `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
-    others compare the stages. Training stops when accuracy on them has been below its best for `patience` evaluations
-    while reward rises (0: never).
+    others compare the stages. `patience`: training stops when accuracy on the former has been below its best for so
+    many evaluations while reward rises (0: never).
     """
 
     benchmarks: list = field(default_factory=list)
@@ -54,12 +58,15 @@ class Evaluate:
     samples: int = 1
     temperature: float = 0.0
     control: bool = True
-    checkpoint_problems: int = 96  # goes into full batches on 1 to 4, 6, 8, 12 and 16 processes
+    checkpoint_problems: int = 96  # fills whole batches on 1 to 4, 6, 8, 12 and 16 processes
     patience: int = 3
 
 
 @dataclass(frozen=True)
 class Recipe:
+    """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
+    recipe and its overrides. `places`: where each key stands."""
+
     name: str
     seed: int
     output_dir: str
@@ -76,20 +83,20 @@ class Recipe:
     places: dict[tuple, Place] = field(default_factory=dict)
 
     def place(self, *keys: str) -> Place:
-        """File and line of a key, or of the nearest section above it that stands in the recipe."""
+        """Where a key stands, or else the nearest section above it that the recipe has."""
         while keys and keys not in self.places:
             keys = keys[:-1]
         return self.places.get(keys, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:
-        """The recipe again, every default of ours written out: plain dictionaries, ready for YAML; sections that are
-        absent are left out."""
+        """The recipe with every default of ours written out, as plain dictionaries ready for YAML, without the sections
+        that are absent."""
         values = {key: value for key, value in asdict(self).items() if key not in ("name", "asked_for", "places")}
         return {key: value for key, value in values.items() if value is not None}
 
     @property
     def strict(self) -> bool:
-        """Whether only an answer in a closed `<answer>` block is right."""
+        """Whether an answer counts only inside a closed `<answer>` block."""
         return self.rewards.get("correct_answer", {}).get("strict", False)
 
     @property

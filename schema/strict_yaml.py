@@ -1,6 +1,6 @@
-"""YAML as a recipe may use it: a page of text with mappings, lists and plain values. What YAML can do beyond that is
-refused, since none of it is needed and each of it has been a weapon: aliases that multiply, tags that make objects,
-nesting that overflows a stack, megabytes."""
+"""YAML as a recipe may use it: a page of text with mappings, lists and plain values. Everything else that YAML offers
+is refused, since none of it is needed and all of it has been used to attack: aliases that multiply, tags that create
+objects, nesting that overflows the stack, megabytes of text."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ Place = tuple[str, ...]
 
 
 class Unreadable(ValueError):
-    """The text is not YAML, or more than a recipe's; `line` counts from 1, 0 where no line is to blame."""
+    """The text is not YAML, or more than a recipe may use. `line` counts from 1; 0 where it is about no line."""
 
     def __init__(self, message: str, line: int = 0):
         super().__init__(message)
@@ -31,10 +31,11 @@ class Unreadable(ValueError):
 
 
 def text_of(path: Path) -> str:
-    """
+    """The text of a file.
+
     Raises:
-        FileNotFoundError: there is nothing of that name.
-        Unreadable: it is no text file of a recipe's size.
+        FileNotFoundError: there is no such file.
+        Unreadable: it is not a text file of a recipe's size.
     """
     if not path.exists():
         raise FileNotFoundError(path)
@@ -69,7 +70,7 @@ def read(text: str) -> tuple[Any, list[tuple[Place, int]]]:
     try:
         _require_plain(text)
         yaml = YAML(typ="safe", pure=True)
-        yaml.allow_duplicate_keys = True  # told by the keys, all of them and not the first alone
+        yaml.allow_duplicate_keys = True  # schema/draft.py reports all of them, not only the first
         root = yaml.compose(text)
         value = None if root is None else yaml.constructor.construct_document(root)
     except Unreadable:
@@ -115,7 +116,7 @@ def _require_plain(text: str):
                 raise Unreadable("a recipe is one YAML document, without directives", line)
         if isinstance(event, AliasEvent) or getattr(event, "anchor", None) or getattr(event, "value", "") == "<<":
             raise Unreadable(
-                "an alias, its anchor or a merge (*, &, <<): write the value out, a recipe is read by people", line
+                "an alias, an anchor or a merge (*, &, <<): write the value out, since people read recipes", line
             )
         if isinstance(event, NodeEvent) and getattr(event, "tag", None):
             raise Unreadable(f"a tag ({event.tag}): a recipe has plain values only", line)

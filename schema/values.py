@@ -1,10 +1,10 @@
 """What each key of a recipe may be: the one table of ranges and names.
 
-The libraries' own classes check little: a learning rate below 0 trains away from the rewards, `max_steps: 0` takes a
-step, `top_p: 5` fails once the warm start has trained. And some of their fields upload, download code, open a port or
-write where a run has no business, which a recipe, that may be a stranger's, must not ask for. So a field of theirs is
-either here, or a plain switch (true or false), or refused (schema/refused_keys.py); tests/schema/test_values.py notices
-when a library adds one.
+The libraries' own classes check little: a negative learning rate trains away from the rewards, `max_steps: 0` takes a
+step, and `top_p: 5` fails only after the warm start has trained. Other fields upload, download code, open a port or
+write outside the run's folder; a recipe may come from a stranger and must not ask for any of that. So every field is
+either in this table, or a plain switch (true or false), or refused (schema/refused_keys.py), and
+tests/schema/test_values.py notices when a library adds one.
 """
 
 from typing import Any, get_args
@@ -13,22 +13,22 @@ from schema.rules import MANY, MODULE, MODULES, SWITCH, Each, Either, Keys, Numb
 
 
 def refusal(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
-    """What is wrong with a value, or None.
+    """What is wrong with the value of a key, or None.
 
     Args:
-        kind: the field's type by its class; `default`: its value where nothing is set.
+        kind: the type that the field's class declares; `default`: its value where the recipe does not set it.
     """
     if value is None:
         nothing = default is None or key in MAY_BE_NOTHING
-        return None if nothing else "there is nothing behind it: give a value, or leave it out"
+        return None if nothing else "has no value: give one, or leave the key out"
     rule = RULES[section].get(key) or (SWITCH if kind is bool or bool in get_args(kind) else None)
-    return rule.refusal(value) if rule else "a recipe does not set it"
+    return rule.refusal(value) if rule else "no recipe may set it"
 
 
 SHARE = Number(0, 1)
 DTYPES = OneOf(("float32", "bfloat16", "float16"))
 
-# Local files, or nothing: these trackers write where the run is.
+# These trackers write local files, or nothing.
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
 REMOTE_TRACKERS = ("wandb", "mlflow", "comet_ml", "swanlab")
 TRACKERS = (*LOCAL_TRACKERS, *REMOTE_TRACKERS)
@@ -42,7 +42,7 @@ OPTIMIZERS = (
     *("paged_lion_32bit", "paged_lion_8bit", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"),
 )
 _MIN_LR = {"min_lr": SHARE, "min_lr_rate": SHARE, "num_cycles": Number(0, 1000, above=True)}
-SCHEDULES = {  # and what each may be told beside
+SCHEDULES = {  # each with the keys of lr_scheduler_kwargs that it takes
     "linear": {},
     "cosine": {"num_cycles": Number(0, 1000, above=True)},
     "cosine_with_restarts": {"num_cycles": count(1, 1000)},
@@ -54,7 +54,7 @@ SCHEDULES = {  # and what each may be told beside
     "cosine_warmup_with_min_lr": _MIN_LR | {"warmup_lr_rate": SHARE},
     "warmup_stable_decay": {"num_decay_steps": count(), "num_stable_steps": count(0), "min_lr_ratio": SHARE},
 }
-# flash_attention_2 and _3 are refused where their package is not installed: transformers would fetch a kernel instead.
+# flash_attention_2 and _3 are refused unless their package is installed: transformers would download a kernel instead.
 ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
@@ -101,7 +101,7 @@ TRAINING = {
     "weight_decay": SHARE,
     "adam_beta1": Number(0, 1, below=True),
     "adam_beta2": Number(0, 1, below=True),
-    "adam_epsilon": Number(1e-20, 1),  # a smaller one is 0 in float32, and 0 / 0 no number
+    "adam_epsilon": Number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
     "max_grad_norm": Number(0, 1e9),
     "lr_scheduler_type": OneOf(tuple(SCHEDULES)),
     "lr_scheduler_kwargs": Keys({key: kind for known in SCHEDULES.values() for key, kind in known.items()}),
@@ -193,5 +193,5 @@ RULES["quantization"] = {
     "bnb_4bit_quant_storage": OneOf(("uint8", "float16", "bfloat16", "float32")),
 }
 
-# Where nothing is, something else is meant than "not set": trl's default is a number.
+# Keys for which an empty value is allowed although trl's default is a number: there it switches the limit off.
 MAY_BE_NOTHING = {"max_length", "vllm_importance_sampling_clip_max"}

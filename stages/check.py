@@ -1,6 +1,6 @@
-"""Know before a GPU hour is burnt: everything about a recipe that can be seen without loading a weight.
+"""Everything about a recipe that can be seen without loading a weight, before it costs GPU hours.
 
-What cannot be seen without a network is named, and the rest is checked. Exit code 2 where something must be changed.
+What needs a network that is not there is named, and the rest is checked. Exit code 2 if something must be changed.
 """
 
 import argparse
@@ -25,12 +25,12 @@ def main(
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        recipe: what is sound of it, None where that is nothing. `faults`: what is wrong with the rest.
+        recipe: the recipe without its faulty keys, or None if the rest makes no recipe. `faults`: of those keys.
     """
     findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
         findings += [Finding("error", *fault) for fault in missing(recipe, ("sft", "grpo", "evaluate"), launched)]
-    told = say_all(findings)  # at once: what follows imports the libraries, for seconds
+    told = say_all(findings)  # at once: importing the libraries below takes seconds
     if recipe is not None:
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
@@ -54,7 +54,7 @@ def main(
 
 
 def say_all(findings: list[Finding]) -> int:
-    """Say findings, errors first; returns how many there were."""
+    """Print the findings, errors first, and return how many there were."""
     for level in LEVELS:
         for each in findings:
             if each.level == level:
@@ -63,7 +63,8 @@ def say_all(findings: list[Finding]) -> int:
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:
-    """The recipe as this machine would run it, unless a `card` is not at hand, and what to say of that."""
+    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and what to say about
+    it."""
     try:
         fitted = recipe if card else hardware.fitted(recipe)
     except RecipeError as error:
@@ -80,7 +81,7 @@ def _say_time(recipe: Recipe, tokens_per_second: float | None):
     answers = size * accumulation
     tokens = answers * length
     say(f"a step: {answers} completions a process, at most {tokens:,} tokens")
-    if steps > 0:  # else the library counts them, by num_train_epochs
+    if steps > 0:  # otherwise the library derives them from num_train_epochs
         say(f"{steps} steps: {steps * tokens / 1e6:.1f} M tokens")
     if tokens_per_second and steps > 0:
         say(f"at {tokens_per_second:g} tokens a second: at most {steps * tokens / tokens_per_second / 3600:.1f} h")
@@ -90,8 +91,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.check", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
-    parser.add_argument("--card", type=float, help="GiB of a GPU that is not at hand")
-    parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on, to estimate the hours")
+    parser.add_argument("--card", type=float, help="memory in GiB of a GPU that is not in this machine")
+    parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on; estimates the hours")
     options = parser.parse_intermixed_args()
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes)

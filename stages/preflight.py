@@ -1,10 +1,10 @@
-"""What `make` asks before a stage begins, in well under a second. It imports no library but torch, and that only where
-a run in 16 bits is there already and the machine must be asked.
+"""What `make` checks before a stage begins, in well under a second. It imports no library except torch, and torch only
+if a run in 16 bits is already there and the machine must be asked.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
-Faults of the recipe, packages that are missing and folders that hold another run end it with exit code 2, all of them
-together. What only a library can tell (a value its class refuses) the stages ask when they have imported it.
+Faults of the recipe, missing packages and folders that hold another run are reported together, with exit code 2. What
+only a library can tell (a value that its class refuses) is checked by the stages once they have imported it.
 """
 
 import argparse
@@ -24,8 +24,8 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m stages.preflight", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
-    parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="those that are about to run")
-    # ARGS may hold an option of the stage's own, such as `--rows 400`, which the stage itself looks at.
+    parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="the stages that are about to run")
+    # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
     options, _ = parser.parse_known_intermixed_args()
     options.overrides = [each for each in options.overrides if "=" in each]
     with mistakes_reported():

@@ -55,7 +55,7 @@ def test_what_a_config_may_not_say(keys, message, folder):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("config.json", "[1]", "is no JSON object"),
+        ("config.json", "[1]", "is not a JSON object"),
         ("config.json", "{" * 200_000, "cannot be read as JSON"),
         ("tokenizer_config.json", '{"tokenizer_class": "AutoConfig"}', "is no tokenizer of transformers"),
         ("tokenizer_config.json", '{"fast_tokenizer_files": ["../x.json"]}', "fast_tokenizer_files names other files"),
@@ -117,7 +117,7 @@ def test_an_adapters_settings_are_loras(tmp_path):
         ({"auto_mapping": {"parent_library": "os"}}, "auto_mapping is set"),
         ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
         ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
-        ({"target_modules": "(a+)+$"}, "expected a list with something in it"),
+        ({"target_modules": "(a+)+$"}, "expected a list that is not empty"),
         ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
         ({"r": 200_000}, "from 1 to 4,096"),
         ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
