@@ -44,7 +44,7 @@ FOUND = [  # level, line, a part of the message
     ("warning", 12, "vLLM keeps a copy of the weights in full precision"),
     ("error", 11, "do not fit the model's 32768"),
     ("error", 13, "do not fit 64"),
-    ("note", 4, "1 training problems are in the benchmarks too"),
+    ("note", 4, "1 training problems are also in the benchmarks"),
     ("warning", 4, "golds cannot be judged"),
     ("error", 12, "vllm is not installed"),
     ("error", 15, "expected true or false, got 'yes please'"),
