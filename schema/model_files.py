@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from schema import library_fields, refused_keys, values
 from schema.faults import Fault, RecipeError
 
@@ -61,8 +63,6 @@ def require_model(folder: Path):
 
 def _require_names(weights: Path):
     """Names of weights that do not fit are printed on the terminal, so they must be plain."""
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(weights, "np") as opened:
             odd = [name for name in opened.keys() if not re.fullmatch(r"[\w./-]{1,500}", name)]  # noqa: SIM118

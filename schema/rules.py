@@ -45,9 +45,10 @@ class Number:
 
     def __str__(self) -> str:
         words = "a whole number" if self.whole else "a number"
-        low = f"above {self.low:g} and" if self.above else f"from {self.low:g} to"
-        high = f"below {self.high:g}" if self.below else f"at most {self.high:,}" if self.above else f"{self.high:,}"
-        bounds = f"from {self.low:g} up" if self.high == MANY else f"{low} {high}"
+        low, high = f"{self.low:,.10g}", f"{self.high:,.10g}"
+        lower = f"above {low} and" if self.above else f"from {low} to"
+        upper = f"below {high}" if self.below else f"at most {high}" if self.above else high
+        bounds = f"from {low} up" if self.high == MANY else f"{lower} {upper}"
         return f"{words} {bounds}" + "".join(f", or {each}" for each in self.also)
 
 
