@@ -102,9 +102,8 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     rows = [row for row in rows if not ungradable(row, recipe)][:AUDITED]
-    missing = missing_columns(recipe.rewards, [*rows[0], "prompt", "think_opened"]) if rows else []
-    for fault in missing:
-        yield finding(recipe, "error", ("rewards",), fault)
+    missing = missing_columns(recipe, [*rows[0], "prompt", "think_opened"]) if rows else []
+    yield from (Finding("error", *fault) for fault in missing)
     if missing or not rows or not recipe.rewards:
         return
     try:

@@ -10,8 +10,9 @@ import rewards
 from data.imports import named_function
 from data.sources import FILE_TYPES
 from schema.arguments import missing_arguments
-from schema.faults import nearest_or_all
+from schema.faults import Fault, nearest_or_all
 from schema.rules import Number
+from schema.sections import Recipe
 
 
 def no_such_folder(name: str) -> str | None:
@@ -89,12 +90,15 @@ def is_reward(function: Callable) -> bool:
     return "completions" in inspect.signature(function).parameters
 
 
-def missing_columns(recipe_rewards: dict[str, dict], columns: list[str]) -> list[str]:
-    """A message for each argument of a reward that neither the recipe nor the data nor trl's trainer gives."""
+def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
+    """A fault for each argument of a reward that neither the recipe nor the data nor trl's trainer gives."""
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
     return [
-        f"rewards.{message}, but the data has only the columns {', '.join(columns)}"
-        for name, options in recipe_rewards.items()
+        Fault(
+            recipe.place("rewards", name),
+            f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}",
+        )
+        for name, options in recipe.rewards.items()
         if is_reward(function := reward_function(name))
         for message in missing_arguments(name, function, [*options, *given])
     ]

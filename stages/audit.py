@@ -22,7 +22,7 @@ def main(recipe: Recipe, rows: int = 100):
     """Score honest answers and cheats with a recipe's rewards."""
     train, _ = train_and_held_out(recipe)
     sample = random.Random(0).sample(train, min(rows, len(train)))
-    if faults := missing_columns(recipe.rewards, [*sample[0], "prompt", "think_opened"]):
+    if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
     ungraded = [(row, fault) for row in sample if (fault := ungradable(row, recipe))]
     gradable = [row for row in sample if all(row is not each for each, _ in ungraded)]

@@ -90,7 +90,7 @@ def trainer_for(
         room = f"{most:,} tokens to a prompt, and none is that short" if most > 0 else "no room for a prompt"
         raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
-    if faults := missing_columns(recipe.rewards, dataset.column_names):
+    if faults := missing_columns(recipe, dataset.column_names):
         raise RecipeError(faults)
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         raise RecipeError([f"data.train has {len(dataset)} problems, and a batch samples from {groups} different ones"])

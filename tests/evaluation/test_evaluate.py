@@ -18,7 +18,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
     ("override", "message"),
     [
         ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
-        ("evaluate.samples=4", "4 greedy answers are 4 times the same; set evaluate.temperature too"),
+        ("evaluate.samples=4", "4 greedy answers to a problem would all be the same; set evaluate.temperature"),
         ("evaluate.temperature=-1", "expected a number from 0 to 100, got -1"),
         ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
         ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
