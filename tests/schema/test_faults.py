@@ -3,6 +3,7 @@
 import pytest
 
 from schema.faults import Fault, Place, RecipeError
+from schema.names import missing_columns
 from schema.recipe import load_recipe
 from tests.schema.test_recipe import GOOD
 
@@ -38,3 +39,16 @@ def test_colons_in_a_path_or_an_override_are_no_places(tmp_path):
         Place(str(path), 7),
         Place(str(path), 9),
     ]
+
+
+def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, monkeypatch):
+    (tmp_path / "by_level_only.py").write_text("def pay(completions, level, **columns):\n    return [1.0]\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "by_level_only.pay: {}"))
+    recipe = load_recipe(path, check=())
+    (fault,) = missing_columns(recipe, ["problem", "solution"])
+    assert fault.place == Place(str(path), 5)
+    assert fault.message.startswith("rewards.by_level_only.pay: needs the argument 'level', which no column")
+    assert missing_columns(recipe, ["problem", "level"]) == []
