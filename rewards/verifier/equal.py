@@ -14,10 +14,10 @@ from rewards.verifier.brackets import depths
 from rewards.verifier.choice import choice
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
-from rewards.verifier.extract import is_hedged
 from rewards.verifier.kinds import List, Relation, Set, Union, Words
 from rewards.verifier.notation import key, plain
 from rewards.verifier.objections import form, objection
+from rewards.verifier.sentences import is_hedged
 from rewards.verifier.value import is_name, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer

@@ -8,108 +8,35 @@ import re
 from typing import NamedTuple
 
 from data.gold import boxes
+from rewards.verifier.phrases import (
+    BOUND_AFTER,
+    BOUND_BEFORE,
+    DENIED_AFTER,
+    DENIED_BEFORE,
+    PARTIAL_BEFORE,
+    ROUNDED_BEFORE,
+)
+from rewards.verifier.sentences import DOUBTFUL_REASONS, LONGEST_SENTENCE, RESERVATIONS, SENTENCES, STATEMENTS
+from rewards.verifier.surroundings import PART_AFTER, PART_BEFORE, RIVALS
 from rewards.verifier.units import known, unit
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
-_MAX_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
-# Long runs of white space are made one character first: every `\s*` below would cross them again from each start.
+# Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s{9,}")
-
-# "the answer is 5", "**Answer:** 5", "#### 5", "答案是5", up to the end of the sentence.
-_STATED = re.compile(
-    r"(?:(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*"
-    r"(?:(?:is|are|would be)(?:\s+(?:therefore|thus|hence|then|clearly|indeed|simply|just|exactly|equal to)\b)*"
-    r"|=|:)\s*:?"
-    r"|#{1,6} *(?:final )?answer\s*\n|####|答案\s*(?:是|为|為|:|：)|(?:la\s+)?respuesta\s*(?:final\s*)?(?:es|:)"
-    r"|(?:la\s+)?réponse\s*(?:finale\s*)?(?:est|:)"
-    r"|(?:die\s+)?antwort\s*(?:ist|lautet|:)|ответ\s*(?:—|-|:)?)\s*\**\s*"
-    rf"(?P<answer>[^\n]{{1,{_MAX_SENTENCE + 1}}})",
-    re.IGNORECASE,
-)
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
-# Words that deny or doubt, and the words that may stand between them and what they deny: "I don't think the answer is".
-_DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"
-_DOUBT = r"\b(?:maybe|perhaps|possibly|probably|either|might|could|may|guess|unsure|if|whether)\b"
-_LINK = (
-    r"(?:[\s$(,:=~}]|\\[(\[,;]|\b(?:that|the|a|an|is|are|be|it|it's|its|answers?|results?|value|equals?|to|final|correct|"
-    r"thinks?|believes?|says?|knows?|true|case|sure|of|in|one|some)\b)*$"
-)
-_BEFORE = re.compile(
-    rf"(?:{_DENIAL}|{_DOUBT}|\b(?:or|nobody|nothing|no one)\b|\\neq?(?![a-z])|\\not\b|≠){_LINK}", re.IGNORECASE
-)
-# "One of the answers is", "another answer is": there are more.
-_MORE = (
-    r"\b(?:(?:one|some|any|all|each|both|two|most|part|none) of(?:\s+(?:the|my|our|its|these|those|two|possible)){0,2}"
-    r"|another|possible|alternative|approximate|rough|estimated|no"
-    r"|(?:twice|half|minus|negative|(?:square|root|opposite|reciprocal|double|half) of)(?:\s+(?:the|our|its))?)\s+"
-)
-_ONE_OF = re.compile(rf"{_MORE}(?:(?:final )?answers?{_LINK})?$", re.IGNORECASE)
-_AFTER = re.compile(
-    r"[\s$).\]\\,}]{0,6}(?:\(?or\b(?! (?:equivalently|more precisely|in other words|about|approximately))"
-    r"|\(?maybe|perhaps|possibly|\?|(?:is|was|seems|looks) (?:the |an? )?(?:not|wrong|incorrect|false|unlikely)|isn't"
-    r"|cannot be|can't be|no,? wait|wait\b)",
-    re.IGNORECASE,
-)
-_HEDGE = re.compile(rf"{_DENIAL}|{_DOUBT}|\?", re.IGNORECASE)
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
 _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")
 _MARKS = re.compile(r"</?[a-zA-Z]+\s*/?>|[=-]+>|(?<=\n)[ \t]*(?:[-*+>]+[ \t]+)+")
-# "at least \boxed{5}", "anything but the \boxed{5}", and "\boxed{5} as a lower bound"; "about \boxed{5}" may be a gold
-# that is rounded itself if it is a decimal.
-_NEAR = r"(?:[\s$(*:=}]|\\[(\[]|\b(?:the|a|an|just|only|is|equal to)\b)*"
-_BOUND_BEFORE = re.compile(
-    r"(?:\b(?:than|at (?:least|most)|(?<!round )(?<!\$ )up to|between|(?:anything|everything|all|nothing) but|"
-    rf"instead of|except(?: for)?|excluding|without|exceeds?){_NEAR}|\b(?:over|under|above|below)[ $]*)$",
-    re.IGNORECASE,
-)
-# The sign ≈ before a box is how a derivation ends whose question asks to round; only the words are a hedge.
-_ROUNDED_BEFORE = re.compile(
-    rf"(?<!\\)\b(?:about|approx(?:imately|\.)?|roughly|around|nearly|almost|close to|near){_NEAR}$", re.IGNORECASE
-)
-_INEXACT_AFTER_BOX = re.compile(
-    r"[\s$.)*,]*(?:(?:as|is) an? (?:lower|upper|minimum|maximum|bound|estimate|guess)|at (?:least|most|minimum)\b"
-    r"|or (?:more|less)\b(?! precisely)|which (?:is|was|seems) (?:\w+ )?(?:wrong|incorrect|false|unlikely|impossible))",
-    re.IGNORECASE,
-)
-# A box within a larger expression is not the answer: -\boxed{3}, 2 \cdot \boxed{3}, \boxed{3}x, \boxed{3} + 4.
-_PROSE = (  # commands that are no operators or functions
-    r"q?quad|implies|iff|[A-Za-z]*arrow|therefore|because|approx|equiv|cong|sim|begin|end|tag|label|boxed|fbox|hline|par|"
-    r"noindent|item|newline|[hv]space|hfill|displaystyle|bf|rm"
-)
-_PART_BEFORE = re.compile(
-    r"(?:[\d√±_−–-]|(?<![a-zA-Z])[a-zA-Z]|[^\\]\)|[\d)}]\}|\d:|[+/^×÷·⋅<>≤≥]=?\s*\$?\s*"
-    r"|(?:[=\d$)}(,<>:]|\b[a-zA-Z])\s*[-−–]\s*(?:\\?\$)?\s*"  # not "Answer - \boxed{5}"
-    r"|(?:[\d)}]\s*|\b[a-zA-Z])\*{1,2}|[\w)}]\(|\d\s*\(|\\left\s*\(|[^\s$=]\{|\}\s*\{"
-    rf"|\\(?!(?:{_PROSE}|to|in|colon|centering|[lL]arge|LARGE|[hH]uge)(?![a-zA-Z]))[a-zA-Z]+\s*"
-    r"|[-−–][ \t]*\(|[-−–]\\?\$|\d[.,]|\s\.|[$=]\|"
-    r"|\b(?i:twice|thrice|half(?: of)?|minus|plus|times|negative|divided by"
-    r"|(?:root|square|cube|opposite|reciprocal) of)(?:\s+the)?[\s$]*"
-    r"|\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*|\\(?:[dtc]?frac|sqrt)(?:\{[^{}]*\})+\s*)\Z"
-)
-_PART_AFTER = re.compile(
-    r"[)}]*(?:\d|[.,:]\d|_\{?[\w\\]|[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅞]|[,;][ \t$]+-?\d|[ \t]\$?\d|[a-zA-Z](?![a-zA-Z])"
-    r"|\((?!\s*[a-zA-Z]{2})|-[a-z]\b|\s*[+/×÷·⋅±]\s*(?:[\d\\(]|\$\d|[a-zA-Z](?![a-zA-Z]))|[ \t]*[-−–][ \t]*\$?[\d\\(]"
-    r"|[ \t]*\*[ \t]*(?:[\d\\]|[a-z]\b)|\*\(|\*\*\d|\s*\^(?!\s*\{?\s*\\circ)"
-    r"|[ \t]*\$?[ \t]*(?:<[ \t]*[\d\\$a-z=]?(?:\s|$)|<\d|>[ \t]*[\d\\$]|[≤≥])"
-    r"|[\s$]*(?:(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d|a half\b)|to\s+\$?\s*\\boxed)"
-    r"|(?:squared|cubed|factorial|(?:ten|hundred|thousand|million)ths)\b|x\s*\d)|[!']\$|\s*\\(?:cdot|times)(?![a-z])"
-    rf"|[ \t]*\\(?!(?:{_PROSE}|blacksquare|square|Box|checkmark|qed|right|[pb]?mod|degrees?|circ)(?![a-zA-Z]))"
-    r"[a-zA-Z]+)"
-)
 _LABEL = re.compile(r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:final )?answer\s*[:=])\s*", re.IGNORECASE)
 # What follows a box and belongs to its number.
 _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
-
-
 # "x = \boxed{1} or x = \boxed{2}" gives two values, as a comma would.
 _OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
-
-
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
-_RIVAL = r"(?P<rival>[-−]?\d[\d.,]*(?<![.,])|[A-H](?![\w'.])|[A-Z][a-z]+\b|(?:yes|no)\b|\([^()]*,[^()]*\))"
+_RIVAL = rf"(?P<rival>{RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
 _RIVAL_BEFORE = re.compile(
     rf"(?:(?P<name>\b[a-zA-Z])\s*=\s*)?(?<![\w.\\]){_RIVAL}(?P<joint>{_JOINT})(?:(?P<again>[a-zA-Z])\s*=[\s$]*)?\Z"
@@ -121,7 +48,7 @@ _NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 
 class Found(NamedTuple):
     answers: list[str]  # what the response gives as its answer, several where it gives several
-    reason: str  # why there is none
+    reason: str  # why there is none, or why an answer is a whole sentence and not the number in it
 
 
 def extract(response: str, strict: bool = False) -> Found:
@@ -133,12 +60,9 @@ def extract(response: str, strict: bool = False) -> Found:
     if strict and not (blocks and closed):
         return Found([], "no closed <answer> block")
     if blocks:
-        answers = [a for block in blocks for a in _of_block(block)]
-        return Found(answers, "") if all(answers) else Found([], "nothing in <answer>")
-    if found := _boxes(visible):
+        return _of_blocks(blocks)
+    if found := _boxes(visible) or _stated(visible):
         return found
-    if stated := _stated(visible):
-        return Found(stated, "")
     line = _bare(visible)
     if line and "\n" not in line and len(line) <= _MAX_LINE:
         return Found([line], "")
@@ -197,14 +121,16 @@ def _blocks(visible: str) -> tuple[list[str], bool]:
     return blocks, closed
 
 
-def _of_block(block: str) -> list[str]:
-    """The answers in one block; "" for none."""
-    if found := _boxes(block):
-        return found.answers or [""]
-    if stated := _stated(block):
-        return stated
-    text = _bare(block)
-    return [_after_verb(text)]
+def _of_blocks(blocks: list[str]) -> Found:
+    """The answers of all blocks; none if one of the blocks has none."""
+    answers, reason = [], ""
+    for block in blocks:
+        found = _boxes(block) or _stated(block) or _of_sentence(_bare(block))
+        if not found.answers or not all(found.answers):
+            return Found([], found.reason or "an <answer> block is empty")
+        answers += found.answers
+        reason = reason or found.reason
+    return Found(answers, reason)
 
 
 def _boxes(text: str) -> Found | None:
@@ -220,25 +146,36 @@ def _boxes(text: str) -> Found | None:
         unit = _SUFFIX.match(_TEXT.sub(" ", after))
         named = _named_unit(after)
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
-        if _BEFORE.search(before) or _ONE_OF.search(before) or _AFTER.match(after):
-            return Found([], "the box is doubted or denied")
-        rounded = "." not in content and _ROUNDED_BEFORE.search(before)
-        if rounded or _BOUND_BEFORE.search(before) or _INEXACT_AFTER_BOX.match(after):
-            return Found([], "the box is inexact")
-        if _PART_BEFORE.search(before) or _PART_AFTER.match(after, unit.end() if unit else 0):
-            return Found([], "the box is part of an expression")
-        if _has_rival(content, before, after):
-            return Found([], "another answer stands beside the box")
+        if objection := _objection(content, before, after, unit.end() if unit else 0):
+            return Found([], f"the box is {objection}")
         if (held := _inner(content)) is None:
-            return Found([], "the box is part of a box")
+            return Found([], "the box holds more than the box inside it")
         label = _LABEL.match(held)
         answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else "") + named)
     return Found(answers, "") if answers else None
 
 
-def _has_rival(content: str, before: str, after: str) -> bool:
-    """Whether another candidate of the box's kind is listed right beside it. What another name is given
-    ("x = 2, y = \\boxed{5}"), and the end of a calculation ("2 + 3 = 5, \\boxed{5}"), are none."""
+def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
+    """What the text around a box has against it; the first `suffix` characters after it belong to its number."""
+    return (
+        DENIED_BEFORE.search(before)
+        or PARTIAL_BEFORE.search(before)
+        or DENIED_AFTER.match(after)
+        or ("." not in content and ROUNDED_BEFORE.search(before))
+        or BOUND_BEFORE.search(before)
+        or BOUND_AFTER.match(after)
+        or PART_BEFORE.search(before)
+        or PART_AFTER.match(after, suffix)
+        or _rival(content, before, after)
+    )
+
+
+def _rival(content: str, before: str, after: str) -> str | None:
+    """An objection to a box that has another candidate of its kind listed right beside it.
+
+    The value of another name ("x = 2, y = \\boxed{5}") is no rival, nor is the result of a calculation ("2 + 3 = 5,
+    \\boxed{5}").
+    """
     if match := _RIVAL_BEFORE.search(before):
         end_of_a_sum = before[: match.start("rival")].rstrip(" $-−")[-1:] in ("=", "+", "*", "/", "^", "·", "×", "}")
         named = match["name"] is not None and match["name"] == match["again"]
@@ -247,13 +184,14 @@ def _has_rival(content: str, before: str, after: str) -> bool:
         comma = match["joint"].strip(" $\n") == ","
         prose = comma and (match["rival"][1:2].islower() or not _LIST_BEGINS.search(before[: match.start("rival")]))
         if (named or (alone and not prose)) and _same_kind(match["rival"], content):
-            return True
+            return f"{RIVALS.match(match['rival'])} before it"
     if match := _RIVAL_AFTER.match(after):
         own = _NAME_BEFORE.search(before)
         other_name = own is not None and match["again"] is not None and own[1] != match["again"]
-        calls = match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(",")
-        return not other_name and not calls and _same_kind(match["rival"], content)
-    return False
+        address = match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(",")
+        if not other_name and not address and _same_kind(match["rival"], content):
+            return f"{RIVALS.match(match['rival'])} after it"
+    return None
 
 
 def _same_kind(rival: str, content: str) -> bool:
@@ -295,20 +233,27 @@ def _inner(content: str) -> str | None:
     return held if alone and not boxes(held) else None
 
 
-def _stated(text: str) -> list[str]:
-    answers, at = [], 0
-    while match := _STATED.search(text, at):
+def _stated(text: str) -> Found | None:
+    """The answers that `text` announces, each up to the end of its sentence."""
+    answers, reason, at = [], "", 0
+    while match := STATEMENTS.regex.search(text, at):
         before = text[max(0, match.start() - 80) : match.start()]
-        if _BEFORE.search(before) or _ONE_OF.search(before):
-            return [""]
+        if objection := DENIED_BEFORE.search(before) or PARTIAL_BEFORE.search(before):
+            return Found([], f"the stated answer is {objection}")
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
-        if len(answer) > _MAX_SENTENCE or (end and end[0] == "?"):
-            return [""]
+        if len(answer) > LONGEST_SENTENCE:
+            return Found([], "the stated answer is too long")
+        if end and end[0] == "?":
+            return Found([], "the stated answer is a question")
         if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
-            answers.append(_after_verb(_bare(answer)))
+            found = _of_sentence(_bare(answer))
+            answers += found.answers
+            reason = reason or found.reason
         at = match.start("answer") + len(answer)
-    return answers or ([""] if at else [])
+    if at and not answers:
+        return Found([], "the statement only says what the answer is not")
+    return Found(answers, reason) if answers else None
 
 
 def _bare(text: str) -> str:
@@ -316,45 +261,25 @@ def _bare(text: str) -> str:
     return text.strip().strip("*`").strip()
 
 
-def is_hedged(text: str) -> bool:
-    """Whether `text` denies or doubts what it says."""
-    return _HEDGE.search(text) is not None
-
-
-_VERB = (
-    r"(?:is|are|was|were|be|equals|has|have|had|costs?|makes?|made|earns?|gets?|got|needs?|takes?|spends?|spent|pays?|paid|"
-    r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
-)
-_SENTENCE = re.compile(
-    rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*?)(?:\s+(?:in total|in all|altogether)\.?)?"
-    r"|(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)"
-    # A letter or a name.
-    r"|(?:The )?(?:correct |right )?(?:option|choice|answer) is (\(?[A-J]\)?)\.?"
-    r"|(\(?[A-J]\)?) is (?:the )?(?:correct|right)(?: (?:option|choice|answer))?\.?"
-    r"|(?:It's|It is|The [a-z ]{1,60} (?:is|was)) ([A-Z][a-z]+)\.?"
-)
 _REASON = re.compile(r",?\s+(as|because|since|which|so(?!\s+on\b))\s")
-# Words beside an answer that make it less than an answer.
-_INEXACT = re.compile(
-    rf"{_HEDGE.pattern}|\b(?:nobody|nothing|none|no one|no-one|hardly|than|at (?:least|most)|about|approx\w*|"
-    r"roughly|around|nearly|almost|close to|between|anything|everything|except|instead|up to|bounds?|limit|"
-    r"estimated?|over|under|exceeds?|no way|negative|minus|twice|half|unclear|seems?|used to|supposedly|refuse)\b",
-    re.IGNORECASE,
-)
-_INEXACT_AFTER = re.compile(rf"{_INEXACT.pattern}|\b(?:minimum|maximum|possible|well)\b", re.IGNORECASE)
+_NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-def _after_verb(text: str) -> str:
-    """What a sentence such as "She has 18 eggs left, as …" or "Total: $18" says, else all of `text`."""
-    if len(text) > _MAX_SENTENCE:
-        return text
+def _of_sentence(text: str) -> Found:
+    """The answer in a sentence such as "She has 18 eggs left, as …" or "Total: $18", else all of `text`."""
+    if len(text) > LONGEST_SENTENCE:
+        return Found([text], "")
     said, word, reason = [*_REASON.split(text, maxsplit=1), "", ""][:3]
+    if objection := DOUBTFUL_REASONS.search(reason):
+        return Found([text], objection)
     # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
-    numbers = re.findall(r"\d+(?:[.,]\d+)*", reason) if word in ("as", "so") else []
-    if _INEXACT_AFTER.search(reason) or (numbers and numbers[-1] not in re.findall(r"\d+(?:[.,]\d+)*", said)):
-        return text
-    match = _SENTENCE.fullmatch(said)
+    numbers = _NUMERAL.findall(reason) if word in ("as", "so") else []
+    if numbers and numbers[-1] not in _NUMERAL.findall(said):
+        return Found([text], "the sentence is kept whole: its reason ends in another number")
+    match = SENTENCES.regex.fullmatch(said)
     if not match:
-        return said
+        return Found([said], "")
     answer = next(filter(None, match.groups()), "")
-    return text if _INEXACT.search(said.replace(answer, "", 1)) else answer
+    if objection := RESERVATIONS.search(said.replace(answer, "", 1)):
+        return Found([text], objection)
+    return Found([answer], "")

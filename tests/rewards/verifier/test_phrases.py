@@ -1,0 +1,90 @@
+"""Every phrase of the verifier's tables decides its own examples, under its name, and spares the others."""
+
+import pytest
+
+from rewards.verifier import phrases, sentences, surroundings
+from rewards.verifier.extract import extract
+from rewards.verifier.phrases import Phrase, Table
+
+TABLES = {
+    name: table
+    for module in (phrases, sentences, surroundings)
+    for name, table in vars(module).items()
+    if isinstance(table, Table)
+}
+
+
+def entries(*names: str) -> list:
+    return [pytest.param(TABLES[n], phrase, id=f"{n}: {phrase.name}") for n in names for phrase in TABLES[n].phrases]
+
+
+# Which consequence a table has decides how its examples show it.
+OBJECTIONS = [
+    *("DENIED_BEFORE", "PARTIAL_BEFORE", "DENIED_AFTER", "BOUND_BEFORE", "ROUNDED_BEFORE", "BOUND_AFTER"),
+    *("PART_BEFORE", "PART_AFTER", "RIVALS"),
+]
+KEPT_WHOLE = ["RESERVATIONS", "DOUBTFUL_REASONS"]
+
+
+def test_every_table_is_tested():
+    assert {*OBJECTIONS, *KEPT_WHOLE, "HEDGES", "STATEMENTS", "SENTENCES"} == TABLES.keys()
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_no_two_phrases_of_a_table_have_one_name(table):
+    assert len({phrase.name for phrase in table.phrases}) == len(table.phrases)
+
+
+@pytest.mark.parametrize(("table", "phrase"), entries(*OBJECTIONS))
+def test_an_objection_leaves_no_answer_and_names_its_phrase(table, phrase):
+    for response in phrase.matches:
+        found = extract(response)
+        assert found.answers == [], response
+        assert table.says.format(phrase.name) in found.reason, response
+    for response in phrase.spares:
+        found = extract(response)
+        assert found.answers and all(found.answers), (response, found.reason)
+
+
+@pytest.mark.parametrize(("table", "phrase"), entries(*KEPT_WHOLE))
+def test_a_sentence_with_a_reservation_is_kept_whole_and_names_its_phrase(table, phrase):
+    for sentence in phrase.matches:
+        assert extract(f"<answer>{sentence}</answer>") == ([sentence], table.says.format(phrase.name))
+    for sentence in phrase.spares:
+        found = extract(f"<answer>{sentence}</answer>")
+        assert found.answers != [sentence] and found.reason == ""
+
+
+@pytest.mark.parametrize(("table", "phrase"), entries("HEDGES"))
+def test_a_hedged_answer_names_its_phrase(table, phrase):
+    for answer in phrase.matches:
+        assert table.search(answer) == f"doubted or denied: {phrase.name}", answer
+    for answer in phrase.spares:
+        assert table.search(answer) is None, answer
+
+
+@pytest.mark.parametrize(("table", "phrase"), entries("STATEMENTS"))
+def test_a_statement_ends_with_the_answer(table, phrase):
+    for response in phrase.matches:
+        assert table.search(response) == phrase.name, response
+        assert extract(response).answers == ["$5$" if "$" in response else "5"], response
+    for response in phrase.spares:
+        assert table.search(response) != phrase.name, response
+        assert extract(response).answers == [response], "the line itself, as nothing is stated"
+
+
+@pytest.mark.parametrize(("table", "phrase"), entries("SENTENCES"))
+def test_a_sentence_is_cut_to_its_answer(table, phrase):
+    alone = Table("{}", phrase).regex
+    for sentence in phrase.matches:
+        cut = alone.fullmatch(sentence)[1]
+        assert extract(f"<answer>{sentence}</answer>").answers == [cut] and cut != sentence
+    for sentence in phrase.spares:
+        assert not alone.fullmatch(sentence), sentence
+
+
+@pytest.mark.parametrize("lacking", ["matches", "spares"])
+def test_a_phrase_without_examples_is_refused(lacking):
+    examples = {"matches": ("a",), "spares": ("b",)} | {lacking: ()}
+    with pytest.raises(ValueError, match="the phrase 'a letter' needs examples"):
+        Phrase("a letter", "a", **examples)
