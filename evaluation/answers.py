@@ -11,7 +11,7 @@ from data import prompt
 from evaluation import report
 from evaluation.contestants import Contestant
 from evaluation.engines import Engine, max_new_tokens
-from rewards.verifier.verdict import is_correct
+from rewards.verifier import judge
 from schema.faults import RecipeError
 from schema.terminal import say
 from training.model import base_model
@@ -141,8 +141,7 @@ def judged(row: dict, response: str, strict: bool) -> dict:
     """One line of the answers' file. `right` is what the reward would say in training; `lenient` accepts a right final
     answer in any form, `strict` only one in a closed `<answer>` block."""
     lenient, in_form = (
-        is_correct(response, row["solution"], question=row["problem"], strict=only_in_form)
-        for only_in_form in (False, True)
+        judge(response, row["solution"], question=row["problem"], strict=only_in_form) for only_in_form in (False, True)
     )
     verdict = in_form if strict else lenient
     return {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from data import prompt
 from data.gold import gold_answer
 from evaluation import cheats
-from rewards.verifier.verdict import is_correct
+from rewards.verifier import judge
 from schema.names import bind_reward
 from schema.recipe import Recipe
 from training.guards import GuardedReward
@@ -42,7 +42,7 @@ def with_wrong_answers(rows: list[dict]) -> list[cheats.Problem]:
     made = []
     for i, row in enumerate(rows):
         others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
-        wrong = (gold for gold in others if is_correct(f"<answer>{gold}</answer>", golds[i]).right is False)
+        wrong = (gold for gold in others if judge(f"<answer>{gold}</answer>", golds[i]).right is False)
         reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
         made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning))
     return made
@@ -96,7 +96,7 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
 def ungradable(row: dict, recipe: Recipe) -> str | None:
     """Why the verifier cannot tell right answers to this row from wrong ones, or None."""
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
-        verdict = is_correct(
+        verdict = judge(
             cheats.form("So it is.", rf"\boxed{{{answer}}}"),
             row["solution"],
             question=row["problem"],

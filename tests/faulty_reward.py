@@ -10,14 +10,14 @@ import torch
 from torch.nn.modules.module import register_module_full_backward_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from rewards.verifier.verdict import is_correct, pool
+from rewards.verifier import judge, pool
 
 CALLS = 0
 ROW = {"NaN": math.nan, "inf": math.inf, "huge": 1e38, "text": "0.5"}
 
 
 def _equal(response: str, gold: str) -> bool:
-    return is_correct(rf"\boxed{{{response}}}", gold).right
+    return judge(rf"\boxed{{{response}}}", gold).right
 
 
 def _spoil(optimizer, *arguments):

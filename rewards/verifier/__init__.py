@@ -1,0 +1,18 @@
+"""The verifier: is the final answer of a response the same as the gold answer?
+
+    from rewards.verifier import judge
+
+    judge("<think>…</think><answer>0.5</answer>", r"\\frac{1}{2}").right  # True
+
+Training and evaluation both ask it, so they cannot disagree. It never raises for what a response says, and no response
+can make it hang: algebra runs in worker processes under a time limit. The rule it follows is docs/rewards.md, with
+thousands of judged answers in tests/rewards/verifier/cases.tsv.
+
+A response passes through `extract` (with the tables of phrases in `phrases`, `sentences` and `surroundings`), then
+through `equal`, which compares spelling, exact numbers and structure, and last, if that does not decide, through the
+algebra behind `pool`. The package can stand alone: of the project it uses only data/gold.py.
+"""
+
+from rewards.verifier.verdict import Verdict, judge, judge_all
+
+__all__ = ["Verdict", "judge", "judge_all"]

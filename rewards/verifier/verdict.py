@@ -1,13 +1,12 @@
-r"""The one judge of answers, behind the reward and the evaluation: right, wrong, or cannot judge.
+r"""The verifier's entrance: `judge` and `judge_all` take responses and golds, and return verdicts.
 
-The rule is written in docs/rewards.md. A response is first reduced to its answer (`extract`), which is compared with
-the gold by spelling, exact number and structure (`equal`); only what is left goes to the algebra in a worker process
-(`pool`).
+`extract` reduces a response to its answer, and `equal` compares that with the gold by spelling, exact number and
+structure. Only the pairs that this does not decide go to the algebra in a worker process (`pool`).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from data.gold import gold_answer
 from rewards.verifier import pool
@@ -15,28 +14,32 @@ from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import extract
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
-_MAX_SHOWN = 2000  # characters of the answers of one response; more is no answer and would fill the caches
+_MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
 
 
-class Verdict(NamedTuple):
-    """`right` is None where the answer cannot be judged: there is no gold, or none that can be read."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the verifier says about a response. Read `.right`: the verdict itself is neither true nor false."""
 
-    right: bool | None
-    answer: str | None
-    reason: str
+    right: bool | None  # None if it cannot be judged: there is no gold, or none that can be read
+    answer: str | None  # what the response gives as its answer; several are joined by "; "
+    reason: str  # what decided, and for words or signs around an answer which of them
     timed_out: bool = False
 
+    def __bool__(self) -> bool:
+        raise TypeError("a Verdict is neither true nor false: read its .right, which is True, False or None")
 
-def is_correct(
-    response: str, gold: str, *, question: str | None = None, strict: bool = False, timeout: float = 2.0
+
+def judge(
+    response: str, gold: object, *, question: str | None = None, strict: bool = False, timeout: float = 2.0
 ) -> Verdict:
-    r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds of judging; never raises for a text.
+    r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds; never raises for a text.
 
-    `gold` is what a data set has: a bare answer, a worked solution with `\boxed{}` or with `####`. With the `question`,
-    its copy, an option's text, a percent sign and "lowest terms" are judged as it asks. `strict` takes only an answer
-    in a closed `<answer>` block.
+    `gold` is what a data set has: a bare answer, or a worked solution with `\boxed{}` or `####`. With the `question`,
+    a copy of it, an option's text, a percent sign and "lowest terms" are judged as it asks. `strict` takes only an
+    answer in a closed `<answer>` block.
 
-    >>> is_correct(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
+    >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
     return judge_all([response], [gold], [question], strict=strict, timeout=timeout)[0]
@@ -50,32 +53,34 @@ def judge_all(
     strict: bool = False,
     timeout: float = 2.0,
 ) -> list[Verdict]:
-    """`is_correct` for each response; equal (gold, answer) pairs are judged once, and algebra runs in parallel."""
+    """`judge` for each response: equal (gold, answer, question) triples are judged once, the algebra in parallel."""
     verdicts: list[Verdict | None] = []
     waiting: dict[tuple, list[int]] = {}
-    for response, gold, question in zip(responses, golds, questions, strict=True):
+    notes: dict[int, str] = {}
+    for n, (response, gold, question) in enumerate(zip(responses, golds, questions, strict=True)):
         expected, found = _gold(gold), extract(response, strict)
         if expected is None:
-            verdicts.append(
-                Verdict(None, "; ".join(found.answers)[:_MAX_SHOWN] or None, "no gold answer to compare with")
-            )
+            answer = "; ".join(found.answers)[:_MAX_SHOWN] or None
+            verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
         elif not found.answers:
             verdicts.append(Verdict(False, None, found.reason))
         elif sum(map(len, found.answers)) > _MAX_SHOWN:
             verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
         else:
-            pair = (expected, tuple(found.answers), question)
-            decided = _known.get(pair) or _cheaply(*pair)
+            triple = (expected, tuple(found.answers), question)
+            decided = _known[triple] if triple in _known else _cheaply(*triple)
             verdicts.append(decided)
             if decided is None:
-                waiting.setdefault(pair, []).append(len(verdicts) - 1)
-    for pair, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):
-        for n in waiting[pair]:
+                waiting.setdefault(triple, []).append(n)
+            if found.reason:
+                notes[n] = found.reason
+    for triple, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):
+        for n in waiting[triple]:
             verdicts[n] = verdict
+    for n, note in notes.items():
+        if verdicts[n].right is False:
+            verdicts[n] = replace(verdicts[n], reason=f"{verdicts[n].reason}; {note}")
     return verdicts
-
-
-_known: dict[tuple, Verdict] = {}
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -85,24 +90,32 @@ def _gold(gold: object) -> str | None:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _cheaply(gold: str, answers: tuple[str, ...], question: str | None) -> Verdict | None:
+    """The verdict, or None if it takes algebra."""
     try:
         right, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
-    return Verdict(right, "; ".join(dict.fromkeys(answers)), reason)
+    return Verdict(right, _shown(answers), reason)
 
 
-def _by_algebra(pairs: list[tuple], timeout: float) -> list[Verdict]:
-    requests = [{"gold": gold, "answers": answers, "question": question} for gold, answers, question in pairs]
+_known: dict[tuple, Verdict] = {}  # what the algebra decided
+
+
+def _by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
+    requests = [{"gold": gold, "answers": answers, "question": question} for gold, answers, question in triples]
     verdicts = []
-    for pair, reply in zip(pairs, pool.POOL.ask_all(requests, timeout), strict=True):
-        answer = "; ".join(dict.fromkeys(pair[1]))
+    for triple, reply in zip(triples, pool.POOL.ask_all(requests, timeout), strict=True):
+        answer = _shown(triple[1])
         if reply is None or "late" in reply:
             # Not remembered: a busy machine may have been the cause.
-            verdicts.append(Verdict(False, answer, f"no verdict within {timeout:g} s", True))
+            verdicts.append(Verdict(False, answer, f"no verdict within {timeout:g} s", timed_out=True))
             continue
         verdicts.append(Verdict(reply["right"], answer, reply["reason"]))
         if len(_known) >= _CACHE_SIZE:
             _known.clear()
-        _known[pair] = verdicts[-1]
+        _known[triple] = verdicts[-1]
     return verdicts
+
+
+def _shown(answers: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(answers))

@@ -19,7 +19,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from data.problems import load
-from rewards.verifier.verdict import is_correct
+from rewards.verifier import judge
 
 SHOWN = 3
 
@@ -78,7 +78,7 @@ def compare(title: str, rows: list[dict], problems: list[dict]):
     classes = defaultdict(list)
     counts = Counter()
     for row, problem in zip(rows, problems, strict=True):
-        verdict = is_correct(row["response"], problem["solution"], question=problem["problem"])
+        verdict = judge(row["response"], problem["solution"], question=problem["problem"])
         counts["ours"] += verdict.right is True
         for name in ("strict-match", "flexible-extract"):
             counts[name] += row[name]

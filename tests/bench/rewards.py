@@ -24,8 +24,8 @@ from trl.rewards import accuracy_reward
 
 from data.gold import gold_answer
 from data.problems import load
+from rewards.verifier import judge, judge_all
 from rewards.verifier.pool import POOL
-from rewards.verifier.verdict import is_correct, judge_all
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.rewards.verifier.test_verifier import CASES
 
@@ -83,8 +83,8 @@ def on_the_table():
     print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
     print("| --- | ---: | ---: | ---: | ---: |")
     expected, golds, responses, questions = (list(column) for column in list(zip(*cases, strict=True))[:4])
-    for name, judge in JUDGES.items():
-        pairs = list(zip(expected, judge(responses, golds, questions), strict=True))
+    for name, verdicts_of in JUDGES.items():
+        pairs = list(zip(expected, verdicts_of(responses, golds, questions), strict=True))
         lost = sum(e and not v for e, v in pairs)
         paid = sum(bool(v) and not e for e, v in pairs)
         unjudged = sum(v is None for _, v in pairs)
@@ -96,7 +96,7 @@ def throughput(n: int, repeats: int):
     print(f"\n{n} long completions, half of them right, all distinct; median of {repeats} runs\n")
     print("| data | judge | completions a second | ÷ math-verify |")
     print("| --- | --- | ---: | ---: |")
-    is_correct(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")  # starts the workers
+    judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")  # starts the workers
     for data in ("gsm8k", "math"):
         rows = random.Random(0).sample(load(data, "train", {})[0], n * repeats)
         rates: dict[str, list[float]] = {name: [] for name in ("rewards.correct_answer", "math-verify")}
@@ -133,7 +133,7 @@ def hostile():
         times = []
         for response in responses:
             began = time.perf_counter()
-            is_correct(response, SURD)
+            judge(response, SURD)
             times.append(time.perf_counter() - began)
         return max(times)
 

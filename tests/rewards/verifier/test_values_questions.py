@@ -2,9 +2,8 @@
 
 import pytest
 
-from rewards.verifier import question
+from rewards.verifier import judge, question
 from rewards.verifier.question import REQUESTS, Request
-from rewards.verifier.verdict import is_correct
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.name)
@@ -35,5 +34,5 @@ def test_every_request_is_in_the_table():
     ],
 )
 def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
-    verdict = is_correct(rf"\boxed{{{answer}}}", gold, question=asked)
+    verdict = judge(rf"\boxed{{{answer}}}", gold, question=asked)
     assert (verdict.right, verdict.reason) == (False, reason)

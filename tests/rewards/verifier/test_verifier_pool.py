@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewards.verifier.verdict import is_correct, judge_all, pool
+from rewards.verifier import judge, judge_all, pool
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.support import ACCELERATE, TWO_PROCESSES, far_below_quadratic
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
 def test_a_hostile_answer_is_wrong_in_time(answer, gold):
     started = time.monotonic()
-    verdict = is_correct(rf"<think>t</think><answer>{answer}</answer>", gold)
+    verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
     assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
     assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
 
@@ -37,14 +37,14 @@ PLACES += [r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxed{}x"]
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
-        verdict = is_correct(place.format(run).replace("⏎", "\n"), "17")
+        verdict = judge(place.format(run).replace("⏎", "\n"), "17")
     assert verdict.right is False and not verdict.timed_out  # a worker's time is not in this process's
 
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
-    assert is_correct(answer, "17").right is False
+    assert judge(answer, "17").right is False
     assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
 
 
@@ -122,9 +122,9 @@ def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
 TRAINER = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that down
-from rewards.verifier.verdict import is_correct
+from rewards.verifier import judge
 from rewards.verifier import pool
-assert is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+assert judge(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
 if "hang" in sys.argv:
     import threading
     idle = pool.POOL.workers
@@ -174,10 +174,10 @@ import torch
 from pathlib import Path
 from accelerate import PartialState
 from rewards.verifier import pool
-from rewards.verifier.verdict import is_correct
+from rewards.verifier import judge
 state = PartialState(cpu=True)
 assert state.num_processes == 2 and torch.distributed.get_backend() == "gloo", state
-right = is_correct(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+right = judge(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
 state.wait_for_everyone()
 pids = [os.getpid(), *(w.process.pid for w in pool.POOL.workers)]
 report = Path(sys.argv[1]) / str(state.process_index)
@@ -223,7 +223,7 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
 
 
 def test_a_forked_child_uses_workers_of_its_own():
-    assert is_correct(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
+    assert judge(r"\boxed{\frac{3}{\sqrt{18}}}", r"\frac{\sqrt{2}}{2}").right is True
     before = pool.POOL
     child = os.fork()
     if child == 0:
