@@ -24,6 +24,18 @@ def test_conversational_completions():
     assert correct_answer(completions, [GSM8K, GSM8K]) == [1.0, 0.0]
 
 
+def test_what_a_tool_returns_is_not_the_models_answer():
+    called = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "python"}}]}
+    returned = {"role": "tool", "name": "python", "content": r"\boxed{18}"}
+    own = {"role": "assistant", "content": r"So it is \boxed{18}."}
+    assert correct_answer([[called, returned], [called, returned, own]], [GSM8K, GSM8K]) == [0.0, 1.0]
+
+
+def test_a_question_made_of_parts_is_not_read():
+    prompt = [{"role": "user", "content": [{"type": "text", "text": "Simplify 6/8."}]}]
+    assert correct_answer([r"\boxed{6/8}"], ["3/4"], [prompt]) == [1.0]
+
+
 def test_everything_that_trl_passes():
     logged = {}
     scores = correct_answer(
