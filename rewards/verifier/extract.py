@@ -17,7 +17,7 @@ from rewards.verifier.phrases import (
     ROUNDED_BEFORE,
 )
 from rewards.verifier.sentences import DOUBTFUL_REASONS, LONGEST_SENTENCE, RESERVATIONS, SENTENCES, STATEMENTS
-from rewards.verifier.surroundings import PART_AFTER, PART_BEFORE, RIVALS
+from rewards.verifier.surroundings import ARITHMETIC_BEFORE, PART_AFTER, PART_BEFORE, RIVALS
 from rewards.verifier.units import known, unit
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
@@ -126,7 +126,7 @@ def _of_blocks(blocks: list[str]) -> Found:
     answers, reason = [], ""
     for block in blocks:
         found = _boxes(block) or _stated(block) or _of_sentence(_bare(block))
-        if not found.answers or not all(found.answers):
+        if not found.answers or "" in found.answers:
             return Found([], found.reason or "an <answer> block is empty")
         answers += found.answers
         reason = reason or found.reason
@@ -141,11 +141,12 @@ def _boxes(text: str) -> Found | None:
         before, after = "\n" * (near == 0) + text[near:start], text[end : end + 40]
         if answers:
             before = _OR_BOX.sub(", ", before + "\\boxed").removesuffix("\\boxed")
-        after = _OR_BOX.sub(", ", after)
+        if listed := _OR_BOX.match(after):
+            after = ", " + after[listed.end() :]
         last = end
-        unit = _SUFFIX.match(_TEXT.sub(" ", after))
         named = _named_unit(after)
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
+        unit = _SUFFIX.match(after)
         if objection := _objection(content, before, after, unit.end() if unit else 0):
             return Found([], f"the box is {objection}")
         if (held := _inner(content)) is None:
@@ -157,14 +158,16 @@ def _boxes(text: str) -> Found | None:
 
 def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
     """What the text around a box has against it; the first `suffix` characters after it belong to its number."""
+    words_before, words_after = before.lower(), after.lower()
     return (
-        DENIED_BEFORE.search(before)
-        or PARTIAL_BEFORE.search(before)
-        or DENIED_AFTER.match(after)
-        or ("." not in content and ROUNDED_BEFORE.search(before))
-        or BOUND_BEFORE.search(before)
-        or BOUND_AFTER.match(after)
+        DENIED_BEFORE.search(words_before)
+        or PARTIAL_BEFORE.search(words_before)
+        or DENIED_AFTER.match(words_after)
+        or ("." not in content and ROUNDED_BEFORE.search(words_before))
+        or BOUND_BEFORE.search(words_before)
+        or BOUND_AFTER.match(words_after)
         or PART_BEFORE.search(before)
+        or ARITHMETIC_BEFORE.search(words_before)
         or PART_AFTER.match(after, suffix)
         or _rival(content, before, after)
     )
@@ -237,7 +240,7 @@ def _stated(text: str) -> Found | None:
     """The answers that `text` announces, each up to the end of its sentence."""
     answers, reason, at = [], "", 0
     while match := STATEMENTS.regex.search(text, at):
-        before = text[max(0, match.start() - 80) : match.start()]
+        before = text[max(0, match.start() - 80) : match.start()].lower()
         if objection := DENIED_BEFORE.search(before) or PARTIAL_BEFORE.search(before):
             return Found([], f"the stated answer is {objection}")
         end = _SENTENCE_END.search(match["answer"])
@@ -269,17 +272,19 @@ def _of_sentence(text: str) -> Found:
     """The answer in a sentence such as "She has 18 eggs left, as …" or "Total: $18", else all of `text`."""
     if len(text) > LONGEST_SENTENCE:
         return Found([text], "")
-    said, word, reason = [*_REASON.split(text, maxsplit=1), "", ""][:3]
-    if objection := DOUBTFUL_REASONS.search(reason):
-        return Found([text], objection)
-    # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
-    numbers = _NUMERAL.findall(reason) if word in ("as", "so") else []
-    if numbers and numbers[-1] not in _NUMERAL.findall(said):
-        return Found([text], "the sentence is kept whole: its reason ends in another number")
+    said = text
+    if because := _REASON.search(text):
+        said, reason = text[: because.start()], text[because.end() :]
+        if objection := DOUBTFUL_REASONS.search(reason.lower()):
+            return Found([text], objection)
+        # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
+        numbers = _NUMERAL.findall(reason) if because[1] in ("as", "so") else []
+        if numbers and numbers[-1] not in _NUMERAL.findall(said):
+            return Found([text], "the sentence is kept whole: its reason ends in another number")
     match = SENTENCES.regex.fullmatch(said)
     if not match:
         return Found([said], "")
     answer = next(filter(None, match.groups()), "")
-    if objection := RESERVATIONS.search(said.replace(answer, "", 1)):
+    if objection := RESERVATIONS.search(said.replace(answer, "", 1).lower()):
         return Found([text], objection)
     return Found([answer], "")

@@ -1,7 +1,7 @@
 """Worker processes for the algebra, each killed and replaced when it takes too long.
 
-A hang may hold the interpreter lock, which no signal and no thread of the same process can end: only a kill of another
-process can. The workers start with the first answer that needs algebra; starting does not count as judging.
+A hang may hold the interpreter lock, and then no signal and no other thread can end it: the process has to be killed
+from outside. The workers start with the first answer that needs algebra; starting does not count as judging.
 """
 
 import atexit

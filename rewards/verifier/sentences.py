@@ -103,7 +103,6 @@ HEDGES = Table(
         spares=("The guests have 5 eggs.",),
     ),
     Phrase("a question mark", r"\?", matches=("Really? It is 5.",), spares=("Really! It is 5.",)),
-    lower=True,
 )
 
 _KEPT_WHOLE = "the sentence is kept whole: {} beside its answer"
@@ -147,7 +146,6 @@ RESERVATIONS = Table(
         matches=("It seems that she has 5 eggs.", "She supposedly has 5 eggs."),
         spares=("The seam is 5 cm.",),
     ),
-    lower=True,
 )
 # Asked of the reason given behind an answer.
 DOUBTFUL_REASONS = Table(
@@ -159,10 +157,9 @@ DOUBTFUL_REASONS = Table(
         matches=("5, which is the minimum", "5 because 6 is possible too"),
         spares=("5, which is prime", "5 because the others are odd"),
     ),
-    lower=True,
 )
 
 
 def is_hedged(answer: str) -> bool:
     """Whether `answer` doubts or denies what it says."""
-    return HEDGES.search(answer) is not None
+    return HEDGES.search(answer.lower()) is not None

@@ -11,12 +11,13 @@ _LAYOUT = (
     r"noindent|item|newline|[hv]space|hfill|displaystyle|bf|rm"
 )
 
+# Several phrases look back from a character that most texts lack, `\{(?<=x\{)` for `x\{`: that is found much faster.
 PART_BEFORE = Table(
     "part of a larger expression: {} before it",
     Phrase(
         "a minus sign",
         r"[-−–]",
-        matches=(r"-\boxed{5}", r"x = −\boxed{5}"),
+        matches=(r"-\boxed{5}", r"It is −\boxed{5}."),
         spares=("- \\boxed{5}", r"Answer - \boxed{5}", r"--> \boxed{5}"),
     ),
     Phrase("a digit", r"\d", matches=(r"2\boxed{5}", r"x = 10\boxed{5}"), spares=(r"Step 2: \boxed{5}",)),
@@ -30,7 +31,7 @@ PART_BEFORE = Table(
     ),
     Phrase(
         "a closing parenthesis",
-        r"[^\\]\)",
+        r"\)(?<=[^\\]\))",
         matches=(r"(2)\boxed{5}", r"f(x)\boxed{5}"),
         spares=(r"(2+3) \boxed{5}", r"\(2+3\)\boxed{5}"),
     ),
@@ -43,26 +44,26 @@ PART_BEFORE = Table(
         spares=(r"2 + 3 = \boxed{5}", r"<b>\boxed{5}", r"=> \boxed{5}"),
     ),
     Phrase(
-        "a subtraction",
-        r"(?:[=\d$)}(,<>:]|\b[a-zA-Z])\s*[-−–]\s*(?:\\?\$)?\s*",
-        matches=(r"7 - \boxed{5}", r"x = - $\boxed{5}$", r"f(x) – \boxed{5}", r"x - \boxed{5}"),
+        "a minus sign after mathematics",
+        r"[=\d$)}(,<>:a-zA-Z](?<!\w[a-zA-Z])\s*[-−–]\s*(?:\\?\$)?\s*",
+        matches=(r"7 - \boxed{5}", r"x = -\boxed{5}", r"x = - $\boxed{5}$", r"f(x) – \boxed{5}", r"x - \boxed{5}"),
         spares=(r"We are done - \boxed{5}",),
     ),
     Phrase(
         "a star for times",
-        r"(?:[\d)}]\s*|\b[a-zA-Z])\*{1,2}",
+        r"[\d)}]\s*\*{1,2}|\*(?<=\b[a-zA-Z]\*)\*?",
         matches=(r"2*\boxed{5}", r"2 *\boxed{5}", r"x**\boxed{5}"),
         spares=(r"**\boxed{5}**", r"So: **\boxed{5}**"),
     ),
     Phrase(
         "a factor or a function",
-        r"[\w)}]\(|\d\s*\(|\\left\s*\(",
+        r"\((?<=[\w)}]\()|\d\s*\(|\\left\s*\(",
         matches=(r"f(\boxed{5})", r"2 (\boxed{5})", r"(x)(\boxed{5})", r"\left(\boxed{5}\right)"),
         spares=(r"It is (\boxed{5})", r"\(\boxed{5}\)"),
     ),
     Phrase(
         "an opening brace",
-        r"[^\s$=]\{|\}\s*\{",
+        r"\{(?<=[^\s$=]\{)|\}\s*\{",
         matches=(r"x^{\boxed{5}}", r"\frac{1} {\boxed{5}}"),
         spares=(r"{\boxed{5}}", r"$={\boxed{5}}$"),
     ),
@@ -92,13 +93,6 @@ PART_BEFORE = Table(
     ),
     Phrase("a bar", r"[$=]\|", matches=(r"$|\boxed{5}|$", r"x =|\boxed{5}|"), spares=(r"| x | \boxed{5} |",)),
     Phrase(
-        "a word of arithmetic",
-        r"\b(?i:twice|thrice|half(?: of)?|minus|plus|times|negative|divided by"
-        r"|(?:root|square|cube|opposite|reciprocal) of)(?:\s+the)?[\s$]*",
-        matches=(r"Twice $\boxed{5}$", r"two plus \boxed{5}", r"ten divided by the \boxed{5}", r"cube of $\boxed{5}$"),
-        spares=(r"We add three times: \boxed{5}",),
-    ),
-    Phrase(
         "a function with an index or a power",
         r"\\[a-z]+[_^](?:\w|\{[^{}]*\})\s*",
         matches=(r"\log_2 \boxed{5}", r"\sin^{2} \boxed{5}"),
@@ -111,6 +105,30 @@ PART_BEFORE = Table(
         spares=(r"\frac{10}{2} = \boxed{5}",),
     ),
     tail=r"\Z",
+)
+
+ARITHMETIC_BEFORE = Table(
+    "part of a larger expression: {} before it",
+    Phrase(
+        "a factor in words",
+        r"twice|thrice|half(?: of)?",
+        matches=(r"Twice $\boxed{5}$", r"thrice the \boxed{5}", r"half of $\boxed{5}$"),
+        spares=(r"We add twice: \boxed{5}",),
+    ),
+    Phrase(
+        "an operator in words",
+        r"minus|plus|times|negative|divided by",
+        matches=(r"two plus \boxed{5}", r"ten divided by the \boxed{5}", r"three times $\boxed{5}$"),
+        spares=(r"We add three times: \boxed{5}",),
+    ),
+    Phrase(
+        "a function in words",
+        r"(?:root|square|cube|opposite|reciprocal) of",
+        matches=(r"the cube of \boxed{5}", r"the root of $\boxed{5}$", r"the reciprocal of the $\boxed{5}$"),
+        spares=(r"The square of it is \boxed{5}",),
+    ),
+    head=r"\b",
+    tail=r"(?:\s+the)?[\s$]*\Z",
 )
 
 PART_AFTER = Table(

@@ -57,7 +57,7 @@ def judge_all(
     verdicts: list[Verdict | None] = []
     waiting: dict[tuple, list[int]] = {}
     notes: dict[int, str] = {}
-    for n, (response, gold, question) in enumerate(zip(responses, golds, questions, strict=True)):
+    for response, gold, question in zip(responses, golds, questions, strict=True):
         expected, found = _gold(gold), extract(response, strict)
         if expected is None:
             answer = "; ".join(found.answers)[:_MAX_SHOWN] or None
@@ -68,12 +68,12 @@ def judge_all(
             verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
         else:
             triple = (expected, tuple(found.answers), question)
-            decided = _known[triple] if triple in _known else _cheaply(*triple)
-            verdicts.append(decided)
-            if decided is None:
-                waiting.setdefault(triple, []).append(n)
+            decided = _known.get(triple)
+            if decided is None and (decided := _cheaply(*triple)) is None:
+                waiting.setdefault(triple, []).append(len(verdicts))
             if found.reason:
-                notes[n] = found.reason
+                notes[len(verdicts)] = found.reason
+            verdicts.append(decided)
     for triple, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):
         for n in waiting[triple]:
             verdicts[n] = verdict

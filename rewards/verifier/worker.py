@@ -1,7 +1,7 @@
-"""A worker process of the pool: reads one JSON request a line, answers one JSON line, dies when nobody reads it.
+"""A worker process of the pool: reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
 
-It is started as `python -m rewards.verifier.worker`, so it never re-runs the trainer's main module nor inherits its
-CUDA state.
+It is started as `python -m rewards.verifier.worker`, so it neither runs the trainer's main module again nor inherits
+its CUDA state.
 """
 
 import json
@@ -21,7 +21,7 @@ class _TooLong(BaseException):
 
 
 def main() -> None:
-    """Load the algebra, then answer."""
+    """Load the algebra, then answer requests."""
     from rewards.verifier.algebra import equal
     from rewards.verifier.equal import compare_by_algebra
 
@@ -29,8 +29,8 @@ def main() -> None:
     serve(compare_by_algebra)
 
 
-def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
-    """Answer requests with `judge` until the parent closes the pipe or is gone."""
+def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
+    """Answer requests with `compare`, (gold, answers, question) → (right, reason), while the parent lives."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply
@@ -41,20 +41,21 @@ def serve(judge: Callable[[str, list[str], str | None], tuple[bool | None, str]]
     signal.signal(signal.SIGPROF, _interrupt)
     print(json.dumps("ready"), file=replies, flush=True)
     while True:
-        # Where a fork of the parent holds the pipe open, only the parent's number tells that it is gone.
+        # If a fork of the parent holds the pipe open, only the changed parent id shows that the parent is gone.
         while not select.select([0], [], [], _ORPHAN_CHECK)[0]:
             if os.getppid() != parent:
                 return
         line = sys.stdin.readline()
         if not line:
             return
-        print(json.dumps(_answer(json.loads(line), judge)), file=replies, flush=True)
+        print(json.dumps(_answer(json.loads(line), compare)), file=replies, flush=True)
 
 
-def _answer(request: dict, judge) -> dict:
-    """The verdict, or {"late": true} once half the parent's wall-clock limit is used up.
+def _answer(request: dict, compare) -> dict:
+    """The reply, which is {"late": true} once half the parent's time limit is used up.
 
-    In processor time, so that a busy machine makes no answer wrong. Code that ignores the alarm is killed.
+    That half is counted in processor time, so that a busy machine makes no answer wrong. Code that ignores the alarm
+    is killed by the parent, whose limit is wall-clock time.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
@@ -62,7 +63,7 @@ def _answer(request: dict, judge) -> dict:
     try:
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] / 2)
         try:
-            right, reason = judge(request["gold"], request["answers"], request["question"])
+            right, reason = compare(request["gold"], request["answers"], request["question"])
             return {"right": right, "reason": reason}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
