@@ -17,7 +17,7 @@ from rewards.verifier.context import Algebra, Unreadable
 from rewards.verifier.kinds import List, Relation, Set, Union, Words
 from rewards.verifier.notation import key, plain
 from rewards.verifier.objections import form, objection
-from rewards.verifier.sentences import is_hedged
+from rewards.verifier.sentences import hedge
 from rewards.verifier.value import is_name, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer
@@ -98,8 +98,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         return True, "spelled like the gold"
     if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
-    if is_hedged(answer) and not is_hedged(gold):
-        return False, "doubted or denied"
+    if (doubt := hedge(answer)) and not hedge(gold):
+        return False, doubt
     if (refusal := _too_large(answer)) is not None:
         return False, refusal
     if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:

@@ -160,6 +160,6 @@ DOUBTFUL_REASONS = Table(
 )
 
 
-def is_hedged(answer: str) -> bool:
-    """Whether `answer` doubts or denies what it says."""
-    return HEDGES.search(answer.lower()) is not None
+def hedge(answer: str) -> str | None:
+    """How `answer` doubts or denies what it says, or None if it does neither."""
+    return HEDGES.search(answer.lower())

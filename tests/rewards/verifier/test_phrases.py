@@ -5,6 +5,7 @@ import pytest
 from rewards.verifier import phrases, sentences, surroundings
 from rewards.verifier.extract import extract
 from rewards.verifier.phrases import Phrase, Table
+from rewards.verifier.sentences import hedge
 
 TABLES = {
     name: table
@@ -58,9 +59,9 @@ def test_a_sentence_with_a_reservation_is_kept_whole_and_names_its_phrase(table,
 @pytest.mark.parametrize(("table", "phrase"), entries("HEDGES"))
 def test_a_hedged_answer_names_its_phrase(table, phrase):
     for answer in phrase.matches:
-        assert table.search(answer.lower()) == f"doubted or denied: {phrase.name}", answer
+        assert hedge(answer) == f"doubted or denied: {phrase.name}", answer
     for answer in phrase.spares:
-        assert table.search(answer.lower()) is None, answer
+        assert hedge(answer) is None, answer
 
 
 @pytest.mark.parametrize(("table", "phrase"), entries("STATEMENTS"))

@@ -40,16 +40,16 @@ def test_a_verdict_is_neither_true_nor_false():
 
 
 REASONS = [
-    (r"\boxed{5}", "equal"),
+    (r"\boxed{5}", "equal, as whole numbers"),
     (r"-\boxed{5}", "the box is part of a larger expression: a minus sign before it"),
     ("I doubt that the answer is 5.", "the stated answer is doubted or denied: a word of denial before it"),
     (r"<answer>at least \boxed{5}</answer>", 'the box is a bound: "at least" or "at most" before it'),
     (
         "<answer>Nobody has 5 eggs.</answer>",
-        "not equal to the gold; the sentence is kept whole: nobody or nothing beside its answer",
+        "not equal to the gold, another kind of value; the sentence is kept whole: nobody or nothing beside its answer",
     ),
     ("<answer></answer>", "an <answer> block is empty"),
-    (r"\boxed{6}", "not equal to the gold"),
+    ("<answer>perhaps 5</answer>", "doubted or denied: a word of doubt"),
 ]
 
 
