@@ -45,7 +45,7 @@ def _run(module: str, arguments: list[str], root: str, environment: dict[str, st
     os.environ.update(environment)
     os.chdir(root)
     added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    sys.path[:] = [root, *added, *(each for each in sys.path if each != os.path.dirname(__file__))]  # noqa: PTH120
+    sys.path[:] = [root, *added, *sys.path]
     sys.argv = ["-m", *arguments]
     if module.endswith(".py"):
         runpy.run_path(module, run_name="__main__")

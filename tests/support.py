@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 from tests import stage_process
 
 ROOT = Path(__file__).parent.parent
+ROOMS = ("data", "evaluation", "rewards", "schema", "stages", "training")  # those with Python
 # The recipes of this repository: a reader's own beside them are the reader's to judge. Without git, whatever is there.
 _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True

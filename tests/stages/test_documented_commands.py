@@ -16,7 +16,7 @@ import pytest
 from schema.recipe import read_recipe
 from tests import stage_process
 from tests.stages.test_makefile import mark
-from tests.support import ACCELERATE, ROOT, SHIPPED
+from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAM = r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python -m)[ \n]"
@@ -72,14 +72,9 @@ def clone(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
-    for name in ("accelerate_configs", "data", "recipes", "rewards", "stages", "tests"):
+    for name in (*ROOMS, "accelerate_configs", "recipes", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     mark(folder, "dev")
-    # pytest has put tests/ on the path, where a reader's Python does not look.
-    (folder / "bare.py").write_text(
-        f"import runpy, sys\nsys.path[:] = [each for each in sys.path if each != {str(ROOT / 'tests')!r}]\n"
-        "sys.argv[:2], module = ['-m'], sys.argv[1]\nrunpy.run_module(module, run_name='__main__', alter_sys=True)\n"
-    )
     return folder
 
 
@@ -96,7 +91,7 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
 
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
     """What `python -m module` prints in the clone."""
-    done = stage_process.run("bare", [module, *arguments], clone, os.environ | environment, clone)
+    done = stage_process.run(module, arguments, clone, os.environ | environment, clone)
     assert done.returncode == 0, f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 

@@ -27,8 +27,8 @@ from typing import NamedTuple
 import pytest
 
 from tests import stage_process
+from tests.support import ROOMS, ROOT
 
-ROOT = Path(__file__).parents[2]
 # What the stages share; they themselves are run anew.
 SHARED = [
     "training.model",
@@ -91,8 +91,8 @@ class Arena:
         } | {f"{kind}_proxy": self.proxy for kind in ("http", "https", "all")}
 
     def start(self):
-        command, pipe = [sys.executable, __file__, str(self.room)], subprocess.PIPE
-        self.parent = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment)
+        command, pipe = [sys.executable, "-m", "tests.stages.test_reach", str(self.room)], subprocess.PIPE
+        self.parent = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, env=self.environment)
 
     def run(self, stage: str, *arguments: str, seconds: float = SECONDS) -> Ended:
         output = [str(self.home / "stdout"), str(self.home / "stderr")]
@@ -112,7 +112,7 @@ class Arena:
 
 def serve():
     """Fork a process for each job of the input, and answer with its exit code."""
-    sys.path.insert(0, sys.argv[1])
+    sys.path[0] = sys.argv[1]  # in place of the repository itself
     for each in ["stages", *stage_process.LIBRARIES, *SHARED]:
         importlib.import_module(each)
     library_fields = importlib.import_module("schema.library_fields")  # which reads the libraries' sources, once
@@ -143,7 +143,7 @@ def clone(tmp_path_factory) -> Path:
     from schema.local_models import built_model
 
     whole = tmp_path_factory.mktemp("whole")
-    for each in ("data", "rewards", "stages"):
+    for each in ROOMS:
         shutil.copytree(ROOT / each, whole / "clone" / each)
     model = built_model("tiny-qwen3", 42, ROOT / "outputs/models")
     shutil.copytree(model, whole / "clone/outputs/models" / model.name)

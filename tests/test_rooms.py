@@ -1,0 +1,131 @@
+"""The house as CONTRIBUTING.md draws it: which room may know which, and how its files are kept."""
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOMS as SOURCES
+from tests.support import ROOT
+
+FILES = sorted(
+    Path(each)
+    for each in subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not each.startswith("tests/")
+) or sorted(each.relative_to(ROOT) for room in SOURCES for each in (ROOT / room).rglob("*.py"))
+LONGEST = 320  # lines
+# Take seconds to import, or need not be installed.
+HEAVY = {"accelerate", "datasets", "lingua", "math_verify", "matplotlib", "peft", "rich", "sympy", "torch"}
+HEAVY |= {"pyarrow", "safetensors", "tokenizers", "transformers", "trl", "vllm"}
+
+
+def table() -> dict[str, list[str]]:
+    """Room to what it may know, both as paths: the rows of CONTRIBUTING.md whose rooms hold Python."""
+    rows = re.findall(r"^\| `([\w/]+/)` \|[^|]*\|([^|]*)\|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
+    return {room: re.findall(r"`([\w/.]+)`", knows) for room, knows in rows if any((ROOT / room).rglob("*.py"))}
+
+
+ROOMS = table()
+
+
+def room_of(path: str) -> str:
+    """The innermost room of the table that a file is in."""
+    return max((room for room in ROOMS if path.startswith(room)), key=len, default="")
+
+
+@cache
+def imports(file: Path) -> list[tuple[str, int, bool]]:
+    """(module, line, whether inside a function) of every import of a file; `from a import b` names a.b where that is a
+    module."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    inside = {id(each) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for each in ast.walk(node)}
+    guarded = {
+        id(e)
+        for n in ast.walk(tree)
+        if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)
+        for e in ast.walk(n)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in guarded:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno, id(node) in inside) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = {f"{node.module}.{alias.name}" for alias in node.names}
+            own = {each for each in modules if path_of(each)}
+            found += [(each, node.lineno, id(node) in inside) for each in sorted(own or {node.module})]
+    return found
+
+
+def path_of(module: str) -> str | None:
+    """The file of a module of this repository."""
+    for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
+        if (ROOT / path).is_file() and room_of(path):
+            return path
+    return None
+
+
+@cache
+def is_heavy(path: str) -> bool:
+    """Whether importing a file of ours imports a heavy library."""
+    at_the_top = [module for module, _, inside in imports(Path(path)) if not inside]
+    return any(m.split(".")[0] in HEAVY or ((p := path_of(m)) and p != path and is_heavy(p)) for m in at_the_top)
+
+
+def test_every_file_is_in_a_room_of_the_table():
+    assert len(ROOMS) >= 7 and "tests/" in ROOMS
+    assert [str(each) for each in FILES if not room_of(str(each))] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_a_room_knows_only_what_the_table_allows(file):
+    room = room_of(str(file))
+    for module, line, _ in imports(file):
+        path = path_of(module)
+        if path is None or room_of(path) == room:
+            continue
+        allowed = any(path == known or room_of(path) == known for known in ROOMS[room])
+        assert allowed, f"{file}:{line} imports {module}: {room} may know {', '.join(ROOMS[room])}"
+
+
+def test_no_import_goes_in_a_circle():
+    arrows = {str(file): {p for m, _, _ in imports(file) if (p := path_of(m))} for file in FILES}
+    while leaves := [
+        file for file, known in arrows.items() if not known & arrows.keys() - {file} and file not in known
+    ]:
+        for file in leaves:
+            del arrows[file]
+    assert arrows == {}
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_an_import_inside_a_function_saves_time_or_is_optional(file):
+    for module, line, inside in imports(file):
+        if inside:
+            path = path_of(module)
+            late = is_heavy(path) if path else module.split(".")[0] in HEAVY
+            assert late, f"{file}:{line} imports {module} inside a function, for nothing"
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_a_file_says_what_it_holds_and_is_short(file):
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert not text or ast.get_docstring(ast.parse(text)), "it opens with a line on what it holds"
+    assert text.count("\n") <= LONGEST
+
+
+def test_tests_mirror_the_rooms():
+    """Beside them: the injection of faults, and the benchmarks."""
+    rooms = {f"tests/{room}" for room in ROOMS if room != "tests/"} | {"tests/faults/", "tests/bench/"}
+    files = [each.relative_to(ROOT) for each in (ROOT / "tests").rglob("test_*.py") if each != Path(__file__)]
+    assert [str(each) for each in files if f"{each.parent}/" not in rooms] == []
+
+
+def test_python_alone_has_no_room_of_its_own_name():
+    """A room that is called as a module of the standard library is would be found in its place."""
+    assert not {room.split("/")[0] for room in ROOMS} & set(sys.stdlib_module_names)
