@@ -8,9 +8,8 @@ from data import prompt
 from data.gold import gold_answer
 from evaluation import cheats
 from rewards.verifier import judge
-from schema.names import bind_reward
 from schema.recipe import Recipe
-from training.guards import GuardedReward
+from training.guards import guarded_rewards
 
 SECONDS = 60  # for a reward on one kind of response
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by
@@ -27,13 +26,7 @@ class Pay(NamedTuple):
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
     """Each reward of the recipe with its weight; its arguments are bound, and it is guarded as in training."""
-    return [
-        (
-            GuardedReward(bind_reward(name, options), name, min(SECONDS, options.get("timeout", SECONDS))),
-            options.get("weight", 1.0),
-        )
-        for name, options in recipe.rewards.items()
-    ]
+    return list(zip(guarded_rewards(recipe, SECONDS), recipe.weights.values(), strict=True))
 
 
 def with_wrong_answers(rows: list[dict]) -> list[cheats.Problem]:

@@ -41,7 +41,7 @@ def main(recipe: Recipe, rows: int = 100):
 
 
 def _table(table: list[Pay], recipe: Recipe) -> str:
-    mix = ", ".join(f"{options.get('weight', 1.0):g} {name}" for name, options in recipe.rewards.items())
+    mix = ", ".join(f"{weight:g} {name}" for name, weight in recipe.weights.items())
     lines = [f"{recipe.name}: {mix}; {len(table[0].earned)} problems", "", "  mean    most  kind   response"]
     for pay in table:
         mark = f"  ← more than an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""

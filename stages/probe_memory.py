@@ -51,13 +51,15 @@ def main(recipe: Recipe):
 
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
     """The recipe for two steps of completions that end at their limit, in a folder of its own."""
-    given = recipe.grpo.get("generation_kwargs") or {}
+    given = configs.setting(recipe, "grpo", "generation_kwargs") or {}
     limit = configs.setting(recipe, "grpo", "max_completion_length")
+    least = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"
     changed = {
         "max_steps": 2,  # the optimizer's states are there from the second step on
         "save_strategy": "no",
         "eval_steps": None,
-        "generation_kwargs": given | {"min_tokens" if recipe.grpo.get("use_vllm") else "min_new_tokens": limit},
+        "generation_kwargs": given
+        | {"min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens": limit},
     }
     return dataclasses.replace(recipe, grpo=recipe.grpo | changed, output_dir=folder)
 

@@ -17,6 +17,8 @@ from transformers import TrainerCallback
 
 from data.imports import own_line
 from schema.faults import RunStopped
+from schema.names import bind_reward
+from schema.sections import Recipe
 from training.checkpoints import newest_good
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
@@ -94,6 +96,15 @@ class GuardedReward:
         self.told.add(what)
         problem = (columns.get("problem") or [""] * (row + 1))[row]
         print(f"\nrewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None", file=sys.stderr)
+
+
+def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:
+    """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a batch, whatever timeout
+    the recipe sets."""
+    return [
+        GuardedReward(bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS)))
+        for name, options in recipe.rewards.items()
+    ]
 
 
 @contextlib.contextmanager

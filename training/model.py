@@ -18,12 +18,13 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils import cached_file
 
 from data import hub, prompt
-from schema import configs, hardware, model_files
-from schema.chat_template import require_harmless
+from schema import configs, hardware
 from schema.faults import Fault, NotReached, RecipeError
 from schema.local_models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
+from training import model_files
+from training.chat_template import require_harmless
 
 # Where a folder has code of its own transformers asks at the terminal whether to run it. Nobody is asked here.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
@@ -57,7 +58,7 @@ def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextMana
     keep what follows from asking the Hub for more.
 
     Raises:
-        RecipeError: see schema/model_files.py.
+        RecipeError: see training/model_files.py.
     """
     if Path(name).is_dir():
         model_files.require_model(Path(name))

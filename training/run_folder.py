@@ -17,6 +17,7 @@ from typing import IO
 from ruamel.yaml import YAML
 
 from schema import hardware
+from schema.configs import setting
 from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.refused_keys import renamed
@@ -200,7 +201,7 @@ def link_inside(path: Path) -> str | None:
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
-    if stage == "grpo" and recipe.grpo.get("eval_steps"):
+    if stage == "grpo" and setting(recipe, "grpo", "eval_steps"):
         evaluate = recipe.resolved()["evaluate"]
         depends_on["evaluate"] = {key: evaluate[key] for key in ("checkpoint_problems", "patience")}
     return depends_on

@@ -13,12 +13,12 @@ from data import prompt
 from data.sources import DataError
 from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.names import bind_reward, missing_columns
+from schema.names import missing_columns
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
-from training.guards import SECONDS, FiniteNumbers, GuardedReward
+from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
 from training.sampling import mergeable, sample_merged
 from training.train import keep_adapter_float32, sharded
@@ -94,10 +94,7 @@ def trainer_for(
         raise RecipeError(faults)
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         raise RecipeError([f"data.train has {len(dataset)} problems, and a batch samples from {groups} different ones"])
-    rewards = [
-        GuardedReward(bind_reward(name, options), name, options.get("timeout", SECONDS))
-        for name, options in recipe.rewards.items()
-    ]
+    rewards = guarded_rewards(recipe)
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)
     with said_by_library(recipe.place("grpo")):

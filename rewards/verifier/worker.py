@@ -12,6 +12,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+from rewards.verifier.equal import compare_by_algebra
+
 _MEMORY = 2 << 30  # bytes of address space
 _ORPHAN_CHECK = 5.0  # seconds
 
@@ -23,7 +25,6 @@ class _TooLong(BaseException):
 def main() -> None:
     """Load the algebra, then answer requests."""
     from rewards.verifier.algebra import equal
-    from rewards.verifier.equal import compare_by_algebra
 
     equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
     serve(compare_by_algebra)

@@ -5,9 +5,9 @@ import time
 import pytest
 from transformers import AutoTokenizer
 
-from schema.chat_template import SECONDS, require_harmless
 from schema.faults import RecipeError
 from schema.local_models import built_model
+from training.chat_template import SECONDS, require_harmless
 
 
 @pytest.fixture(scope="module")

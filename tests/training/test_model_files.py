@@ -9,9 +9,9 @@ from huggingface_hub import constants
 from safetensors.numpy import save_file
 
 from data import hub
-from schema import model_files
 from schema.faults import RecipeError
 from schema.local_models import built_model
+from training import model_files
 
 CONFIG = [  # changed keys of config.json, and what is said
     ({"attn_implementation": "some/kernel"}, "asks for the kernel 'some/kernel'"),
