@@ -58,8 +58,7 @@ def worst_step(recipe: Recipe, folder: str) -> Recipe:
         "max_steps": 2,  # the optimizer's states are there from the second step on
         "save_strategy": "no",
         "eval_steps": None,
-        "generation_kwargs": given
-        | {"min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens": limit},
+        "generation_kwargs": given | {least: limit},
     }
     return dataclasses.replace(recipe, grpo=recipe.grpo | changed, output_dir=folder)
 
