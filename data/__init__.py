@@ -1,5 +1,5 @@
-"""Where problems come from. A data set is a function `(split, …) -> list of rows`; a recipe names it by its name here
-(`math-500` is `math_500`) or, for one of the user's own, by a dotted path."""
+"""The data sets that a recipe can name. Each is a function `(split, …) -> list of rows`, which a recipe names as here,
+with hyphens (`math-500` is `math_500`); a user's own data set is named by its file or by a dotted path."""
 
 from data.arithmetic import arithmetic
 from data.sources import (

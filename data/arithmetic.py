@@ -1,4 +1,4 @@
-"""Addition problems made on the spot: something to learn with no download and an answer nobody can argue about."""
+"""Addition problems made on the spot: a task to learn without a download, with answers that nobody can argue about."""
 
 import random
 import zlib
@@ -9,13 +9,13 @@ from data.sources import DataError
 def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0) -> list[dict]:
     """Distinct sums of two numbers of exactly `digits` digits; one in ten is `test`, whatever `rows` is.
 
-    `slips` is the share of worked solutions that forget their carries, and so end in a wrong `answer`: what a careless
-    teacher leaves for GRPO to mend. The gold `solution` is always right. A row:
+    `slips` is the share of worked solutions that forget their carries, and so end in a wrong `answer`: the mistakes
+    that a careless teacher leaves for GRPO to correct. The gold `solution` is always right. A row:
 
     `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer": "132"}`
 
     Raises:
-        DataError: an argument is out of its range.
+        DataError: an argument is out of range.
     """
     for name, value, low, high in (("digits", digits, 1, 9), ("rows", rows, 1, 1_000_000), ("slips", slips, 0, 1)):
         if not low <= value <= high:

@@ -1,4 +1,4 @@
-"""The gold answer as data sets write it, and nothing else: no judging happens here.
+"""Finds the gold answer in the solution that a data set gives; no judging happens here.
 
 GSM8K ends a worked answer with `#### 1,234`; MATH marks the answer with its last `\\boxed{...}`, which twice in its
 train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`); other sets give the bare answer.
@@ -50,7 +50,7 @@ def _closing_braces(text: str, start: int) -> dict[int, int]:
 
 
 def gold_answer(text: object) -> str | None:
-    r"""The gold answer in `text` whichever way its data set writes it, or None where there is none to grade against.
+    r"""The gold answer in `text`, whichever way its data set writes it; None where there is nothing to judge against.
 
     >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$.")
     ('1024', '\\frac{3}{4}')

@@ -1,7 +1,6 @@
-"""The Hub is asked once whether it answers, before anything is asked of it in earnest.
+"""Checks once per process that the Hugging Face Hub answers, before anything is loaded from it.
 
-Its client else waits up to six minutes for each file that a model may have, and asks for a dozen, some of them though
-the model is in the cache.
+Otherwise its client waits up to six minutes per file, even for a cached model, and a model may have a dozen files.
 """
 
 import contextlib
@@ -14,13 +13,13 @@ import httpx
 from huggingface_hub import constants
 from huggingface_hub.utils import http_backoff
 
-SECONDS = 10  # for an answer; it is asked three times
+SECONDS = 10  # to wait for an answer, at each of three attempts
 
 
 @functools.cache
 def reach():
-    """Where the Hub does not answer, use what was downloaded before and ask for nothing more, in this process and those
-    it starts. An answer is anything but 429 and 5xx."""
+    """Check that the Hub answers; if it does not, this process and those it starts use only what was downloaded before.
+    Any status but 429 and 5xx counts as an answer."""
     if constants.HF_HUB_OFFLINE:
         return
     try:
@@ -35,13 +34,14 @@ def reach():
 
 
 def is_offline() -> bool:
-    """Whether what is not in the cache cannot be had, for `reach` has found so or the environment says so."""
+    """Whether only cached files can be had, because `reach` got no answer or the environment says so."""
     return constants.HF_HUB_OFFLINE
 
 
 @contextlib.contextmanager
 def unasked() -> Iterator[None]:
-    """While the block runs the Hub is not asked for anything: what a folder's files name is nobody's wish."""
+    """Keep the block from asking the Hub for anything: the files of a local folder may name models there that the user
+    never asked for."""
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     try:
         yield

@@ -1,5 +1,5 @@
-"""Which code a recipe may name. A recipe is often another's, and a dotted path in it runs what it names: so it reaches
-the functions of the reader's own files, made to be named, and nothing that merely happens to be importable."""
+"""Which functions a recipe may name. Recipes are often written by others, and a dotted path in one runs what it names.
+So it reaches only functions in the user's own files that are meant to be named, not whatever can be imported."""
 
 import importlib
 import inspect
@@ -11,22 +11,23 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTPUTS = ROOT / "outputs"  # runs, which may be another's too
+OUTPUTS = ROOT / "outputs"  # the folders of runs, which others may have made
 
 
 def named_function(path: str, parameter: str) -> Callable:
-    """The function behind a dotted path, `file.function`, in a folder of the reader's own: this repository's, the one
-    the command is given in, or one of PYTHONPATH. It must be written in that very file and take `parameter`, which says
-    that it is meant to be named: `completions` a reward, `split` a data set.
+    """The function behind a dotted path, `file.function`, in one of the user's own folders: this repository, the
+    current directory, or a folder on PYTHONPATH. It must be written in that very file and take `parameter`, which shows
+    that it is meant to be named: `completions` for a reward, `split` for a data set.
 
-    Of an installed package nothing is reached, unless the environment's TRUST_PACKAGES names it: then any callable is.
+    Installed packages are out of reach, except those that the environment's TRUST_PACKAGES names: any callable in them
+    may be named.
 
     Raises:
-        ImportError: it may not be named, is not there, or its file fails; the message says which.
+        ImportError: the function may not be named, does not exist, or its file fails; the message says which.
     """
     module, _, name = path.rpartition(".")
     if not all(part.isidentifier() and not part.startswith("_") for part in path.split(".")):
-        raise ImportError("a dotted path is file.function, of names that do not begin with _")
+        raise ImportError("a dotted path is file.function, with names that do not begin with _")
     package = module.partition(".")[0]
     if package in os.environ.get("TRUST_PACKAGES", "").replace(",", " ").split():
         function = getattr(_imported(module), name, None)
@@ -40,19 +41,21 @@ def named_function(path: str, parameter: str) -> Callable:
     if not inspect.isfunction(function):
         raise ImportError(f"{name} is not a function written in {module}: write a `def` around it")
     if function.__module__ != module:
-        raise ImportError(f"{name} is not of {module}: it is written in {function.__module__}, so name it there")
+        raise ImportError(
+            f"{name} is not defined in {module}: it is written in {function.__module__}, so name it there"
+        )
     if parameter not in inspect.signature(function).parameters:
         raise ImportError(f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it")
     return function
 
 
 def _require_own(module: str):
-    """ImportError, before any of it is imported, where a part of the dotted path is no source file of the reader's."""
+    """Raise ImportError before importing any part of the dotted path that is not the user's own source file."""
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
         if depth > 1:
-            _imported(".".join(parts[: depth - 1]))  # which the turn before allowed
+            _imported(".".join(parts[: depth - 1]))  # allowed by the previous turn of this loop
         try:
             found = find_spec(name)
         except (ImportError, ValueError):
@@ -65,19 +68,19 @@ def _require_own(module: str):
         if any(not _is_own(Path(place).resolve()) for place in places):
             _refuse(parts[0])
         if found.origin and not found.origin.endswith(".py"):
-            raise ImportError(f"{found.origin} is no Python source")
+            raise ImportError(f"{found.origin} is not a Python source file")
 
 
 def _refuse(package: str):
     raise ImportError(
-        f"{package} is not a file of yours, and a recipe runs no other code by itself; TRUST_PACKAGES={package} before "
-        f"the command lets recipes run anything of {package}, with arguments of theirs"
+        f"{package} is not a file of yours, and recipes cannot run other code; TRUST_PACKAGES={package} before the "
+        f"command lets recipes run anything in {package}, with arguments of their choice"
     )
 
 
 def _is_own(place: Path) -> bool:
     folders = [ROOT, Path.cwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    folders = {Path(folder).resolve() for folder in folders} - {Path(place.anchor)}  # below / is everything
+    folders = {Path(folder).resolve() for folder in folders} - {Path(place.anchor)}  # every file is below /
     own = bool(folders & {place, *place.parents})
     installed = {Path(sysconfig.get_path(each)).resolve() for each in ("stdlib", "platstdlib", "purelib", "platlib")}
     return (
@@ -92,12 +95,12 @@ def _imported(module: str):
         return importlib.import_module(module)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a file of the reader's may raise anything, and may call sys.exit
+    except BaseException as error:  # a user's file may raise anything, and may call sys.exit
         raise ImportError(f"{own_line(error)}: {type(error).__name__}: {error}") from error
 
 
 def own_line(error: BaseException, function: Callable | None = None) -> str:
-    """File and line of the reader's own code where an error arose: the deepest that is no library's."""
+    """File and line of the user's own code where an error arose, at its deepest frame outside libraries; else "?"."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

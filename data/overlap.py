@@ -1,8 +1,8 @@
-"""Training problems that a benchmark asks too.
+"""Finds the training problems that a benchmark also asks.
 
 Two problems overlap where their words are the same, or where they share 13 consecutive words (Brown et al. 2020,
 arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX and punctuation make no difference; problems
-of fewer than 13 words overlap only as a whole, and there 12 − 5 is not 12 + 5.
+of fewer than 13 words overlap only as a whole, with operators counted, so that 12 − 5 is not 12 + 5.
 """
 
 import re

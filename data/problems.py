@@ -1,4 +1,4 @@
-"""From the data sets a recipe names to clean rows, and the fixed line between training and held-out problems."""
+"""Loads the data sets that a recipe names as clean rows, and sets the held-out problems apart from training."""
 
 import inspect
 import os
@@ -16,8 +16,8 @@ from data.sources import FILE_TYPES, DataError, problems_of_file
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
-    """The function behind a data set's name: one of `data`, a file of the user's own (`problems.jsonl`, `.parquet`), or
-    a dotted path to a function of theirs.
+    """The function behind a data set's name: one of `data`, a user's own file (`problems.jsonl`, `.parquet`), or a
+    dotted path to a user's own function.
 
     Raises:
         LookupError: nothing has that name.
@@ -37,18 +37,18 @@ def data_set(name: str) -> Callable[..., list[dict]]:
 
 
 def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
-    """Usable rows of one data set, and a sentence on what was dropped.
+    """The usable rows of one data set, and a sentence that says what was dropped.
 
     Args:
         split: `train` or `test`.
         arguments: passed on to the data set's function.
-        folder: of parquet files; where None, the environment's MATH_DATA_DIR; where that is not set, the Hub.
+        folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is not set, the Hub.
 
     Returns:
         rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution, each problem once.
 
     Raises:
-        DataError: no row is usable, or the data set's own complaint.
+        DataError: no row is usable, or the data set's function reports a mistake.
     """
     function = data_set(name)
     folder = folder or os.environ.get("MATH_DATA_DIR")
@@ -72,7 +72,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
 
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
-    """What a data set's function returns. One of the reader's own may raise anything, and return anything."""
+    """The rows that a data set's function returns. A user's own function may raise, and return, anything."""
     own = "." in name and Path(name).suffix not in FILE_TYPES
     try:
         rows = function(split, **arguments)
@@ -97,15 +97,15 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
-# What trl and its trainer give rewards and templates by these names, or take for pictures and tools.
+# Column names that trl uses itself: what it passes to rewards and templates, or reads as images and tools.
 TAKEN = {"prompt", "prompts", "completions", "completion", "completion_ids", "trainer_state", "log_metric", "log_extra"}
 TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
-LONGEST = 100_000  # characters of a problem, or of its solution; the longest here has 6,000
+LONGEST = 100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
 
 
 def _fault(row: dict, seen: set[str]) -> str | None:
     if taken := sorted(TAKEN & row.keys()):
-        raise DataError(f"the column {taken[0]} has a name of the trainer's own: rename it")
+        raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
         raise DataError(
             f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {row!r:.80}"
@@ -118,20 +118,20 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         return "without a gold answer"
     for text in (row["problem"], str(row["solution"]), row.get("reasoning") or ""):
         if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
-            return f"of more than {LONGEST:,} characters, or with some that are no text"
+            return f"with more than {LONGEST:,} characters, or with invalid ones"
     if row["problem"] in seen:
         return "repeated"
     return None
 
 
 def _is_text(text: str) -> bool:
-    """Whether it has no half of a character, which JSON may hold and no file can."""
+    """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8 cannot."""
     return not re.search("[\ud800-\udfff]", text)
 
 
 def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], list[dict]]:
-    """(train, held-out) rows. The line depends on the rows alone, never on a recipe's seed, so that two runs of the
-    same data are judged on the same problems.
+    """The (train, held-out) rows. Which are held out depends on the rows alone, never on a recipe's seed, so that all
+    runs on the same data are evaluated on the same problems.
 
     Raises:
         DataError: fewer than one row would be left to train on.

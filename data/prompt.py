@@ -1,7 +1,7 @@
 """The one place where a problem becomes a prompt: SFT, GRPO and evaluation all call it, so they cannot disagree."""
 
 # For a base model whose tokenizer has no chat template of its own. Plain text on purpose: a base model has never seen
-# special turn tokens, and would have to learn them before it learns anything else.
+# special tokens for turns, and would have to learn them before anything else.
 PLAIN_CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{% if message.role == 'system' %}{{ message.content }}\n\n"
@@ -14,8 +14,8 @@ PLAIN_CHAT_TEMPLATE = (
 def messages(problem: str, system: str | None, example: dict | None = None) -> list[dict[str, str]]:
     """The conversation that asks for a solution of `problem`, after a worked `example` (a row) where one is given.
 
-    The example stands in the question, not in a turn of its own: templates of reasoning models cut the thoughts out of
-    past turns.
+    The example is part of the question and not a turn of its own, because the templates of reasoning models cut the
+    thoughts out of past turns.
     """
     if example:
         worked = completion(example["reasoning"], example.get("answer") or example["solution"], opened=False)
@@ -46,7 +46,7 @@ def end_of_turn(tokenizer) -> str | None:
     """The special token the chat template writes after an assistant's text, or None where it writes none.
 
     Base models of the Qwen family stop at `<|endoftext|>`, but their template ends a turn with `<|im_end|>`: a policy
-    that learned the template would otherwise never be seen to stop.
+    that learned the template would otherwise never seem to stop.
     """
     turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "@@"}]
     tail = tokenizer.apply_chat_template(turn, tokenize=False).rpartition("@@")[2].lstrip()

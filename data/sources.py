@@ -1,9 +1,9 @@
-"""One function per data set, from the Hub or from a folder of parquet files with the Hub's column names.
+"""One function per data set, which reads it from the Hub or from a folder of parquet files with the Hub's columns.
 
 Every function returns rows `{"problem", "solution", "reasoning"}`: the question, the gold answer, and (where the data
 has one) a worked solution without its final line, which is what the SFT warm start learns to write inside
-`<think> </think>`; `level` and `subject` too where the data has them. A row whose problem or gold is missing comes back
-with None there, and is dropped and counted by `data.problems.load`.
+`<think> </think>`. They also have `level` and `subject` where the data does. A row whose problem or gold is missing has
+None there; `data.problems.load` drops and counts it.
 """
 
 import json
@@ -14,7 +14,7 @@ from data import hub
 from data.gold import gold_answer
 
 FILE_TYPES = (".jsonl", ".parquet")
-# A file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
+# Limits in rows and bytes: a file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
 LARGEST, LARGEST_BYTES = 2_000_000, 2**30
 
 
@@ -23,7 +23,7 @@ class DataError(ValueError):
 
 
 class NotReached(DataError):
-    """The Hub cannot be asked from here: the same data set may be there tomorrow, or on another machine."""
+    """The Hub cannot be reached: the same recipe may find its data tomorrow, or on another machine."""
 
 
 def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
@@ -81,14 +81,14 @@ def aime_2025(split: str = "test", folder: Path | None = None) -> list[dict]:
 
 
 def amc_2023(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 40 problems of the AMC 12 of 2023 whose answer is a number; test only."""
+    """The 40 problems of the 2023 AMC 12 whose answer is a number; test only."""
     _test_only("amc-2023", split)
     rows = _read("math-ai/amc23", None, "test", folder, "amc-2023.parquet", ("question", "answer"))
     return [_row(row["question"], _whole_number(row["answer"])) for row in rows]
 
 
 def minerva(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 272 problems of university courses of Lewkowycz et al. 2022 (arXiv:2206.14858); test only."""
+    """The 272 problems from university courses that Lewkowycz et al. 2022 (arXiv:2206.14858) collected; test only."""
     _test_only("minerva", split)
     rows = _read("math-ai/minervamath", None, "test", folder, "minerva-math.parquet", ("question", "answer"))
     return [_row(row["question"], row["answer"]) for row in rows]
@@ -121,7 +121,7 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
     _test_only("asdiv", split)
     rows = _read("EleutherAI/asdiv", None, "validation", folder, "asdiv.parquet", ("body", "question", "answer"))
     return [
-        # "9 (apples)": the unit is a help to the reader, and was never asked for.
+        # "9 (apples)": the unit helps a reader, but the question does not ask for it.
         _row(
             f"{row['body']} {row['question']}",
             None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"]),
@@ -132,8 +132,8 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
 
 
 def problems_of_file(split: str, file: str) -> list[dict]:
-    """A JSONL or parquet file of the user's own, the same for every split: `problem` and `answer` (or `solution`), and
-    `reasoning`, `level` and `subject` where there are any; any other column is there for rewards to ask for."""
+    """The rows of a user's own JSONL or parquet file, the same for every split. It has the columns `problem` and
+    `answer` (or `solution`), and may have `reasoning`, `level`, `subject` and others that rewards ask for."""
     if not Path(file).is_file():
         raise DataError(f"{file}: there is no such file")
     rows = _jsonl(Path(file)) if file.endswith(".jsonl") else _parquet(Path(file))
@@ -172,7 +172,7 @@ def _parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
     import pyarrow.parquet
 
     try:
-        with file.open("rb") as opened:  # a name alone might be read as an address
+        with file.open("rb") as opened:  # pyarrow might take a bare name for an address
             parquet = pyarrow.parquet.ParquetFile(opened)
             _require_columns(str(file), parquet.schema_arrow.names, columns)
             rows, size = [], 0
@@ -203,7 +203,7 @@ def _row(problem: str | None, gold: str | None) -> dict:
 
 
 def _whole_number(gold: object) -> str | None:
-    """Without leading zeros (`025`) or an empty fraction (`27.0`)."""
+    """The number without leading zeros (`025`) or an empty fraction (`27.0`)."""
     if gold is None:
         return None
     text = str(gold).strip()

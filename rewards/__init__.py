@@ -1,4 +1,4 @@
-"""Rewards: pure functions from completions and columns of the data set to one score a completion."""
+"""Rewards: pure functions that take completions and columns of the data set, and return one score per completion."""
 
 from rewards.correct_answer import correct_answer
 from rewards.format_tags import format_tags, tag_count

@@ -1,4 +1,4 @@
-"""Does a completion have the form `<think>...</think> <answer>...</answer>`, wholly or in part?"""
+"""Rewards for the form `<think>...</think> <answer>...</answer>`, whole or in part."""
 
 import re
 from itertools import repeat
@@ -18,10 +18,11 @@ _SPLIT = re.compile(f"({_TAG})")
 def format_tags(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
-    """1.0 for a completion that is exactly a thought and then an answer in their tags, else 0.0 (DeepSeek-R1, 2.2.2).
+    """1.0 for a completion that is exactly a thought and then an answer, each in its tags; else 0.0. The form is that
+    of DeepSeek-R1 (arXiv:2501.12948, section 2.2.2).
 
-    Each tag stands once and in order, neither part is empty, only whitespace stands between and around them.
-    `think_opened` says of each row whether its prompt already ends in `<think>`; the completion then has no such tag.
+    Each tag must appear once and in order, neither part may be empty, and only whitespace may surround them.
+    `think_opened` says for each row whether its prompt already ends in `<think>`; the completion then lacks that tag.
     """
     return [float(_has_form(text)) for text in _whole(completions, think_opened)]
 
@@ -29,11 +30,12 @@ def format_tags(
 def tag_count(
     completions: list[str | Messages], think_opened: list[bool] | None = None, **columns: object
 ) -> list[float]:
-    """A quarter for each of the four tags that does its work, 0.0 to 1.0; 1.0 is exactly what `format_tags` accepts.
+    """A quarter for each of the four tags that is in its place, 0.0 to 1.0; 1.0 is exactly what `format_tags` accepts.
 
-    For a policy that so seldom gets the whole form right that `format_tags` teaches nothing. A tag counts when it
-    stands once, in order, and divides what it should: `<think>` opens the completion, `<answer>` follows `</think>` at
-    once (where there is one), neither part is empty, `</answer>` closes the completion. Repeated tags earn nothing.
+    Use it for a policy that gets the whole form right so seldom that `format_tags` teaches nothing. A tag counts when
+    it appears once, in order, and separates what it should: `<think>` opens the completion, `<answer>` directly follows
+    `</think>` (where there is one), neither part is empty, and `</answer>` closes the completion. Repeated tags earn
+    nothing.
     """
     return [_working_tags(text) / 4 for text in _whole(completions, think_opened)]
 
@@ -50,7 +52,7 @@ def _has_form(text: str) -> bool:
 
 
 def _says_something(text: str) -> bool:
-    """Not whitespace alone, nor characters without a glyph, such as the zero-width space, which `strip` keeps."""
+    """Whether the text has a visible character; the zero-width space, which `strip` keeps, is none."""
     return any(char.isprintable() and not char.isspace() for char in text)
 
 

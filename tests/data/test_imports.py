@@ -63,7 +63,7 @@ def test_a_function_of_ones_own_is_found(own):
         ("mine_here.Reward", "not a function written in mine_here"),
         ("mine_here.bound", "not a function written in mine_here"),
         ("mine_here.system", "not a function written in mine_here"),
-        ("mine_here.completions_dumps", "is not of mine_here: it is written in json, so name it there"),
+        ("mine_here.completions_dumps", "is not defined in mine_here: it is written in json, so name it there"),
         ("again_here.reward", "is written in mine_here, so name it there"),
         ("mine_here._hidden", "do not begin with _"),
         ("mine_here.reward.__globals__", "do not begin with _"),
@@ -72,8 +72,8 @@ def test_a_function_of_ones_own_is_found(own):
         ("builtins.exec", "builtins is not a file of yours"),
         ("torch.hub.load", "torch is not a file of yours"),
         ("trl.trainer.grpo_trainer.CommitScheduler", "trl is not a file of yours"),
-        ("data.imports.find_spec", "is not of data.imports"),
-        ("evaluation.engines.looked_at", "is not of evaluation.engines"),
+        ("data.imports.find_spec", "is not defined in data.imports"),
+        ("evaluation.engines.looked_at", "is not defined in evaluation.engines"),
         ("no_such_here.reward", "No module named 'no_such_here'"),
         ("mine_here.sub.reward", "No module named 'mine_here.sub'"),
         ("..reward", "a dotted path is file.function"),
@@ -113,7 +113,7 @@ def test_what_lies_in_outputs_is_nobodys_own(own, monkeypatch):
 
 def test_a_compiled_module_is_not_read(own):
     (own / "built_here.so").write_bytes(b"\x7fELF")
-    with pytest.raises(ImportError, match=r"No module named|no Python source"):
+    with pytest.raises(ImportError, match=r"No module named|not a Python source file"):
         named_function("built_here.reward", "completions")
 
 
