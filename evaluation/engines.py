@@ -1,4 +1,4 @@
-"""What turns prompts into completions for the evaluation: transformers, or vLLM. Both are given the same token ids."""
+"""Turns prompts into completions for the evaluation, with transformers or with vLLM. Both get the same token ids."""
 
 import contextlib
 import gc
@@ -18,7 +18,7 @@ from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adap
 
 
 class Completion(NamedTuple):
-    """`tokens`: its length without the token that ends it. `truncated`: it did not end by itself."""
+    """`tokens`: the length without the end token. `truncated`: it reached the limit before it ended."""
 
     text: str
     tokens: int
@@ -26,27 +26,28 @@ class Completion(NamedTuple):
 
 
 Engine = Callable[[list[list[int]], int], list[Completion]]
-"""(token ids of each prompt, seed) → a completion each."""
+"""(token ids of each prompt, seed) → one completion for each prompt."""
 
 
 @contextlib.contextmanager
 def engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
 ) -> Iterator[Engine]:
-    """The recipe's engine while the block runs, with the base model (`trained` None) or what a stage made of it.
+    """The recipe's engine while the block runs.
 
     Args:
-        longest_prompt: in tokens; vLLM reserves its memory for it.
+        trained: the folder of the stage whose model to use; None for the base model.
+        longest_prompt: its length in tokens, for which vLLM reserves memory.
 
     Raises:
-        RecipeError: the weights do not load, or vLLM is not there or has no GPU.
+        RecipeError: the weights cannot be loaded, or vLLM is not installed or has no GPU.
     """
     if recipe.evaluate.engine == "vllm":
         with vllm_engine(recipe, tokenizer, trained, longest_prompt) as complete:
             yield complete
     else:
         yield transformers_engine(recipe, tokenizer, trained)
-    gc.collect()  # a model that is still there leaves no room for the next
+    gc.collect()  # a model that is still in memory leaves no room for the next
 
 
 def max_new_tokens(recipe: Recipe) -> int:
@@ -55,6 +56,7 @@ def max_new_tokens(recipe: Recipe) -> int:
 
 
 def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
+    """transformers' `generate` with the recipe's model, on the GPU where there is one."""
     model = load_model(recipe, tokenizer, trained)
     # A quantised model has been placed already.
     if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
@@ -103,9 +105,9 @@ def generate(
 def vllm_engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
 ) -> Iterator[Engine]:
-    """vLLM's offline `LLM`; an adapter is served as one, beside its base, without merging."""
-    # On a GPU vLLM would sample through a kernel that is compiled when it is first called, for which most machines lack
-    # the compiler (nvcc); here nothing needs it.
+    """vLLM's offline `LLM`, which serves an adapter beside its base, without merging."""
+    # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines lack the compiler
+    # (nvcc). Nothing here needs that kernel.
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         from vllm import LLM, SamplingParams
@@ -122,7 +124,7 @@ def vllm_engine(
         adapter_settings(recipe, adapter)
         if recipe.model.dtype == "float32" and torch.cuda.is_available():
             raise RecipeError(
-                ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: evaluate.engine=transformers"]
+                ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"]
             )
     name = base_model(recipe) if trained is None or adapter else str(trained)
     try:
@@ -140,7 +142,7 @@ def vllm_engine(
             enable_lora=adapter is not None,
             max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
         )
-    except (OSError, ValueError, RuntimeError) as error:  # what its engine's own process failed of is a RuntimeError
+    except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
         raise RecipeError([f"evaluate.engine: vllm cannot serve {trained or name}: {error}"]) from error
     request = LoRARequest("policy", 1, str(adapter)) if adapter else None
 
@@ -161,7 +163,7 @@ def vllm_engine(
             raise RuntimeError("vLLM answered other prompts than it was given")
         answers = [output.outputs[0] for output in outputs]
         return [
-            # The token that ends an answer is the last one of it, unless the limit came first.
+            # The last token of an answer is the one that ends it, unless the limit came first.
             _completion(tokenizer, list(answer.token_ids)[: None if cut else -1], cut)
             for answer in answers
             for cut in [answer.finish_reason == "length"]
@@ -173,7 +175,7 @@ def vllm_engine(
 
 
 def _rank_for_vllm(adapter: Path) -> int:
-    """The smallest rank vLLM reserves room for that holds the adapter's."""
+    """The smallest of the ranks that vLLM can reserve room for that is not below the adapter's."""
     rank = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))["r"]
     return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 

@@ -1,4 +1,4 @@
-"""The report of an evaluation, made from the answers on disk alone: table, verdicts, figures and flips to read."""
+"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, a figure and flips to read."""
 
 import json
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from evaluation.statistics import interval, majority, paired_difference, pass_at
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
-# Of an answer, what is counted here.
+# What the report reads of each answer.
 KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
-MOST = 50  # levels or subjects that are told apart
+MOST = 50  # levels or subjects that get a row each
 TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
-Samples = list[dict]  # of one problem
+Samples = list[dict]  # the answers to one problem
 
 
 def write(folder: Path, labels: list[str]) -> str:
@@ -25,7 +25,7 @@ def write(folder: Path, labels: list[str]) -> str:
     `summary.json` with the same figures; and `accuracy.png`.
 
     Raises:
-        ValueError: the answers are not there, or cannot be compared.
+        ValueError: answers are missing, or cannot be compared.
     """
     files = {label: read(folder / f"{label}.jsonl") for label in labels}
     if empty := [label for label, lines in files.items() if len(lines) < 2]:
@@ -47,7 +47,7 @@ def write(folder: Path, labels: list[str]) -> str:
 
 
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
-    """Figures of one model on one benchmark. A gold the verifier cannot judge counts as not right."""
+    """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge counts as not right."""
     every = [item for samples in problems for item in samples]
     shares = _shares(problems)
     samples = min(len(each) for each in problems)
@@ -81,7 +81,7 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
 
 
 def _shares(problems: list[Samples], key: str = "right") -> list[float]:
-    """Of each problem, the share of its answers that are right."""
+    """For each problem, the share of its answers that are right."""
     return [sum(item[key] is True for item in samples) / len(samples) for samples in problems]
 
 
@@ -89,7 +89,7 @@ def _table(name: str, figures: dict[str, dict]) -> list[str]:
     first = next(iter(figures.values()))
     n = f"n = {first['n']}" + (f" × {first['samples']}" if first["samples"] > 1 else "")
     extra = [key for key in first if "@" in key and "interval" not in key]
-    head = [f"{name} ({n})", "accuracy", "95 % interval", *extra, "strict", "lenient", "answered", "truncated"]
+    head = [f"{name} ({n})", "accuracy", "95% interval", *extra, "strict", "lenient", "answered", "truncated"]
     head += ["tokens", "tokens/s"]
     lines = [_row(head), _row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
     for label, f in figures.items():
@@ -194,17 +194,17 @@ def draw(file: Path, name: str, answers: dict[str, list[Samples]]):
         errors += [[max(0, high - h) for h, (_, high) in zip(heights, bounds, strict=True)]]
         places = [g + (i - (len(answers) - 1) / 2) * width for g in range(len(groups))]
         axes.bar(places, heights, width, yerr=errors, capsize=3, label=label)
-    names = ["all", *(f"level {value}".replace("$", r"\$") for value, _, _ in groups[1:])]  # it is no formula
+    names = ["all", *(f"level {value}".replace("$", r"\$") for value, _, _ in groups[1:])]  # a literal $, not math
     axes.set_xticks(range(len(groups)), [f"{each}\nn = {n}" for each, (_, n, _) in zip(names, groups, strict=True)])
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_title(f"{name}: accuracy, 95 % intervals", fontsize=10)
+    axes.set_title(f"{name}: accuracy, 95% intervals", fontsize=10)
     axes.legend(fontsize=8, frameon=False, ncols=len(answers), loc="upper center", bbox_to_anchor=(0.5, -0.15))
     figure.savefig(file, dpi=150)
 
 
 def _require_same_terms(settings: dict[str, dict]):
-    """Only answers to the same problems, as many to each and made in the same way, can be compared."""
+    """Raise ValueError unless all models answered the same problems, as often and in the same way."""
     (first, terms), *others = settings.items()
     for label, each in others:
         differing = [key for key in TERMS if each.get(key) != terms.get(key)]
@@ -213,16 +213,16 @@ def _require_same_terms(settings: dict[str, dict]):
 
 
 def read(file: Path) -> list[dict]:
-    """What an evaluation wrote: the settings of its answers first, then an answer a line. A torn last line is left out.
+    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last line is left out.
 
     Raises:
-        ValueError: the file is something else.
+        ValueError: the file is not what an evaluation wrote.
     """
     try:
         # Not splitlines: a response may hold a line separator of Unicode's.
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
         if not all(isinstance(each, dict) for each in lines):
-            raise TypeError("a line is no mapping")
+            raise TypeError("a line is not a JSON object")
         if missing := next((KEYS - each.keys() for each in lines[1:] if KEYS - each.keys()), None):
             raise KeyError(min(missing))
     except (ValueError, TypeError, LookupError, RecursionError) as error:

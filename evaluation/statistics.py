@@ -1,5 +1,5 @@
-"""Shares with their intervals, and verdicts of paired differences. Every model is judged on the same problems; where a
-problem has several samples, a problem is still what counts once."""
+"""Accuracies with their intervals, and verdicts on paired differences. All models answer the same problems, and each
+problem counts once, however many samples it has."""
 
 import math
 from collections import defaultdict
@@ -13,14 +13,14 @@ RESAMPLES = 2000
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small n."""
+    """95% interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small n."""
     interval = binomtest(right, n).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
 def resampled(values: Sequence[float]) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of the mean over problems (Efron and Tibshirani 1993, chapter 13). A problem's
-    samples stay together, being one value here. The same values give the same interval."""
+    """95% percentile bootstrap interval of the mean over problems (Efron and Tibshirani 1993, chapter 13). A problem's
+    samples stay together, because they are one value here. The same values always give the same interval."""
     if len(values) < 2 or len(set(values)) == 1:
         return (values[0], values[0]) if len(values) > 1 else (math.nan, math.nan)
     rng = np.random.default_rng(0)
@@ -29,22 +29,22 @@ def resampled(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of a mean over problems: Wilson's where each is right or wrong, else by resampling problems."""
+    """95% interval of a mean over problems: Wilson's where each is right or wrong, else by resampling problems."""
     return wilson(round(sum(values)), len(values)) if set(values) <= {0, 1} else resampled(values)
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:
-    """Chance that of k answers drawn from n at least one is right: 1 − C(n−c, k) / C(n, k), the unbiased estimate of
-    Chen et al. 2021 (arXiv:2107.03374)."""
+    """pass@k: the chance that k answers drawn from n, of which c = `right` are right, include a right one:
+    1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021 (arXiv:2107.03374)."""
     return 1 - math.comb(n - right, k) / math.comb(n, k)
 
 
 def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
     """maj@n (Wang et al. 2022, arXiv:2203.11171): 1.0 where the most frequent answer of a problem is right, 0.0 where
-    it is not, and with several most frequent ones the share of them that are right.
+    it is not, and in a tie the share of the most frequent answers that are right.
 
-    All right answers are one answer, however they are spelled; wrong ones are told apart by their spelling. No answer
-    is no vote.
+    All right answers are one answer, however they are spelled; wrong answers differ where their spelling does. A
+    missing answer is no vote.
     """
     votes: dict[str | bool, int] = defaultdict(int)
     for answer, is_right in zip(answers, right, strict=True):
@@ -67,14 +67,14 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
 
 
 def mcnemar(won: int, lost: int) -> float:
-    """Exact p of as uneven a split of the flips if wins and losses were equally likely (McNemar 1947, two-sided)."""
+    """Exact two-sided p of a split at least as uneven, if wins and losses were equally likely (McNemar 1947)."""
     return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:
     """What changed over the same problems, in one sentence; each value is the share of a problem's answers that are
-    right. A change is claimed only where it is over two standard errors and, with one answer a problem, of p < 0.05 in
-    McNemar's test, else with an interval by paired resampling of problems that has no zero."""
+    right. A change is claimed only where it exceeds two standard errors and passes a second test: p < 0.05 in McNemar's
+    with one answer per problem, else an interval by paired resampling of problems that excludes zero."""
     mean, error = paired_difference(before, after)
     won = sum(b > a for a, b in zip(before, after, strict=True))
     lost = sum(a > b for a, b in zip(before, after, strict=True))
@@ -85,7 +85,7 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
         counted, sure = f"{counted}, p = {p:.2g}", p < ALPHA
     else:
         low, high = resampled([float(b) - float(a) for a, b in zip(before, after, strict=True)])
-        counted, sure = f"{counted}, 95 % interval {100 * low:+.1f} to {100 * high:+.1f}", low > 0 or high < 0
+        counted, sure = f"{counted}, 95% interval {100 * low:+.1f} to {100 * high:+.1f}", low > 0 or high < 0
     if abs(mean) > 2 * error and sure:
         return f"{figures} ({counted})"
     return f"no significant change ({figures}, {counted})"

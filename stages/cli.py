@@ -1,4 +1,4 @@
-"""What every stage's command line shares."""
+"""The command line that all stages share: it reads the recipe, and reports a user's mistake as a message."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ from schema.terminal import clean, is_main_process
 
 
 def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
-    """Read the recipe and run a stage; a user's mistake ends in its message and exit code 2, on one process only."""
+    """Read the recipe and run a stage; a user's mistake ends in a message, from one process only, and exit code 2."""
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
     recipe_arguments(parser)
     if add_arguments:
@@ -29,7 +29,7 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
 
 @contextlib.contextmanager
 def mistakes_reported() -> Iterator[None]:
-    """A user's mistake in the block ends the program with its message and exit code 2, printed by one process only."""
+    """End the program on a user's mistake in the block, with a message from one process only and exit code 2."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -39,10 +39,10 @@ def mistakes_reported() -> Iterator[None]:
             print(clean(str(error)), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on where it can", file=sys.stderr)
+        print("\nstopped; the same command resumes where it can", file=sys.stderr)
         sys.exit(130)
     except RunStopped as stopped:
-        print(f"\n{clean(str(stopped))}", file=sys.stderr)  # by whichever process it is: the others do not know
+        print(f"\n{clean(str(stopped))}", file=sys.stderr)  # by whichever process it happens to: the others do not know
         sys.exit(stopped.exit_code)
 
 
@@ -51,7 +51,7 @@ def quiet_libraries():
     import datasets
     import transformers
 
-    # A weight that is tied to another is saved once, and the other found missing when a run goes on.
+    # Of two tied weights only one is saved, and the other is reported missing when a run is resumed.
     logging.getLogger("transformers.trainer").addFilter(
         lambda record: "There were missing keys in the checkpoint model loaded" not in record.getMessage()
     )

@@ -1,4 +1,4 @@
-"""Training problems that a recipe's benchmarks ask too, for reading. Training drops them without being asked to."""
+"""Lists the training problems that a recipe's benchmarks also ask, for you to read. Training always drops them."""
 
 import argparse
 from collections import defaultdict
@@ -36,7 +36,7 @@ def _one_line(text: str, width: int = 200) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--show", type=int, default=SHOWN, help=f"how many of each benchmark (default {SHOWN})")
+    parser.add_argument("--show", type=int, default=SHOWN, help=f"how many to show per benchmark (default {SHOWN})")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions a problem, reward each, and push towards
-those above their group's mean. The loss, the advantages, the sampling and the adapters are trl's `GRPOTrainer`.
+"""GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions for each problem, reward each, and move the
+policy towards those that beat their group's mean. Loss, advantages, sampling and adapters are trl's `GRPOTrainer`.
 
-After a warm start the same adapter is trained on, without merging; with `beta > 0` the reference policy is then the
-warm start, of which the trainer keeps a frozen copy.
+After a warm start, training continues with the same adapter, without merging it; with `beta > 0` the reference policy
+is then the warm start, of which the trainer keeps a frozen copy.
 
-trl and what it stands on take seconds to import: they are, once nothing is left to refuse.
+trl and its dependencies take seconds to import, so they are imported only once nothing is left to refuse.
 """
 
 import time
@@ -57,7 +57,7 @@ def main(recipe: Recipe):
     if is_main_process():
         folder.begin(rows)
     if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
-        # With a reference, a checkpoint has that adapter in a subfolder, and transformers then loads no other.
+        # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     if choosing:
         trainer.add_callback(KeepBest(recipe.evaluate.patience))
@@ -74,7 +74,7 @@ def main(recipe: Recipe):
         summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if choosing:
-        say(f"grpo: kept the best of its checkpoints, {best['best_checkpoint']}, {best['best_accuracy']:.1%} held out")
+        say(f"grpo: kept the best checkpoint, {best['best_checkpoint']}: held-out accuracy {best['best_accuracy']:.1%}")
     say(f"grpo: done, in {folder.path} (what lies there: docs/run-folder.md)")
     if not of_chain():
         say(f"next: {make_command('evaluate', recipe)}")

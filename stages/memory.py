@@ -1,4 +1,4 @@
-"""What each GPU needs for a recipe, beside full, LoRA, QLoRA and PPO training of the same model."""
+"""Prints the memory that a recipe needs on each GPU, beside full, LoRA, QLoRA and PPO training of the same model."""
 
 import argparse
 import dataclasses
@@ -18,7 +18,7 @@ NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_
 
 
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
-    """Tokens of the longest prompt of the training data, and whose they are; a guess where these cannot be had."""
+    """The tokens of the longest training prompt, and where that number is from: the data, or else a guess."""
     try:
         return prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[
             -1
@@ -38,7 +38,7 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
 
 
 def with_critic(parts: Parts) -> Parts:
-    """PPO of the same model: a critic of the policy's size is trained beside it, and a reference policy is kept."""
+    """The parts for PPO: it also trains a critic of the policy's size, and keeps a reference policy."""
     twice = ("weights", "trained_weights", "gradients", "optimizer", "activations")
     doubled = {name: 2 * getattr(parts, name) for name in twice}
     return dataclasses.replace(parts, **doubled, reference=0 if parts.weights else parts.trained_weights)
@@ -50,6 +50,7 @@ def table(
     setting: Setting = Setting(),  # noqa: B008
     card: float | None = None,
 ) -> str:
+    """The estimates as Markdown: a row per part, a column per way to train. `card`: the GPU's memory in GiB."""
     columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
     columns |= {name: estimate(other, prompt_tokens, setting, card) for name, other in variants(recipe).items()}
     columns["PPO, full"] = with_critic(columns["full"])
@@ -81,22 +82,22 @@ def main(
     accelerate: str | None = None,
     processes: int | None = None,
 ):
-    """Estimate what a recipe needs of each GPU's memory, beside other ways to train the same model."""
+    """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same model."""
     quiet_libraries()
     launched = launch(accelerate, processes)
     if not card:
         recipe = hardware.fitted(recipe)
-    longest, whose = (prompt_tokens, "as asked") if prompt_tokens else longest_prompt(recipe)
+    longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)
     say_markdown(table(recipe, longest, shards(launched), card or this_card()))
-    say("\ntotal: what training holds alone (activations, logits) and what sampling does (cache, vLLM) take turns,")
-    say("unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
-    say(f"{longest} tokens of prompt, {whose}; {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
+    say("\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are needed in turn,")
+    say("so only the larger counts, unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
+    say(f"{longest} prompt tokens ({whose}); {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--prompt-tokens", type=int, help="instead of the longest of the data")
-    parser.add_argument("--card", type=float, help="GiB of a GPU that is not at hand")
+    parser.add_argument("--prompt-tokens", type=int, help="length of a prompt, instead of the longest in the data")
+    parser.add_argument("--card", type=float, help="memory in GiB of a GPU that is not in this machine")
     launch_arguments(parser)
 
 

@@ -1,6 +1,6 @@
-"""One model without an adapter, for those who serve it elsewhere: the base with the trained adapter merged in.
+"""Writes one model without an adapter, to serve elsewhere: the base with the trained adapter merged in.
 
-A quantised base is loaded unquantised first: merging into rounded weights would round the adapter away.
+A quantised base is loaded unquantised, because merging into rounded weights would round the adapter away.
 """
 
 import dataclasses

@@ -1,7 +1,8 @@
-"""The worst step first: the longest prompts of the data, and every completion as long as it may be.
+"""Tries a recipe's largest step: the longest prompts of the data, with every completion as long as it may be.
 
-A run that is out of memory at step 120 met a long sample there. This meets it in the first minute, and changes nothing
-in the run's folder. It begins from the base model with a new adapter: which weights they are is all one to memory.
+A run that is out of memory at step 120 met a long sample there. This stage meets it in the first minute, and changes
+nothing in the run's folder. It starts from the base model with a new adapter, because memory use does not depend on the
+weights' values.
 """
 
 import dataclasses
@@ -42,15 +43,15 @@ def main(recipe: Recipe):
             trainer.train()
         except torch.OutOfMemoryError as error:
             raise RunStopped(out_of_memory(recipe), OUT_OF_MEMORY) from error
-    say(f"two of the largest step took {time.monotonic() - began:.0f} s with loading")
+    say(f"two of the largest steps took {time.monotonic() - began:.0f} s, loading included")
     if torch.cuda.is_available():
         peak, card = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
-        say(f"and {peak / memory.GIB:.1f} of {card / memory.GIB:.1f} GiB")
+        say(f"peak memory: {peak / memory.GIB:.1f} of {card / memory.GIB:.1f} GiB")
     say(f"next: {make_command('grpo', recipe)}")
 
 
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
-    """The recipe for two steps of completions that end at their limit, in a folder of its own."""
+    """The recipe, changed to take two steps of completions that all reach their limit, in another folder."""
     given = configs.setting(recipe, "grpo", "generation_kwargs") or {}
     limit = configs.setting(recipe, "grpo", "max_completion_length")
     least = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"

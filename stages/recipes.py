@@ -1,4 +1,4 @@
-"""The recipes there are, each as its own first lines tell it."""
+"""Lists the recipes, each described by the comment at its top."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from schema.terminal import say
 def main(folder: Path = Path("recipes")):
     for path in sorted(folder.glob("*.yaml")):
         what, told = header(path.read_text(encoding="utf-8", errors="replace"))
-        say(f"{path.stem}\n  {what or 'says nothing of itself'}")
+        say(f"{path.stem}\n  {what or 'no description'}")
         for word, line in told.items():
             say(f"  {word:<8} {line}")
         say()
@@ -17,7 +17,7 @@ def main(folder: Path = Path("recipes")):
 
 
 def header(text: str) -> tuple[str, dict[str, str]]:
-    """What a recipe says of itself in the comment at its top, and what stands there after Run, Needs and Reaches."""
+    """A recipe's description in the comment at its top, and what that says after Run, Needs and Reaches."""
     lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()
     what, told = [], {}
     for line in lines:

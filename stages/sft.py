@@ -1,7 +1,7 @@
 """SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO rewards it.
 
-Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint: the warm start is a place
-to begin from, not a result.
+Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint, because the warm start is
+a place to begin from, not a result.
 """
 
 import time
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(recipe: Recipe, if_needed: bool = False):
-    """Train the warm start of a recipe."""
+    """Train the SFT warm start of a recipe."""
     if recipe.sft is None:
         if if_needed:
             return
@@ -53,7 +53,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     rows, _ = load_train(recipe)
     dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
     if not dataset:
-        why = "no row has a worked solution (`reasoning`) to learn from that max_length leaves room for"
+        why = "no row has a worked solution (`reasoning`) to learn from that fits into max_length"
         raise RecipeError([Fault(recipe.place("sft", "max_length"), f"sft: {why}")])
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):
@@ -68,7 +68,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         keep_adapter_float32(trainer)
     if is_main_process():
         folder.begin(rows)
-    say(f"sft: {len(dataset):,} worked solutions, {folder.checkpoint or 'from the base model'}")
+    say(f"sft: {len(dataset):,} worked solutions, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
@@ -104,7 +104,7 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
         mask = [0] * len(prefix) + [1] * len(completion)
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
-        say(f"sft: left out {without:,} rows without a worked solution, {too_long:,} of over {max_length} tokens")
+        say(f"sft: left out {without:,} rows without a worked solution and {too_long:,} of over {max_length} tokens")
     return Dataset.from_list(examples)
 
 
@@ -113,6 +113,6 @@ if __name__ == "__main__":
         "sft",
         main,
         lambda parser: parser.add_argument(
-            "--if-needed", action="store_true", help="do nothing without an sft section"
+            "--if-needed", action="store_true", help="do nothing if the recipe has no sft section"
         ),
     )

@@ -1,4 +1,5 @@
-"""Small real models for tests, made once a session; and what a session counted, told at its end."""
+"""Fixtures that tests share: a small real model and small data sets, made once per session. A summary at the end shows
+what the session counted and measured."""
 
 from datetime import date
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""A stage as `python -m stages.x …` runs it, in a new process forked from one that has imported the libraries already:
-ten seconds a stage that no test is about. Where the environment a library reads when it is imported is at stake, or the
-imports themselves, a test starts Python instead."""
+"""Runs a stage as `python -m stages.x …` would, but in a process forked from one that has already imported the
+libraries, which saves ten seconds per stage. A test of the imports themselves, or of environment variables that a
+library reads when it is imported, starts Python instead."""
 
 import multiprocessing
 import os
@@ -29,7 +29,7 @@ def _context():
 
 
 def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
-    """What `subprocess.run` would return of a module, or of a file of Python. `folder`: for its output."""
+    """Run a module or a Python file, and return what `subprocess.run` would. `folder`: where to keep its output."""
     out, err = folder / "stdout", folder / "stderr"
     process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
     process.start()

@@ -1,5 +1,5 @@
-"""What tests share: where they are, the recipes they run, one way to run a stage as a user does, a run's weights, and
-a stand-in for the Hub."""
+"""What tests share: their paths, the recipes they run, ways to run a stage as a user does, a run's weights, and a
+stand-in for the Hub."""
 
 import http.server
 import json
@@ -22,7 +22,7 @@ from tests import stage_process
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("data", "evaluation", "rewards", "schema", "stages", "training")  # those with Python
-# The recipes of this repository: a reader's own beside them are the reader's to judge. Without git, whatever is there.
+# The recipes of this repository, without those that a user keeps beside them. Without git, all that are there.
 _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
 ).stdout.split()
@@ -38,20 +38,20 @@ WITH_VLLM = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
 ]
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
-COUNTED: Counter = Counter()  # what became of hostile values
+COUNTED: Counter = Counter()  # how many hostile values met which end
 
 
 @contextmanager
 def far_below_quadratic():
-    """Fails on more processor time than any linear reading takes: milliseconds for the 100,000 characters of these
-    tests, where a quadratic one takes minutes. Wall time would measure the machine's other work."""
+    """Fail if the block takes more processor time than linear parsing would: that takes milliseconds for the 100,000
+    characters of these tests, and quadratic parsing takes minutes. Wall time would also measure other programs."""
     started = time.process_time()
     yield
     assert time.process_time() - started < 5
 
 
 def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), check: bool = True, **environment: str):
-    """`python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
+    """Run `python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
     words, environ = list(map(str, arguments)), os.environ | environment
     if launcher:
         command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
@@ -65,7 +65,7 @@ def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), ch
 
 
 def run_program(program: Path, *arguments: object) -> subprocess.CompletedProcess:
-    """A stage with something patched, from the root of the repository."""
+    """Run a program that patches something and runs a stage, from the root of the repository."""
     with tempfile.TemporaryDirectory() as folder:
         done = stage_process.run(str(program), list(map(str, arguments)), ROOT, dict(os.environ), Path(folder))
     if done.returncode:

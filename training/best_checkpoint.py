@@ -1,8 +1,8 @@
-"""Which checkpoint is kept, and when to stop: judged by greedy accuracy on held-out problems, not by training reward.
+"""Decides which checkpoint to keep and when to stop, by greedy accuracy on held-out problems, not by training reward.
 
-A reward that is gamed goes on rising while answers get worse; no training curve shows that. Every `grpo.eval_steps`
-steps the policy answers `evaluate.checkpoint_problems` of the held-out problems; transformers keeps the best checkpoint
-and loads it at the end.
+A gamed reward keeps rising while answers get worse, and no training curve shows it. Every `grpo.eval_steps` steps the
+policy answers `evaluate.checkpoint_problems` of the held-out problems; transformers keeps the best checkpoint and loads
+it at the end.
 """
 
 from transformers import TrainerCallback
@@ -14,7 +14,7 @@ from schema.terminal import say
 class KeepBest(TrainerCallback):
     """Prints each evaluation, and stops the run when held-out accuracy has stayed below its best for `patience`
     evaluations in a row while the training reward rose. It reads the trainer's own history, which a resumed run
-    has too."""
+    still has."""
 
     def __init__(self, patience: int):
         self.patience = patience
@@ -34,7 +34,7 @@ class KeepBest(TrainerCallback):
 
 
 def hacked(accuracies: list[tuple[int, float]], rewards: list[tuple[int, float]], patience: int) -> str | None:
-    """Why to stop, or None.
+    """The message to stop the run with, or None to carry on.
 
     Args:
         accuracies: (step, held-out accuracy) of every evaluation so far.
@@ -47,15 +47,15 @@ def hacked(accuracies: list[tuple[int, float]], rewards: list[tuple[int, float]]
     later = [reward for step, reward in rewards if step > best_step]
     if not 0 < patience <= len(since) or not earlier or not later:
         return None
-    # As many logged steps as there are since, so that the slow beginning of a run does not count as a rise.
+    # As many logged steps as there are since the best, so that the slow start of a run does not count as a rise.
     before = earlier[-len(later) :]
     risen = sum(later) / len(later) - sum(before) / len(before)
     if risen <= 0:
         return None
     step, accuracy = since[-1]
     return (
-        f"grpo: stopped at step {step}. Held-out accuracy has been below its {best:.1%} of step {best_step} for "
+        f"grpo: stopped at step {step}. Held-out accuracy has been below its best, {best:.1%} at step {best_step}, for "
         f"{len(since)} evaluations (now {accuracy:.1%}), while the training reward rose by {risen:.3g}: the policy is "
-        "paid for something else than right answers. Read the newest file of completions/, and try "
-        "`make audit`. evaluate.patience sets how long to wait; 0 never stops."
+        "rewarded for something other than right answers. Read the newest file in completions/, and try "
+        "`make audit`. evaluate.patience sets how many evaluations to wait for; 0 never stops."
     )

@@ -1,7 +1,8 @@
-"""The adapter is merged into its base for vLLM at every sync, and for transformers at every sampling, and taken out
-again. What is added and subtracted does not come back to the bit, so the base weights drift (in bfloat16 soon by more
-than the adapter, trl issue 6688), and the adapter that is saved belongs to a base nobody has. Here the base is put back
-as it was.
+"""Merges an adapter into its base and takes it out again, leaving every bit of the base as it was.
+
+The adapter is merged for vLLM at every sync, and for transformers at every sampling. Subtracting what was added does
+not restore the base exactly, so its weights would drift (in bfloat16 soon by more than the adapter, trl issue 6688),
+and the saved adapter would belong to a base that nobody has. Here the base is restored from a copy.
 """
 
 from collections.abc import Callable
@@ -12,10 +13,10 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 
 
 def keep_base_exact(model: PeftModel):
-    """From now on `model.unmerge_adapter()` ends with the very base weights that `merge_adapter()` found.
+    """Make `model.unmerge_adapter()` restore, to the bit, the base weights that `merge_adapter()` found.
 
-    They are copied to the memory of the CPU: as many bytes as the adapted layers. Of a model on a GPU the copy
-    is made once and kept; of one on the CPU, which needs that memory to train, it is made anew each time.
+    They are copied to the CPU's memory, which takes as many bytes as the adapted layers. For a model on a GPU the copy
+    is made once and kept; for one on the CPU, where training needs that memory, it is made anew at each merge.
     """
     model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
 
@@ -23,7 +24,7 @@ def keep_base_exact(model: PeftModel):
 def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
     """The base's layers that carry the adapter."""
     layers = [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
-    return list(dict.fromkeys(layers))  # one with several adapted parameters is found for each
+    return list(dict.fromkeys(layers))  # a layer with several adapted parameters is found for each
 
 
 def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
@@ -32,7 +33,7 @@ def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
 
 
 def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
-    """A copy on the CPU; of a quantised weight itself, which merging replaces by another, and its attributes."""
+    """(a copy on the CPU, {}); for a quantised weight, which merging replaces by another, itself and its attributes."""
     if hasattr(weight, "quant_state"):
         return weight, dict(weight.__dict__)
     return weight.detach().to("cpu", copy=True), {}
@@ -69,7 +70,12 @@ def _restoring(model: PeftModel) -> Callable:
 
 @torch.inference_mode()
 def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bool = False) -> torch.Tensor:
-    """Of each prompt's own tokens, one after the other; shape (tokens of all prompts,). `bf16`: under autocast."""
+    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of len(prompt) - 1,).
+
+    Args:
+        prompts: token ids.
+        bf16: compute under bfloat16 autocast.
+    """
     training = model.training
     model.eval()
     found = []
@@ -85,7 +91,7 @@ def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bo
 def adapter_error(
     trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], bf16: bool = False
 ) -> float:
-    """How far, in nats, the log-probabilities of the policy that was trained are from those of its saved adapter on a
-    clean base: the largest difference of any token. `bf16`: the trainer has wrapped the policy in autocast to it."""
+    """The largest difference, in nats, between a token's log-probability under the trained policy and under its saved
+    adapter on a clean base. `bf16`: the trainer has wrapped the policy in bfloat16 autocast."""
     clean = clean.to(next(trained.parameters()).device)
     return (log_probabilities(trained, prompts, bf16) - log_probabilities(clean, prompts, bf16)).abs().max().item()

@@ -1,7 +1,7 @@
-"""How many groups give no signal, counted right.
+"""Counts the groups that give the policy no signal to learn from.
 
 A group whose completions all earn the same has zero advantages and teaches nothing. trl's `frac_reward_zero_std` takes
-the standard deviation in float32, where eight equal rewards of 1.2 have one of 1e-7, and misses such groups.
+the standard deviation in float32, where that of eight equal rewards of 1.2 is 1e-7, and so misses such groups.
 """
 
 import functools
@@ -14,15 +14,15 @@ METRIC = "groups_without_signal"
 
 
 def without_signal(earned: Sequence[float | None], group_size: int, first: int = 0) -> float | None:
-    """Share of the whole groups among these completions whose rewards are all equal.
+    """The share of complete groups among these completions whose rewards are all equal.
 
     Args:
         earned: the weighted reward of each completion; None, where no reward scored it, leaves it out of its group.
-        first: the number of the first of them among those of all processes; a group begins at each multiple of
-            `group_size`.
+        first: the index of the first of them among the completions of all processes; a group begins at each multiple
+            of `group_size`.
 
     Returns:
-        a share from 0 to 1, or None where no group lies wholly within.
+        a share from 0 to 1, or None where no group is complete.
     """
     starts = range(-first % group_size, len(earned) - group_size + 1, group_size)
     flat = [len({round(r, 6) for r in earned[i : i + group_size] if r is not None}) <= 1 for i in starts]
@@ -32,7 +32,7 @@ def without_signal(earned: Sequence[float | None], group_size: int, first: int =
 def counted(functions: list[Callable], weights: list[float], group_size: int) -> list[Callable]:
     """The reward functions of a recipe, which log `groups_without_signal` when the last of them has been called.
 
-    With several processes each counts the groups that lie wholly in its own batch, and trl averages over processes.
+    With several processes, each counts the groups that are complete in its own batch, and trl averages the shares.
     """
     values: dict[int, list] = {}
 
@@ -58,7 +58,7 @@ def counted(functions: list[Callable], weights: list[float], group_size: int) ->
 
 
 def _in_groups(prompts: list, group_size: int) -> bool:
-    """Held-out problems are answered once each, and are no groups."""
+    """Whether these prompts form groups: held-out problems are answered once each, and do not."""
     return all(prompt == prompts[0] for prompt in prompts[:group_size])
 
 

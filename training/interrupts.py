@@ -1,9 +1,9 @@
-"""SIGTERM (a machine that is taken away) and SIGINT (Ctrl-C): finish the step, save, and say how to go on.
+"""Handles SIGTERM (preemption) and SIGINT (Ctrl-C): the run finishes its step, saves it, and says how to resume.
 
-A checkpoint can be resumed to the bit only between two generation batches, so the run goes on to the end of the one it
-is in: one optimizer step, where `steps_per_generation` and `num_iterations` are not set. A second signal ends it at
-once; but a batch system signals every process of a job, and then torch's launcher passes its own on to its ranks, so
-there one that comes soon after the first is its echo.
+A checkpoint can be resumed bit for bit only between two generation batches, so the run first finishes the current one:
+a single optimizer step, unless `steps_per_generation` or `num_iterations` is set. A second signal ends the run at once.
+But a batch system signals every process of a job, and torch's launcher then passes its own signal on to its ranks; so
+under a launcher, a signal that soon follows the first is taken for its echo and ignored.
 """
 
 import os
@@ -16,20 +16,20 @@ from transformers import TrainerCallback
 from training.step_clock import StepClock
 
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
-ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds
+ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a signal is an echo
 
 
 class Interrupts(TrainerCallback):
-    """Stops a run after a signal. `caught`: the one this process had, None while there was none; `agreed`: the one that
-    all processes stop for.
+    """Stops a run after a signal. `caught`: the signal that this process received, or None; `agreed`: the one that all
+    processes stop for.
 
     Args:
-        cycle: optimizer steps of a generation batch.
+        cycle: optimizer steps per generation batch.
     """
 
     def __init__(self, cycle: int = 1):
         self.cycle, self.training, self.step = cycle, False, 0
-        self.clock: StepClock | None = None  # of the run, once it trains
+        self.clock: StepClock | None = None  # set when the run trains
         self.caught = self.agreed = None
         self.echo_until = 0.0
         for number in EXIT_CODES:
@@ -42,10 +42,10 @@ class Interrupts(TrainerCallback):
             os._exit(EXIT_CODES[number])
         self._note(number)
         steps = self.cycle - self.step % self.cycle
-        what = "this step is" if steps == 1 else f"{steps} steps, to the end of this generation batch, are"
+        what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
         when = f", {self.clock.left(steps)}" if self.clock else ""
-        # Not print: the signal may have come in the middle of one.
-        os.write(2, f"\nstopping: {what} finished and saved first{when}; once more stops at once\n".encode())
+        said = f"stopping: {what} will be finished and saved first{when}; a second signal stops at once"
+        os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
@@ -69,7 +69,7 @@ class Interrupts(TrainerCallback):
 
 
 def _agreed(caught: int | None) -> int | None:
-    """The signal any process caught: all must stop after the same step."""
+    """The signal that any process caught, or None: all must stop after the same step."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return caught
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"

@@ -1,8 +1,8 @@
-"""What a recipe needs of each GPU's memory, part by part, from its model's config alone: no weight is loaded.
+"""Estimates the memory that a recipe needs on each GPU, part by part, from the model's config: no weight is loaded.
 
-Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes and no storage. The
-activations are what autograd saves in a forward pass there, layer by layer. docs/memory.md has the formulas and how far
-they are from what was measured.
+Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes but no storage. The
+activations are what autograd saves in a forward pass there, layer by layer. docs/memory.md has the formulas, and the
+estimates beside measurements.
 """
 
 import copy
@@ -20,9 +20,9 @@ from training.exact_merge import adapted_layers
 from training.model import base_model, looked_at, not_loaded
 
 GIB = 2**30
-# Tokens of a prompt where the data has not been read.
+# The assumed length of a prompt where the data has not been read.
 PROMPT_TOKENS = 256
-# trl's fused LM head never holds all logits, but a tile of so many tokens by so many words
+# trl's fused LM head never holds all logits, only a tile of this many tokens by this many of the vocabulary
 # (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
 TILE = (4096, 32768)
 
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def shards(launched: dict) -> Setting:
-    """What the processes of an accelerate config share."""
+    """What the processes of an accelerate config share of the model and its training."""
     processes = launched["num_processes"]
     zero = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
     whole = zero == 3 or launched.get("distributed_type") == "FSDP"
@@ -43,16 +43,16 @@ def shards(launched: dict) -> Setting:
 
 
 def this_card() -> float | None:
-    """GiB of the GPU at hand, where there is one."""
+    """The memory of this machine's GPU in GiB, or None without one."""
     return torch.cuda.mem_get_info()[1] / GIB if torch.cuda.is_available() else None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Bytes of each part on one GPU, while a GRPO step of the recipe is at its peak.
+    """Bytes of each part on one GPU, at the peak of a GRPO step.
 
-    `in_turns`: completions are sampled before the step trains on them, so what only sampling holds and what only
-    training holds take turns; not where vLLM stays awake and keeps what it has.
+    `in_turns`: completions are sampled before the step trains on them, so sampling's own memory and training's own are
+    not needed at the same time; False where vLLM stays awake and keeps its memory.
     """
 
     weights: int
@@ -82,11 +82,12 @@ def estimate(
     setting: Setting = Setting(),  # noqa: B008
     card: float | None = None,
 ) -> Parts:
-    """What a GRPO step of the recipe needs of one GPU.
+    """The memory that a GRPO step of the recipe needs on one GPU.
 
     Args:
-        card: GiB of the GPU, at hand or not; vLLM takes its share of it. Without one, its cache is what one generation
-            batch fills.
+        prompt_tokens: the length of the longest prompt.
+        card: the GPU's memory in GiB, whether or not the GPU is in this machine; vLLM takes its share of it. Without
+            it, vLLM's cache is what one generation batch fills.
 
     Raises:
         RecipeError: the model's config cannot be read.
@@ -96,8 +97,8 @@ def estimate(
     model = on_meta(recipe, config)
     frozen, trained = parameter_bytes(model, recipe)
     args = configs.training_config(recipe, "grpo")
-    # The frozen copy of what is trained: trl keeps one of the warm start's adapter; without one it switches off the
-    # adapter; a fully trained model has a second one beside it.
+    # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm start it switches the
+    # adapter off; a fully trained model has a second model beside it.
     reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
     tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
     kv_cache = batch * args.steps_per_generation * tokens * cache_bytes_per_token(config, recipe)
@@ -107,7 +108,7 @@ def estimate(
         trained_weights=trained // setting.weight_shards,
         reference=reference // setting.weight_shards,
         gradients=trained // shared,
-        optimizer=2 * trained // shared,  # AdamW's two moments, in the dtype of what they belong to
+        optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
         activations=activation_bytes(recipe, config, batch, tokens, args.gradient_checkpointing, gpu),
         logits=logits_bytes(recipe, config, batch * tokens, gpu),
         **_sampling(recipe, model, args, kv_cache, card, gpu),
@@ -155,8 +156,8 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
 
 
 def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
-    """(bytes of frozen weights, bytes of trained weights). With NF4 a linear layer's weights, but for the head's, take
-    half a byte each and their constants."""
+    """(bytes of frozen weights, bytes of trained weights). With NF4 the weights of linear layers other than the head
+    take half a byte each, and their quantisation constants."""
     quantization = configs.quantization_config(recipe)
     linear = set()
     if quantization is not None and quantization.load_in_4bit:
@@ -177,14 +178,14 @@ def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
 
 
 def _nf4_constants(quantization) -> float:
-    """Bytes a weight of the scales of its block of 64: float32, or one byte and a float32 for 256 of them (Dettmers et
-    al. 2023, arXiv:2305.14314, section 3)."""
+    """Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double quantisation one byte
+    and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314, section 3)."""
     return 1 / 64 + 4 / (64 * 256) if quantization.bnb_4bit_use_double_quant else 4 / 64
 
 
 class _FusedAttention(torch.autograd.Function):
-    """In shapes alone, what flash attention and its kind keep: queries, keys, values and the output, but no scores. The
-    meta device has no such kernel, and would count the scores too."""
+    """Keeps what flash attention and similar kernels keep, as shapes alone: queries, keys, values and the output, but
+    no scores. The meta device has no such kernel, so the scores would be counted too."""
 
     @staticmethod
     def forward(ctx, query, key, value):
@@ -200,8 +201,8 @@ def _fused_attention(module, query, key, value, attention_mask, **options):
 def activation_bytes(
     recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool, gpu: bool = False
 ) -> int:
-    """What a forward pass keeps for its backward pass. With checkpointing: the input of every layer, and while one is
-    computed again, all of that one."""
+    """Bytes that a forward pass keeps for its backward pass. With checkpointing: the input of every layer and, while
+    one layer is recomputed, everything of that layer."""
     one, two = (_saved(recipe, config, layers, batch, tokens, gpu) for layers in (1, 2))
     layer, outside = two - one, max(0, 2 * one - two)
     layers = config.get_text_config().num_hidden_layers
@@ -212,7 +213,7 @@ def activation_bytes(
 
 
 def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool) -> int:
-    """Bytes that autograd saves in the backbone of a model of that many layers, parameters and the mask apart."""
+    """Bytes that autograd saves in the backbone of a model with that many layers, without parameters and the mask."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
     text.num_hidden_layers = layers
@@ -230,7 +231,7 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in known:
-            saved[storage._cdata] = storage  # kept alive, so that no other takes its place
+            saved[storage._cdata] = storage  # kept alive, so that no other takes its address
         return tensor
 
     model.train()
@@ -243,8 +244,8 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
 
 
 def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
-    """A tile of logits, the float32 gradient of what goes into the head, and of the head where it is trained. Without
-    Triton, that is without a GPU, a tile has seven float32 copies and a mask beside it."""
+    """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's own where it is
+    trained. Without Triton, that is without a GPU, there are seven float32 copies of the tile and a mask beside it."""
     text = config.get_text_config()
     tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
     size = getattr(torch, recipe.model.dtype).itemsize + (0 if gpu else 29)
@@ -253,7 +254,7 @@ def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: boo
 
 
 def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
-    """Keys and values of one token in every layer."""
+    """Bytes of the KV cache per token: its keys and values in every layer."""
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -261,5 +262,5 @@ def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
 
 
 def fits(parts: Parts, card: float) -> bool:
-    """Whether a card of so many GiB holds them; vLLM's weights too must leave something of its share."""
+    """Whether a GPU of `card` GiB holds all parts; vLLM's weights must also leave room for a cache in its share."""
     return parts.total <= card * GIB and (parts.vllm_cache > 0 or not parts.vllm_weights)

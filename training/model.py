@@ -1,4 +1,4 @@
-"""The model, adapter and tokenizer of a recipe, the same for every stage."""
+"""Loads the model, adapter and tokenizer of a recipe, in the same way for every stage."""
 
 import contextlib
 from pathlib import Path
@@ -26,14 +26,14 @@ from schema.terminal import say
 from training import model_files
 from training.chat_template import require_harmless
 
-# Where a folder has code of its own transformers asks at the terminal whether to run it. Nobody is asked here.
+# Where a model comes with its own code, transformers asks at the terminal whether to run it. Here it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 
 ADAPTER_CONFIG = "adapter_config.json"
 
 
 def base_model(recipe: Recipe) -> str:
-    """Hub id or folder of the recipe's base model; a model that is built here is built now."""
+    """Hub id or folder of the recipe's base model; a model that this repository builds is built now."""
     if recipe.model.build is None:
         if not Path(recipe.model.name_or_path).is_dir():
             hub.reach()
@@ -43,7 +43,7 @@ def base_model(recipe: Recipe) -> str:
 
 
 def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
-    """The fault to raise for whatever a library said of a model that is not there, or broken."""
+    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be asked for it."""
     if isinstance(error, RecipeError):
         return error
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
@@ -54,11 +54,11 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
 
 
 def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:
-    """Look at what the files of a model say, a folder's or the Hub's, before a library acts on it; and with a folder,
-    keep what follows from asking the Hub for more.
+    """Check the files of a model, in a folder or on the Hub, before a library acts on what they say. For a folder, the
+    context that it returns keeps the library from asking the Hub for more.
 
     Raises:
-        RecipeError: see training/model_files.py.
+        RecipeError: a file is refused, for a reason that training/model_files.py gives.
     """
     if Path(name).is_dir():
         model_files.require_model(Path(name))
@@ -78,7 +78,7 @@ def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextMana
 def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a pad token.
 
-    Later stages load it from the base model too, never from a checkpoint: a tokenizer may come back changed.
+    Later stages load it from the base model too, never from a checkpoint: a saved tokenizer may come back changed.
     """
     name = base_model(recipe)
     try:
@@ -102,16 +102,16 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
 
 
 def is_adapter(trained: str | Path | None) -> bool:
-    """Whether what a stage left is an adapter, to be put on the base model, and not a whole one."""
+    """Whether a stage's folder holds an adapter for the base model, and not a whole model."""
     return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
 
 
 def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
-    """The settings of a trained adapter, of which nothing but LoRA's own is taken.
+    """The LoRA settings of a trained adapter, and no others that its config may hold.
 
     Raises:
-        RecipeError: it is no plain LoRA adapter; or one of another base model, which often fits by its shapes, and then
-            answers nonsense.
+        RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose shapes often fit and
+            whose answers would be nonsense.
     """
     settings = model_files.adapter_settings(adapter)
     trained_on = model_files.read(adapter / ADAPTER_CONFIG).get("base_model_name_or_path")
@@ -130,8 +130,11 @@ def load_model(
     """The recipe's base model, or what an earlier stage made of it.
 
     Args:
-        trained: a folder an earlier stage left: an adapter, loaded trainable on the base, or a whole model. None for
-            the base model without any adapter.
+        trained: the folder of an earlier stage, which holds an adapter (loaded trainable on the base) or a whole model;
+            None loads the base model without an adapter.
+
+    Raises:
+        RecipeError: the model or the adapter cannot be loaded, or its files are refused.
     """
     on_base = is_adapter(trained)
     settings = adapter_settings(recipe, Path(trained)) if on_base else None
@@ -160,23 +163,23 @@ def load_model(
     if loaded["missing_keys"] or loaded["mismatched_keys"]:
         wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
         raise RecipeError(
-            [f"model {name}: its weights are not those of its config.json; {wrong[0]} is missing or of another shape"]
+            [f"model {name}: its weights do not match its config.json; {wrong[0]} is missing or has another shape"]
         )
     configs.require_modules(recipe, model)
     used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
     if used != announced:
-        say(f"attention is {used}: this model has no {announced}")
+        say(f"attention: {used}, because this model does not support {announced}")
     for module in model.modules():
-        # On a CPU that has it bitsandbytes would repack its weights for the forwards without gradients, and back for
-        # every state_dict, and lose digits of them each time (0.50.2): to save the adapter would change its base.
+        # On a CPU with AVX512-BF16, bitsandbytes would repack its weights for forward passes without gradients, and
+        # back for every state_dict, losing digits each time (0.50.2): saving the adapter would change its base.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
-    # A policy stops where its template ends a turn, and still where its makers said it stops. Nothing else of their
-    # advice on sampling is taken: a run samples as its recipe says.
+    # A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
+    # sampling settings are used: a run samples as its recipe says.
     ends = model.generation_config.eos_token_id
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
     if not all(isinstance(each, int) for each in ends):
-        raise RecipeError([f"model {name}: generation_config.json: eos_token_id {ends!r:.60} is no token"])
+        raise RecipeError([f"model {name}: generation_config.json: eos_token_id {ends!r:.60} is not a token id"])
     model.generation_config = GenerationConfig(
         bos_token_id=model.generation_config.bos_token_id,
         eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
@@ -190,6 +193,6 @@ def load_model(
                 model = PeftModel.from_pretrained(
                     model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
                 )
-        except Exception as error:  # its weights are not those of its settings, or of this base
+        except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error
     return model

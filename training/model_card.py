@@ -1,4 +1,4 @@
-"""The card of a model: what made it, from its own run folder. trl's and peft's say "fine-tuned version of None"."""
+"""Writes a model's card, which says what made it. The cards of trl and peft say "fine-tuned version of None"."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from schema.recipe import Recipe
 
 
 def card(recipe: Recipe, stage: str, run: Path) -> str:
-    """Markdown with the Hub's front matter. A base model that is not the Hub's is named as what it is.
+    """The card as Markdown with the Hub's front matter, which names the base model only if that is on the Hub.
 
     Args:
         run: the folder of the stage's run, with its recipe.yaml and versions.json.
@@ -24,8 +24,8 @@ def card(recipe: Recipe, stage: str, run: Path) -> str:
     made = {"sft": "the SFT warm start", "grpo": "GRPO", "merged": "GRPO, the adapter merged into its base"}[stage]
     kind = "A LoRA adapter for" if adapter else "A model trained from"
     lines = ["---", *front, "---", "", f"# {recipe.name}: {stage}", ""]
-    lines += [f"{kind} {base}: the result of {made}, by the recipe below (its `prompt` is the one to ask it with)."]
-    lines += ["How good it is `make evaluate` measures; nothing is claimed here.", ""]
+    lines += [f"{kind} {base}: the result of {made}, with the recipe below (ask it with that recipe's `prompt`)."]
+    lines += ["This card makes no claim about the model's accuracy; `make evaluate` measures it.", ""]
     for name, language in (("recipe.yaml", "yaml"), ("versions.json", "json")):
         if (run / name).is_file():
             lines += [f"`{name}`", "", f"```{language}", (run / name).read_text(encoding="utf-8").rstrip(), "```", ""]

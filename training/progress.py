@@ -1,4 +1,4 @@
-"""What a training run shows: the library's progress bar, and one readable line a logging step."""
+"""What a training run shows: the library's progress bar, and one readable line per logging step."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from transformers import ProgressCallback, TrainerCallback
 
 from training import group_signal
 
-# Metric of trl → word on the line. Rewards come after these, under their own names.
+# trl's metric → its word on the line. Each reward's mean stands after the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
 GRPO_WORDS = {
     "reward": "reward",
@@ -23,7 +23,7 @@ GRPO_WORDS = {
 
 
 class Progress(ProgressCallback):
-    """The library's bar; its dictionary of thirty numbers a step replaced by a line."""
+    """The library's bar, with one readable line in place of its dictionary of thirty numbers per step."""
 
     def on_train_begin(self, args, state, control, **kwargs):
         super().on_train_begin(args, state, control, **kwargs)
@@ -45,15 +45,15 @@ def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> 
 
 
 def duration(seconds: float) -> str:
-    """As a person says it: 8.3 h, 2 min, 45 s."""
+    """The seconds as a person would say them: 8.3 h, 2 min, 45 s."""
     if seconds > 5400:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 class Metrics(TrainerCallback):
-    """`metrics.jsonl`: a line a logging step. On resume it starts again from the checkpoint's own history, so that no
-    step stands in it twice."""
+    """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the checkpoint's own
+    history, so that no step appears twice."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"

@@ -1,4 +1,4 @@
-"""Sampling through transformers with the adapter merged into its base: a token then costs what the base alone costs."""
+"""Samples through transformers with the adapter merged into its base: a token then costs no more than the base's."""
 
 from collections import Counter
 
@@ -8,12 +8,12 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 
 from training.exact_merge import adapted_layers, keep_base_exact
 
-SURVIVES = 0.95  # of the adapter's move must survive the rounding of the merged weights
+SURVIVES = 0.95  # the share of the adapter's change that must survive the rounding of the merged weights
 
 
 def mergeable(model: PeftModel) -> bool:
-    """Whether the merged model is the adapted one. A quantised weight is rounded anew by a merge; one that two layers
-    share (a head tied to its embedding) would change in both; and one with a bias needs a bias to be merged into."""
+    """Whether merging gives the adapted model. It rounds a quantised weight anew, changes a weight that two layers
+    share (a head tied to its embedding) in both, and cannot add the adapter's bias to a layer without one."""
     config, layers = model.active_peft_config, adapted_layers(model)
     shared = Counter(id(each) for module in model.modules() for each in module.parameters(recurse=False))
     tied = any(shared[id(each)] > 1 for layer in layers for each in layer.parameters(recurse=False))
@@ -24,10 +24,10 @@ def mergeable(model: PeftModel) -> bool:
 
 @torch.no_grad()
 def surviving_share(model: PeftModel) -> float:
-    """How much of what the active adapter adds to the weights is there when they are merged: the projection of the
-    rounded move on the true one, over all layers. 1 in float32. In bfloat16 a young adapter moves most weights by less
-    than half of their last digit, and the merged model is then nearly the base; what it is moved by later survives in
-    the same share."""
+    """The share of the active adapter's change to the weights that survives merging: the projection of the rounded
+    change on the true one, over all layers. It is 1 in float32. In bfloat16 a young adapter moves most weights by less
+    than half of their last digit, and the merged model is then nearly the base; the same share of any further move
+    survives."""
     there = true = 0.0
     for layer in (each for each in model.modules() if isinstance(each, BaseTunerLayer)):
         weight = layer.get_base_layer().weight
@@ -42,8 +42,8 @@ def surviving_share(model: PeftModel) -> float:
 
 
 def sample_merged(model: PeftModel):
-    """From now on `model.generate` runs with the active adapter merged, and leaves the very base weights it found.
-    While rounding would swallow more than a twentieth of the adapter, it runs with the adapter beside its base."""
+    """Make `model.generate` run with the active adapter merged, and restore the base weights to the bit afterwards.
+    While rounding would lose more than 5% of the adapter's change, it runs with the adapter beside its base."""
     keep_base_exact(model)
     generate = model.generate
 

@@ -1,5 +1,5 @@
-"""What a long step is doing while it does it: tokens sampled, batches trained on. On a terminal the bar's own line
-tells, in a log file a line now and then.
+"""Shows what a long step is doing: tokens sampled, batches trained on. A terminal shows it on the progress bar, a log
+file gets a line now and then.
 """
 
 import contextlib
@@ -15,22 +15,22 @@ from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
 from training.progress import Progress, duration
 
-QUIET = 20  # seconds of a step before anything is said
-EVERY = 60  # seconds from one line of a log file to the next
-TICK = 1  # seconds from one look to the next
-TOKENS = 8  # sampled before the rest is estimated
+QUIET = 20  # seconds into a step before anything is said
+EVERY = 60  # seconds between two lines in a log file
+TICK = 1  # seconds between two checks
+TOKENS = 8  # to sample before the rest is estimated
 
 
 class StepClock(TrainerCallback):
     """Follows the steps of a run from a thread of its own.
 
     Args:
-        bar: whose line it renews on a terminal.
+        bar: the progress bar that shows the status on a terminal.
     """
 
     def __init__(self, bar: Progress):
         self.bar, self.took, self.ended = bar, deque(maxlen=5), threading.Event()
-        self.began = self.sampling = None  # when the step, and its sampling, did
+        self.began = self.sampling = None  # when the step and its sampling began
         self.evaluating, self.first = False, 0.0
         self.batches = self.rows = self.token = self.limit = self.step = 0
 
@@ -56,7 +56,7 @@ class StepClock(TrainerCallback):
         self.ended.set()
 
     def watching(self, generate: Callable) -> Callable:
-        """A transformers model's `generate`, which tells of every token."""
+        """A transformers model's `generate`, which now reports every token to this clock."""
 
         def watched(*args, **kwargs):
             tokens = _Tokens(self, kwargs["input_ids"].shape[1])
@@ -66,7 +66,7 @@ class StepClock(TrainerCallback):
         return watched
 
     def watching_vllm(self, generate: Callable) -> Callable:
-        """`VLLMGeneration.generate`, which tells of its beginning and its end."""
+        """`VLLMGeneration.generate`, which now reports its beginning and its end to this clock."""
 
         def watched(prompts, *args, **kwargs):
             with self._sampling(len(prompts), 0):
@@ -77,7 +77,7 @@ class StepClock(TrainerCallback):
     @contextlib.contextmanager
     def _sampling(self, rows: int, limit: int):
         self.rows, self.token, self.limit, self.sampling = rows, 0, limit, time.monotonic()
-        if self.began is None:  # between two steps: an evaluation begins with it
+        if self.began is None:  # between two steps, so this is an evaluation
             self.began, self.evaluating = self.sampling, True
         try:
             yield
@@ -85,8 +85,8 @@ class StepClock(TrainerCallback):
             self.sampling = None
 
     def status(self) -> str:
-        """What is going on, in words."""
-        began = self.sampling  # once: the other thread sets it
+        """What the step is doing, in words."""
+        began = self.sampling  # read once, because another thread sets it
         if began is None:
             return f"{self.batches} of {self.of} batches trained on" if self.batches else "scoring, training"
         if not self.token:
@@ -95,7 +95,7 @@ class StepClock(TrainerCallback):
         return f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,}, {rate:,.0f} tokens/s"
 
     def left(self, steps: int = 1) -> str:
-        """About how long until so many steps, with this one, are done; of the first step only what it may sample."""
+        """About when this step and the `steps - 1` after it end, in words; for a first step, when its sampling ends."""
         if self.began is None:
             return "at once"
         mean = sum(self.took) / len(self.took) if self.took else 0.0
@@ -104,8 +104,8 @@ class StepClock(TrainerCallback):
         if self.took:
             return f"in about {duration(max(1.0, mean * steps - (time.monotonic() - self.began)))}"
         if self.sampling is None or self.token < TOKENS:
-            return "how soon is not known yet"
-        # Not counted: the first token, which takes the whole prompt, and what is made once.
+            return "but it is too early to say when"
+        # Without the first token, which includes the whole prompt and what is set up once.
         still = (time.monotonic() - self.first) / (self.token - 1) * (self.limit - self.token)
         return f"after at most {duration(still)} of sampling and then training"
 
@@ -128,12 +128,12 @@ class StepClock(TrainerCallback):
 
 
 def on_terminal() -> bool:
-    """Whether a bar is seen: not in a file, nor on a terminal without a width, as some containers have."""
+    """Whether a progress bar is visible: not in a file, nor on a terminal of no width, as some containers have."""
     return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
 
 
 class _Tokens(StoppingCriteria):
-    """Counts the tokens of a sampling, and stops nothing."""
+    """Counts the tokens as they are sampled, and never stops them."""
 
     def __init__(self, clock: StepClock, prompt: int):
         self.clock, self.prompt = clock, prompt

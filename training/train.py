@@ -1,4 +1,4 @@
-"""What SFT and GRPO share: a run that can be stopped, killed and gone on with, and that stops rather than go wrong."""
+"""The training run that SFT and GRPO share: it can be stopped, killed and resumed, and stops rather than go wrong."""
 
 import errno
 import os
@@ -23,20 +23,20 @@ from training.step_clock import StepClock
 
 OUT_OF_MEMORY = 4  # exit code
 
-# Of several processes on a CPU transformers loads the optimizer to "cpu:0", a place torch does not know.
+# With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that torch does not know.
 torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
 
 
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
-    """Train, from the folder's checkpoint where there is one, and save the model; returns trl's result.
+    """Train from the folder's checkpoint, or from the start without one, save the model, and return trl's result.
 
-    Ends the program with 75 after SIGTERM and 130 after SIGINT, when the step is done and saved.
+    After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM and 130 for SIGINT.
 
     Raises:
-        RunStopped: out of memory, or of disk, or a library does not take a value; the message says what to change.
-        RecipeError: a checkpoint of DeepSpeed's that another account wrote.
+        RunStopped: memory or disk is full, or a library rejects a value; the message says what to change.
+        RecipeError: the checkpoint is DeepSpeed's, and another account wrote it.
     """
-    # Asked on the process that sealed it: another machine's account has another key.
+    # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = (
         is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
     )
@@ -44,7 +44,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         raise RecipeError(
             [
                 f"{folder.checkpoint} was written by another account or machine, and DeepSpeed's checkpoints are "
-                "pickles, which run code when they are read; TRUST_RUN=1 before the command goes on with it"
+                "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
             ]
         )
     clock = StepClock(show_progress(trainer, folder.path))
@@ -54,7 +54,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         follow_sampling(trainer, clock)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
-    trainer.callback_handler.callbacks.insert(0, interrupts)  # before those that look at what it orders saved
+    trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
     try:
         result = _resumed(trainer, folder, clock)
         if interrupts.agreed is not None:
@@ -64,7 +64,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{folder.path}/checkpoint-{step}"
             )
             target = "grpo" if of_chain() else stage
-            say(f"the same command goes on from there\nnext: {make_command(target, recipe)}")
+            say(f"the same command resumes from there\nnext: {make_command(target, recipe)}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (ValueError, ImportError, NotImplementedError) as error:
@@ -74,11 +74,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         trace = folder.path / "error.txt"
         trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         raise RunStopped(
-            f"{stage}: {package} says: {' '.join(str(error).split())} (all of it: {trace}). {kept(folder.path)}"
+            f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
         ) from error
     except (OSError, SafetensorError, RuntimeError) as error:
         clock.ended.set()
-        # "can't allocate memory" is what a CPU says for torch.OutOfMemoryError.
+        # On a CPU torch says "can't allocate memory", and raises no OutOfMemoryError.
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
         if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
@@ -96,8 +96,8 @@ def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
             raise
         said = (str(error).strip().splitlines() or [""])[0]
         raise RunStopped(
-            f"{folder.checkpoint} cannot be gone on with ({type(error).__name__}: {said:.200}): delete it, and the "
-            "same command goes on from the one before"
+            f"{folder.checkpoint} cannot be resumed ({type(error).__name__}: {said:.200}): delete it, and the same "
+            "command resumes from the one before it"
         ) from error
 
 
@@ -116,11 +116,11 @@ def sharded(trainer: Trainer) -> bool:
 
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
-    """Undo what trl does to the adapter of a quantised model. In bfloat16 a step of 1e-5 is lost on every weight above
-    0.004, and a run that is resumed goes on in float32, to which peft loads an adapter.
+    """Undo trl's cast of a quantised model's adapter to bfloat16, where a step of 1e-5 is lost on every weight above
+    0.004. A resumed run would continue in float32 in any case, because peft loads an adapter in it.
 
     Args:
-        loaded: weights of an adapter that was loaded, by name, as they were before.
+        loaded: the weights of a loaded adapter by name, as they were before the cast.
     """
     if sharded(trainer):  # these gather parameters into buffers of one dtype
         return
@@ -131,7 +131,7 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
 
 
 def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
-    """The two lines of the recipe to change, and to what."""
+    """The message that names the lines of the recipe to change, and to what."""
     size, steps = (
         setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
@@ -142,7 +142,7 @@ def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
         key, half = "per_device_train_batch_size", size // 2
         lines.append(
             f"  {recipe.place(section, key)}: {section}.{key} {size} → {half}, "
-            f"and with gradient_accumulation_steps {steps} → {steps * size // half} a step is what it was"
+            f"and gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size of a step"
         )
     if limit:
         lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
@@ -150,7 +150,7 @@ def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
 
 
 def _leave(code: int):
-    """Leave at once, or the launcher would take this process's end for a crash of its own."""
+    """Exit at once; otherwise the launcher would take the end of this process for a crash."""
     sys.stdout.flush()
     sys.stderr.flush()
     if torch.distributed.is_available() and torch.distributed.is_initialized():

@@ -1,4 +1,4 @@
-"""trl's GRPOTrainer with what a recipe says, and the data it trains on."""
+"""Builds trl's GRPOTrainer as a recipe describes it, with the data that it trains on."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class GreedyEvaluation(GRPOTrainer):
         try:
             vars(generator).update(greedy)
             config.update(greedy)
-            self.log_completions = False  # the file of this step has the training's, which a reader looks for
+            self.log_completions = False  # this step's file is for its training completions
             return super().evaluate(*args, **kwargs)
         finally:
             vars(generator).update(sampled)
@@ -48,8 +48,9 @@ class GreedyEvaluation(GRPOTrainer):
 
 
 class Reshard(TrainerCallback):
-    """FSDP2 leaves the norm, the embedding and the head whole after a forward without gradients, until a backward comes
-    (accelerate shards them so); trl then cannot send them to vLLM for the next batch of an evaluation."""
+    """Shards the model again after each batch of an evaluation. As accelerate sets FSDP2 up, the norm, the embedding
+    and the head stay whole after a forward pass without gradients, and trl cannot send them to vLLM for the next
+    batch."""
 
     def on_prediction_step(self, args, state, control, model=None, **kwargs):
         for module in model.modules():
@@ -58,12 +59,12 @@ class Reshard(TrainerCallback):
 
 
 class SameOrder(TrainerCallback):
-    """trl draws the order of each epoch's problems from a generator that no checkpoint holds: a run that is resumed in
-    its third epoch would see the order of the first again."""
+    """Gives a resumed run its problems in their order. trl draws the order of each epoch from a generator that no
+    checkpoint holds, so a run resumed in its third epoch would see the order of the first again."""
 
     def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs):
         batches = train_dataloader.batch_sampler
-        sampler = getattr(batches, "batch_sampler", batches).sampler  # a launcher's process has a shard of them
+        sampler = getattr(batches, "batch_sampler", batches).sampler  # under a launcher a process has a shard of them
         for _ in range(int(state.epoch or 0) if sampler.shuffle else 0):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
 
@@ -72,10 +73,11 @@ def trainer_for(
     recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], choosing: list[dict], warm_start: Path | None
 ) -> GreedyEvaluation:
     """trl's trainer with the recipe's model, adapter, rewards and data; `choosing`: the held-out rows that choose the
-    checkpoint, none where no checkpoint is chosen.
+    checkpoint, empty where none is chosen.
 
     Raises:
-        RecipeError: a reward asks for a column that the data does not have.
+        RecipeError: a reward asks for a column that the data does not have, no prompt leaves room for a completion, or
+            there are fewer problems than one batch samples from.
     """
     model = load_model(recipe, tokenizer, warm_start)
     if args.use_vllm:
@@ -87,13 +89,13 @@ def trainer_for(
     rows = fitting(rows, tokenizer, recipe.prompt.system, most)
     if not rows:
         place = recipe.place("grpo", "max_completion_length")
-        room = f"{most:,} tokens to a prompt, and none is that short" if most > 0 else "no room for a prompt"
+        room = f"{most:,} tokens for a prompt, and none is that short" if most > 0 else "no room for a prompt"
         raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe, dataset.column_names):
         raise RecipeError(faults)
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
-        raise RecipeError([f"data.train has {len(dataset)} problems, and a batch samples from {groups} different ones"])
+        raise RecipeError([f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"])
     rewards = guarded_rewards(recipe)
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)
@@ -122,15 +124,19 @@ def trainer_for(
 
 
 def stop_at_the_end(args: GRPOConfig, ends: list[int]):
-    """Tell vLLM, colocated or a server, which tokens end an answer. It would read that from the model's folder, where a
-    base model's end is not its template's, and trl would learn from all that follows the turn. The token stays the last
-    one of the completion, as transformers leaves it."""
+    """Tell vLLM, colocated or on a server, which tokens end an answer. By itself it reads them from the model's folder,
+    where a base model's end token is not its template's, and trl would train on all that follows the turn. The end
+    token stays the last one of the completion, as with transformers."""
     args.generation_kwargs = {"stop_token_ids": ends} | (args.generation_kwargs or {})
 
 
 def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[dict], folder: Path) -> float:
-    """Say whether the adapter, loaded as anyone will load it, is the policy that was trained; how far from it, in
-    nats. Every process loads it: they wait for one another there."""
+    """Check that the saved adapter, loaded as any user will load it, is the trained policy, and say whether it is.
+    Every process loads it, because the processes wait for one another there.
+
+    Returns:
+        the largest difference between their log-probabilities of a token, in nats.
+    """
     trainer.accelerator.wait_for_everyone()  # the first of them saved it
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
@@ -147,12 +153,12 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
 
 
 def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:
-    """The rows whose prompt has at most so many tokens: a longer one would leave no room for a completion."""
+    """The rows whose prompt has at most `most` tokens; a longer one would leave no room for a completion."""
     around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
     kept = [
         row
         for row in rows
-        # A token is a byte at least, so most rows need not be tokenised to know.
+        # A token is at least one byte, so most rows need not be tokenised.
         if around + len(row["problem"].encode()) <= most
         or len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) <= most
     ]
@@ -167,11 +173,11 @@ def generation_cycle(args: GRPOConfig) -> int:
 
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
-    """Columns `prompt` (messages) and `think_opened`, and every column of the rows that a reward may ask for, but not
-    the worked solution, which is the warm start's.
+    """The rows with the columns `prompt` (messages) and `think_opened`, and with every other column that a reward may
+    ask for; without the worked solution, which is for the warm start.
 
     Raises:
-        DataError: the values of a column cannot stand in one.
+        DataError: the values of a column have several types, or are nested too deeply.
     """
     opened = prompt.think_opened(tokenizer)
     made = [
@@ -183,4 +189,4 @@ def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
         return Dataset.from_list(made)
     except (ArrowException, TypeError, OverflowError, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"data.train: a column has values of several kinds, or too deep: {reason}") from error
+        raise DataError(f"data.train: a column has values of several types, or nested too deeply: {reason}") from error

@@ -78,7 +78,7 @@ def test_several_samples_a_problem(tmp_path):
     assert figures["grpo"]["accuracy"] == 0.5 and figures["grpo"]["pass@4"] == 1.0 and figures["grpo"]["maj@4"] == 0.5
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
-    assert "base → grpo: +37.5" in text and "95 % interval" in text
+    assert "base → grpo: +37.5" in text and "95% interval" in text
     assert "base → grpo, pass@4: +50.0" in text and "20 won, 0 lost, p = 1.9e-06" in text
 
 

@@ -99,7 +99,7 @@ def test_with_several_samples_a_problem_still_counts_once():
         low, high = resampled(first)
         covered += low <= 0.5 <= high
         claimed += "no significant" not in verdict(first, second)
-    assert 0.91 <= covered / 300 <= 0.98  # 95 %, give or take what 300 simulations can tell
+    assert 0.91 <= covered / 300 <= 0.98  # 95%, give or take what 300 simulations can tell
     assert claimed / 300 <= 0.08
 
 

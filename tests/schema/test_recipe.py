@@ -171,7 +171,7 @@ WRONG = {
     "through ours": (
         GOOD.replace("[arithmetic]", "[data.imports.find_spec: {name: this.x}]"),
         ":3:",
-        "not of data.imports",
+        "is not defined in data.imports",
     ),
     "a class of ours": (
         GOOD.replace("correct_answer:", "training.guards.GuardedReward:"),

@@ -103,4 +103,4 @@ def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 130
-    assert done.stderr.strip() == "stopped; the same command goes on where it can"
+    assert done.stderr.strip() == "stopped; the same command resumes where it can"

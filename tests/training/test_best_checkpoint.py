@@ -12,7 +12,7 @@ FALLING = [(10, 0.6), (20, 0.5), (30, 0.45), (40, 0.4)]
 
 def test_accuracy_that_falls_while_reward_rises_ends_the_run():
     reason = hacked(FALLING, RISING, 3)
-    assert "stopped at step 40" in reason and "60.0% of step 10 for 3 evaluations (now 40.0%)" in reason
+    assert "stopped at step 40" in reason and "its best, 60.0% at step 10, for 3 evaluations (now 40.0%)" in reason
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_otherwise_it_goes_on(judged, rewards, patience):
 def test_a_plateau_is_no_fall():
     assert hacked([(10, 0.6), (20, 0.6), (30, 0.6), (40, 0.6)], RISING, 2) is None
     assert hacked([(10, 0.6), (20, 0.6), (30, 0.5)], RISING, 2) is None
-    assert "of step 20 for 2 evaluations" in hacked([(10, 0.6), (20, 0.6), (30, 0.5), (40, 0.5)], RISING, 2)
+    assert "at step 20, for 2 evaluations" in hacked([(10, 0.6), (20, 0.6), (30, 0.5), (40, 0.5)], RISING, 2)
 
 
 def test_with_a_patience_of_one_the_first_fall_counts():

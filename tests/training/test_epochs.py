@@ -45,5 +45,5 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     ]
     done = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides, check=False)
     assert done.returncode == 2
-    assert "data.train has 3 problems, and a batch samples from 4 different ones" in done.stderr
+    assert "data.train has 3 problems, but a batch samples from 4 different ones" in done.stderr
     assert not (tmp_path / "x").exists()

@@ -30,7 +30,7 @@ def clock(monkeypatch):
     clock.at, state = at, TrainerState(global_step=0)
     assert clock.left() == "at once"
     clock.on_step_begin(ARGS, state, None)
-    assert clock.left() == "how soon is not known yet"
+    assert clock.left() == "but it is too early to say when"
     at.now += 100
     clock.on_step_end(ARGS, state, None)
     clock.on_step_begin(ARGS, TrainerState(global_step=1), None)
@@ -61,7 +61,7 @@ def test_of_a_first_step_the_sampling_is_estimated(clock):
     with clock._sampling(64, 1000):
         clock.at.now += 60  # the prompt
         clock.token, clock.first = 1, clock.at.now
-        assert clock.left() == "how soon is not known yet"
+        assert clock.left() == "but it is too early to say when"
         clock.token = 101
         clock.at.now += 30
         assert clock.left() == "after at most 4 min of sampling and then training"
@@ -78,8 +78,12 @@ def test_of_an_evaluation_a_step_is_still_to_come(clock):
 @pytest.mark.parametrize(
     ("cycle", "step", "said"),
     [
-        (1, 7, "stopping: this step is finished and saved first, in about 70 s; once more stops at once"),
-        (4, 2, "stopping: 2 steps, to the end of this generation batch, are finished and saved first, in about 3 min;"),
+        (1, 7, "stopping: this step will be finished and saved first, in about 70 s; a second signal stops at once"),
+        (
+            4,
+            2,
+            "stopping: 2 steps, to the end of this generation batch, will be finished and saved first, in about 3 min;",
+        ),
     ],
 )
 def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeypatch, capfd):
@@ -126,5 +130,7 @@ def test_ctrl_c_while_it_samples(tmp_path):
     process.send_signal(signal.SIGINT)
     said, deadline = process.stderr.read(), time.monotonic() + 60
     assert process.wait(timeout=max(1, deadline - time.monotonic())) == 130
-    assert re.search(r"stopping: this step is finished and saved first, in about \d+ s; once more stops at once", said)
+    assert re.search(
+        r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once", said
+    )
     assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1
