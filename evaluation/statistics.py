@@ -44,7 +44,7 @@ def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
     it is not, and in a tie the share of the most frequent answers that are right.
 
     All right answers are one answer, however they are spelled; wrong answers differ where their spelling does. A
-    missing answer is no vote.
+    missing answer does not vote.
     """
     votes: dict[str | bool, int] = defaultdict(int)
     for answer, is_right in zip(answers, right, strict=True):

@@ -84,7 +84,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":
     """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens.
 
-    Tokenised here, not by the trainer: the prompt's ids are then the very ones GRPO and the evaluation use, and a chat
+    Tokenised here, not by the trainer: the prompt's ids are then exactly those of GRPO and the evaluation, and a chat
     template that rewrites past turns (or drops their thoughts) has no say in what is learned.
     """
     from datasets import Dataset

@@ -43,7 +43,7 @@ def base_model(recipe: Recipe) -> str:
 
 
 def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
-    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be asked for it."""
+    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached."""
     if isinstance(error, RecipeError):
         return error
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
@@ -71,7 +71,7 @@ def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextMana
         if found is not None:
             require(Path(found))
     if cached_file(name, "adapter_config.json", revision=revision, _raise_exceptions_for_missing_entries=False):
-        raise RecipeError([f"model {name} holds an adapter, which would be loaded unasked: name its base model"])
+        raise RecipeError([f"model {name} holds an adapter, which would be loaded with it: name its base model"])
     return contextlib.nullcontext()
 
 

@@ -10,7 +10,7 @@ from transformers import ProgressCallback, TrainerCallback
 
 from training import group_signal
 
-# trl's metric → its word on the line. Each reward's mean stands after the first of them, under its own name.
+# trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
 GRPO_WORDS = {
     "reward": "reward",
