@@ -89,7 +89,7 @@ memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and 
 	@$(PREFLIGHT)
 	@$(RUN) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
-audit: setup  ## pay cheats with the recipe's rewards; fails if one beats honesty
+audit: setup  ## pay cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)
 	@$(RUN) stages.audit $(QUOTED) $(ARGS)
 
