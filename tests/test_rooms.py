@@ -19,7 +19,7 @@ FILES = sorted(
 ) or sorted(each.relative_to(ROOT) for room in SOURCES for each in (ROOT / room).rglob("*.py"))
 LONGEST = 320  # lines
 # Take seconds to import, or need not be installed.
-HEAVY = {"accelerate", "datasets", "lingua", "math_verify", "matplotlib", "peft", "rich", "sympy", "torch"}
+HEAVY = {"accelerate", "datasets", "math_verify", "matplotlib", "peft", "py3langid", "rich", "sympy", "torch"}
 HEAVY |= {"pyarrow", "safetensors", "tokenizers", "transformers", "trl", "vllm"}
 
 
@@ -91,6 +91,14 @@ def test_a_room_knows_only_what_the_table_allows(file):
             continue
         allowed = any(path == known or room_of(path) == known for known in ROOMS[room])
         assert allowed, f"{file}:{line} imports {module}: {room} may know {', '.join(ROOMS[room])}"
+
+
+def test_the_table_allows_nothing_that_is_not_used():
+    for room in {room_of(str(file)) for file in FILES}:
+        paths = {
+            path for file in FILES if room_of(str(file)) == room for m, _, _ in imports(file) if (path := path_of(m))
+        }
+        assert [known for known in ROOMS[room] if known not in paths | set(map(room_of, paths))] == [], room
 
 
 def test_no_import_goes_in_a_circle():
