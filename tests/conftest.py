@@ -1,12 +1,16 @@
 """Fixtures that tests share: a small real model and small data sets, made once per session. A summary at the end shows
 what the session counted and measured."""
 
+import os
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from tests.support import COUNTED, GPU_TABLE
+
+os.environ["TQDM_DISABLE"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -29,8 +29,6 @@ _TRACKED = subprocess.run(
 SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
 TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
-os.environ["TQDM_DISABLE"] = "1"
-os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 WITH_VLLM = [
     pytest.mark.slow,
     pytest.mark.vllm,
