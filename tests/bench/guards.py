@@ -10,6 +10,7 @@ search for a whole checkpoint.
 
 import argparse
 import contextlib
+import shutil
 import statistics
 import tempfile
 import time
@@ -23,7 +24,7 @@ from trl import GRPOConfig
 
 from schema.recipe import load_recipe
 from stages import grpo, sft
-from training import trainer
+from training import guards, trainer
 from training.checkpoints import damage
 from training.guards import FiniteNumbers, GuardedReward
 from training.interrupts import Interrupts
@@ -36,7 +37,7 @@ spent: dict[str, float] = {}
 def timed(owner, name: str):
     """Count the seconds of a function under its name, without what a reward itself takes."""
     function = getattr(owner, name)
-    label = f"{owner.__name__.removeprefix('stages.')}.{name}"
+    label = f"{owner.__name__.rpartition('.')[2]}.{name}"
 
     def counted(*args, **kwargs):
         began, rewarded = time.perf_counter(), spent.get("rewards", 0.0)
@@ -64,7 +65,7 @@ def bound(name: str, options: dict):
     return counted
 
 
-BIND = trainer.bind_reward
+BIND = guards.bind_reward
 
 
 class LibraryCheckpoints(TrainerCallback):
@@ -84,10 +85,10 @@ class Unwatched(TrainerCallback):
 
 def without_guards() -> contextlib.ExitStack:
     stack = contextlib.ExitStack()
-    stack.enter_context(patch("training.trainer.GuardedReward", lambda function, name, seconds: function))
+    stack.enter_context(patch("training.guards.GuardedReward", lambda function, name, seconds: function))
     stack.enter_context(patch("training.trainer.FiniteNumbers", Unwatched))
     stack.enter_context(patch("training.train.Checkpoints", LibraryCheckpoints))
-    stack.enter_context(patch("stages.grpo.fault", lambda checkpoint: None))
+    stack.enter_context(patch("stages.grpo.damage", lambda checkpoint: None))
     stack.enter_context(patch.object(Interrupts, "on_step_end", lambda *args, **kwargs: None))
     stack.enter_context(patch.object(RunFolder, "lock", lambda folder: None))
     return stack
@@ -100,7 +101,7 @@ def pairs(recipe_in, home: Path, count: int):
         recipe = recipe_in(home / name)
         sft_there = recipe.stage_dir("sft")
         sft_there.parent.mkdir(parents=True)
-        sft_there.symlink_to(home / "warm/sft")
+        shutil.copytree(home / "warm/sft", sft_there)  # a run folder may hold no link
         began = time.perf_counter()
         grpo.main(recipe)
         return time.perf_counter() - began
@@ -159,7 +160,7 @@ def main():
         if options.pairs:
             pairs(recipe_in, Path(folder), options.pairs)
             return
-        trainer.bind_reward = bound
+        guards.bind_reward = bound
         timed(GuardedReward, "__call__")
         for owner, names in (
             (Checkpoints, ("on_step_end", "on_save")),

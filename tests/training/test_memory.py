@@ -105,6 +105,6 @@ def test_check_and_memory_tell_the_same(capsys):
     (found,) = memory_table.longest_prompt(recipe)[:1]
     list(model_findings(recipe, {"num_processes": 1}, None))
     told = capsys.readouterr().out
-    assert f"{found} at most" in told
+    assert f"longest {found} " in told
     total = memory.estimate(recipe, found).total / memory.GIB
     assert f"memory: {total:.1f} GiB" in told
