@@ -64,6 +64,9 @@ def _require_own(module: str):
             raise ImportError(f"No module named {name!r}")
         if found.origin in ("built-in", "frozen"):
             _refuse(parts[0])
+        hidden = Path(f"{parts[0]}.py")
+        if depth == 1 and found.submodule_search_locations and hidden.is_file():
+            raise ImportError(f"{hidden} is hidden by the folder {parts[0]}/: give your file another name")
         places = [found.origin] if found.origin else list(found.submodule_search_locations)
         if any(not _is_own(Path(place).resolve()) for place in places):
             _refuse(parts[0])

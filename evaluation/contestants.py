@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation import report
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
 from schema.recipe import Recipe
@@ -25,7 +25,7 @@ class Contestant(NamedTuple):
 
 def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     if not recipe.evaluate.benchmarks:
-        raise RecipeError([f"{recipe.name} has no evaluate.benchmarks to evaluate on"])
+        raise RecipeError([Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")])
     return load_benchmarks(recipe)
 
 

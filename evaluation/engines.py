@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from schema import configs
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_model, looked_at
 
@@ -118,7 +118,8 @@ def vllm_engine(
             [f"evaluate.engine: vllm cannot be imported ({error}): make setup EXTRAS=dev,vllm, or use transformers"]
         ) from error
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
-        raise RecipeError(["evaluate.engine: this vllm needs a GPU, and there is none: use transformers"])
+        message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
+        raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
     adapter = Path(trained) if is_adapter(trained) else None
     if adapter:
         adapter_settings(recipe, adapter)
@@ -143,7 +144,8 @@ def vllm_engine(
             max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
         )
     except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
-        raise RecipeError([f"evaluate.engine: vllm cannot serve {trained or name}: {error}"]) from error
+        message = f"evaluate.engine: vllm cannot serve {trained or name}: {error}"
+        raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
     request = LoRARequest("policy", 1, str(adapter)) if adapter else None
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:

@@ -1,0 +1,15 @@
+"""The strict recipe. Rooms that import the libraries import this one first: the environment settles what these do."""
+
+import logging
+import os
+import sys
+
+# Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn about tokenizers.
+for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
+    os.environ.setdefault(name, "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# A progress bar belongs on a terminal; in a file or a pipe, one line per logging step is enough.
+if not sys.stderr.isatty():
+    os.environ.setdefault("TQDM_DISABLE", "1")
+# bitsandbytes warns at import about a kernel that only matters for 4-bit inference on a CPU.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from schema.configs import setting
 from schema.faults import Fault, Place
 from schema.recipe import Recipe
+from schema.refused_keys import RENAMED
 
 # Rewards that pay for the answer, and rewards that pay for its form.
 TRUTH = ("correct_answer", "partial_credit")
@@ -29,6 +30,9 @@ class Finding(NamedTuple):
 def advice(recipe: Recipe) -> Iterator[Finding]:
     """Warnings and notes about a recipe, each in the place of the key to change."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
+    for (section, old), new in RENAMED.items():
+        if (section, old) in recipe.places:
+            yield finding(recipe, "warning", (section, old), f"it is now called {section}.{new}")
     if recipe.adapter is not None and rate < 4e-6:
         yield finding(
             recipe,

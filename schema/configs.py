@@ -37,7 +37,7 @@ def complaint(recipe: Recipe, section: str) -> str | None:
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
         build[section](recipe) if section in build else training_config(recipe, section)
-    except REFUSALS as error:
+    except (*REFUSALS, AttributeError) as error:
         return " ".join(str(error).split()) or type(error).__name__
     return None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
-from schema.faults import Fault, Place, RecipeError, nearest, nearest_or_all
+from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all
 from schema.refused_keys import GONE, RENAMED, RESERVED
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
@@ -102,12 +102,13 @@ class Draft:
 
     def check(self):
         self.values = {key: value for key, value in self.values.items() if value is not None}
+        self._rename()
         for key in self.values:
             if key not in KEYS:
                 self.fault((key,), f"unknown section {key!r}{nearest(key, KEYS)}")
-        misspelt = [nearest(key, KEYS) for key in self.values if key not in KEYS]
+        meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
         for key in REQUIRED:
-            if key not in self.values and nearest(key, [key]) not in misspelt:
+            if key not in self.values and key not in meant:
                 self.fault((), f"the section `{key}` is missing")
         for key, rule in RULES["recipe"].items():
             if key in self.values and (wrong := rule.refusal(self.values[key])):
@@ -130,6 +131,17 @@ class Draft:
                 for keys, message in complaints(sound[section], sound):
                     self.fault((section, *keys), message)
         self._check_reach(sound)
+
+    def _rename(self):
+        """Read a key under the name it has today: older recipes, and those that runs saved, have the old one."""
+        for (section, old), new in RENAMED.items():
+            values = self.values.get(section)
+            if isinstance(values, dict) and old in values:
+                value = values.pop(old)
+                if new in values:
+                    self.fault((section, old), f"{section}.{old} is now called {section}.{new}, which is set too")
+                else:
+                    values[new], self.places[section, new] = value, self._place((section, old))
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe may come from
@@ -159,8 +171,6 @@ class Draft:
             name = f"{section}.{key}"
             if key in reserved:
                 self.fault((section, key), f"{name} is not set here: {reserved[key]}")
-            elif (section, key) in RENAMED:
-                self.fault((section, key), f"{name} does not exist: it is now {section}.{RENAMED[section, key]}")
             elif key not in known and key in GONE:
                 self.fault((section, key), f"{name} does not exist: {GONE[key]}")
             elif key not in known:

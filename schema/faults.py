@@ -11,7 +11,6 @@ from typing import NamedTuple
 REFUSALS = (
     ValueError,
     TypeError,
-    AttributeError,
     LookupError,
     ArithmeticError,
     NotImplementedError,
@@ -63,10 +62,14 @@ class RunStopped(Exception):
         self.exit_code = exit_code
 
 
+def closest(name: object, names) -> list[str]:
+    """The nearest of `names` in a list, which is empty where none is near."""
+    return difflib.get_close_matches(str(name), [str(each) for each in names], n=1)
+
+
 def nearest(name: object, names) -> str:
     """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
-    close = difflib.get_close_matches(str(name), [str(each) for each in names], n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return "".join(f"; did you mean {each}?" for each in closest(name, names))
 
 
 def nearest_or_all(name: object, names) -> str:

@@ -105,7 +105,7 @@ RESERVED: dict[str, dict[str, str]] = {
     ),
 }
 
-# Keys of ours that had another name once, and their new one: a recipe is told it, a run's saved recipe is read with it.
+# Keys of ours that had another name once, and the one they have now. Both are read; `make` warns about the old one.
 RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
 
 

@@ -68,7 +68,7 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
     try:
         fitted = recipe if card else hardware.fitted(recipe)
     except RecipeError as error:
-        return recipe, [Finding("error", "this machine", str(error))]
+        return recipe, [Finding("error", each.place or "this machine", each.message) for each in error.faults]
     if fitted is recipe:
         return recipe, []
     message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"

@@ -37,7 +37,7 @@ def main():
                 faults.append(unwritable)
             for stage in options.stages:
                 if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
-                    faults += conflict(recipe, stage)
+                    faults += filter(None, [conflict(recipe, stage)])
         if faults:
             raise RecipeError(faults)
     for each in advice(recipe) if "sft" in options.stages or "grpo" in options.stages else ():

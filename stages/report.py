@@ -25,8 +25,10 @@ def main():
     try:
         if len({file.parent for file in files}) != 1:
             raise ValueError("name the answers to one benchmark: they are in one folder")
+        if missing := next((file for file in files if not file.is_file()), None):
+            raise ValueError(f"{missing} is not a file of answers")
         if wrong := link_inside(files[0].parent):
-            raise ValueError(wrong)
+            raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
         print(f"report: {clean(str(error))}", file=sys.stderr)

@@ -26,7 +26,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     if recipe.sft is None:
         if if_needed:
             return
-        raise RecipeError([f"recipes/{recipe.name}.yaml has no `sft` section: there is no warm start to train"])
+        raise RecipeError([Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")])
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     folder = find_run(recipe, "sft")
     if folder.finished:

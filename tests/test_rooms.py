@@ -42,17 +42,14 @@ def imports(file: Path) -> list[tuple[str, int, bool]]:
     """(module, line, whether inside a function) of every import of a file; `from a import b` names a.b where that is a
     module."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    inside = {id(each) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for each in ast.walk(node)}
-    guarded = {
-        id(e)
-        for n in ast.walk(tree)
-        if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)
-        for e in ast.walk(n)
+    inside = {
+        id(each)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for each in ast.walk(node)
     }
     found = []
     for node in ast.walk(tree):
-        if id(node) in guarded:
-            continue
         if isinstance(node, ast.Import):
             found += [(alias.name, node.lineno, id(node) in inside) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from schema import hardware
 from schema.configs import setting
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.refused_keys import renamed
 from schema.strict_yaml import LARGEST, Unreadable, value_of
@@ -121,8 +121,8 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     Raises:
         RecipeError: the folder holds a run of another recipe; the message names the keys that differ and the ways out.
     """
-    if lines := conflict(recipe, stage):
-        raise RecipeError(lines)
+    if fault := conflict(recipe, stage):
+        raise RecipeError([fault])
     path = recipe.stage_dir(stage)
     finished = (path / "summary.json").is_file()
     return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
@@ -133,12 +133,12 @@ def trained(path: Path) -> bool:
     return (path / "summary.json").is_file() or bool(checkpoints_of(path))
 
 
-def unwritable(path: Path, error: OSError) -> str:
-    return f"{path} cannot be written ({error.strerror}): give the run another output_dir"
+def unwritable(path: Path, error: OSError) -> Fault:
+    return Fault(str(path), f"cannot be written ({error.strerror}): give the run another output_dir")
 
 
-def not_writable(recipe: Recipe) -> str | None:
-    """The message where the folder of the recipe's runs, or its nearest parent that exists, cannot be written."""
+def not_writable(recipe: Recipe) -> Fault | None:
+    """The fault where the folder of the recipe's runs, or its nearest parent that exists, cannot be written."""
     folder = Path(recipe.output_dir)
     there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
     try:
@@ -148,20 +148,20 @@ def not_writable(recipe: Recipe) -> str | None:
         return unwritable(folder, error)
 
 
-def conflict(recipe: Recipe, stage: str) -> list[str]:
-    """The message, line by line, where the stage's folder holds a run of another recipe; else nothing."""
+def conflict(recipe: Recipe, stage: str) -> Fault | None:
+    """The fault where the stage's folder holds a run of another recipe: the keys that differ, and the ways out."""
     path = recipe.stage_dir(stage)
     saved = path / "recipe.yaml"
     if wrong := link_inside(path):
-        return [wrong]
+        return wrong
     if not saved.is_file() or not trained(path):
-        return []
+        return None
     try:
         if saved.stat().st_size > 4 * LARGEST:
             raise Unreadable("it is too large")
         there = value_of(saved.read_text(encoding="utf-8"))
     except (Unreadable, OSError, UnicodeDecodeError) as error:
-        return [f"{saved} is not what a run wrote: {error}. Delete {path}, or give this run its own folder"]
+        return Fault(str(saved), f"not what a run wrote: {error}. Delete {path}, or give this run its own folder")
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     there = renamed(there) if isinstance(there, dict) else {}
     found = {key: there.get(key) for key in depends_on}
@@ -170,8 +170,8 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
     wanted, found = _flat(depends_on), _flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
-        return []
-    lines = [f"{path} holds a run of another recipe:"]
+        return None
+    lines = ["holds a run of another recipe:"]
     lines += [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
     dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
     if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
@@ -185,17 +185,17 @@ def conflict(recipe: Recipe, stage: str) -> list[str]:
         f'Give this run its own folder (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
         f"under a new name), or delete {path}."
     )
-    return lines
+    return Fault(str(path), "\n".join(lines))
 
 
-def link_inside(path: Path) -> str | None:
-    """The message where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
+def link_inside(path: Path) -> Fault | None:
+    """The fault where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
     which would wait for ever."""
     for each in (path, *path.rglob("*")):
         if each.is_symlink():
-            return f"{each} is a link, and a run writes only inside its own folder: remove it"
+            return Fault(str(each), "is a link, and a run writes only inside its own folder: remove it")
         if each.exists() and not each.is_file() and not each.is_dir():
-            return f"{each} is neither a file nor a folder: remove it"
+            return Fault(str(each), "is neither a file nor a folder: remove it")
     return None
 
 

@@ -95,7 +95,8 @@ def trainer_for(
     if faults := missing_columns(recipe, dataset.column_names):
         raise RecipeError(faults)
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
-        raise RecipeError([f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"])
+        message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
     rewards = guarded_rewards(recipe)
     finite = FiniteNumbers()
     counting = counted(rewards, args.reward_weights, args.num_generations)

@@ -16,3 +16,9 @@ algebra behind `pool`. The package can stand alone: of the project it uses only 
 from rewards.verifier.verdict import Verdict, judge, judge_all
 
 __all__ = ["Verdict", "judge", "judge_all"]
+
+
+def __getattr__(name: str):
+    if name == "is_correct":
+        raise ImportError("is_correct(…) is now judge(…), and whether the answer is right is its .right")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

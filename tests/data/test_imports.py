@@ -85,6 +85,14 @@ def test_what_may_not_be_named(own, path, message):
         named_function(path, "completions")
 
 
+def test_a_file_that_a_folder_hides_is_told_so(own, monkeypatch):
+    """The rooms of this repository would be found in its place."""
+    monkeypatch.chdir(own)
+    Path("training.py").write_text(FILE)
+    with pytest.raises(ImportError, match=r"training.py is hidden by the folder training/"):
+        named_function("training.reward", "completions")
+
+
 def test_nothing_is_imported_to_refuse_it(own, tmp_path):
     """An installed package may do anything while it is imported."""
     assert "this" not in sys.modules

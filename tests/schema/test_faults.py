@@ -1,8 +1,10 @@
 """Faults are values: what is printed is made of them, and nothing is read back out of what is printed."""
 
 import pytest
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
-from schema.faults import Fault, Place, RecipeError
+from schema.faults import Fault, Place, RecipeError, said_by_library
 from schema.names import missing_columns
 from schema.recipe import load_recipe
 from tests.schema.test_recipe import GOOD
@@ -52,3 +54,11 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, monke
     assert fault.place == Place(str(path), 5)
     assert fault.message.startswith("rewards.by_level_only.pay: needs the argument 'level', which no column")
     assert missing_columns(recipe, ["problem", "level"]) == []
+
+
+def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
+    """An AttributeError inside a library is most often a None that our own code gave it."""
+    with pytest.raises(RecipeError, match="packaging says: Invalid version: 'one'"), said_by_library("grpo"):
+        Version("one")
+    with pytest.raises(AttributeError), said_by_library("grpo"):
+        canonicalize_name(None)

@@ -18,14 +18,14 @@ def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
     begun.begin([{"problem": "1 + 1?", "solution": "2"}])
     (tmp_path / "sft/metrics.jsonl").write_text('{"step": 1}\n')
     mended = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=1e-4"], check=())
-    assert conflict(mended, "sft") == []
+    assert conflict(mended, "sft") is None
     find_run(mended, "sft").begin([{"problem": "other", "solution": "2"}])
     saved = YAML(typ="safe").load((tmp_path / "sft/recipe.yaml").read_text())
     assert saved["sft"]["learning_rate"] == 1e-4
     assert not (tmp_path / "sft/metrics.jsonl").exists()
     (tmp_path / "sft/checkpoint-1").mkdir()
     other = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=2e-4"], check=())
-    assert "sft.learning_rate: 0.0001 there, 0.0002 here" in "\n".join(conflict(other, "sft"))
+    assert "sft.learning_rate: 0.0001 there, 0.0002 here" in conflict(other, "sft").message
 
 
 def test_the_saved_recipe_is_a_recipe(tmp_path):
@@ -57,9 +57,9 @@ def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
     before = saved.read_text().replace("checkpoint_problems: 24", "held_out: 24")
     assert "held_out: 24" in before
     saved.write_text(before)
-    assert conflict(recipe, "grpo") == []
+    assert conflict(recipe, "grpo") is None
     other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
-    assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo")
+    assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
@@ -68,7 +68,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
     canary.write_text("as it was")
     (tmp_path / "x/sft").mkdir(parents=True)
     (tmp_path / "x/sft" / name).symlink_to(canary)
-    with pytest.raises(RecipeError, match=f"{name} is a link"):
+    with pytest.raises(RecipeError, match=f"{name}: is a link"):
         find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}/x"], check=()), "sft")
     assert canary.read_text() == "as it was"
 
@@ -76,7 +76,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
 def test_a_place_that_cannot_be_written_is_told_first():
     told = run_stage("preflight", RECIPE, "output_dir=/proc/x", "--stages", "sft", "grpo", check=False)
     assert told.returncode == 2
-    assert told.stderr.startswith("/proc/x cannot be written (")
+    assert told.stderr.startswith("/proc/x: cannot be written (")
     assert len(told.stderr.splitlines()) == 1
     assert not_writable(load_recipe(RECIPE, check=())) is None
 

@@ -62,3 +62,8 @@ def test_a_sentence_kept_whole_is_no_reason_against_a_right_answer():
     assert judge("<answer>More than one hen has 5 eggs.</answer>", "More than one hen has 5 eggs.").reason == (
         "spelled like the gold"
     )
+
+
+def test_the_name_it_had_says_what_it_is_called_now():
+    with pytest.raises(ImportError, match=r"judge\(…\)"):
+        from rewards.verifier import is_correct  # noqa: F401
