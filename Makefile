@@ -9,7 +9,7 @@ PROCESSES ?=
 MODEL ?=
 # For `make report`: the folder, or the files, of one benchmark's answers.
 FILE ?=
-# For `make check` and `make memory`: GiB of a GPU that is not at hand.
+# For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
@@ -89,7 +89,7 @@ memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and 
 	@$(PREFLIGHT)
 	@$(RUN) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
-audit: setup  ## pay cheats with the recipe's rewards; fails if one earns more than an honest answer
+audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)
 	@$(RUN) stages.audit $(QUOTED) $(ARGS)
 
@@ -150,7 +150,7 @@ test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLo
 test-vllm: .venv-vllm/installed  ## compare vLLM with transformers, on a CPU, in .venv-vllm
 	@.venv-vllm/bin/python -m pytest -m vllm -s -rs
 
-faults: setup  ## inject every fault into the tiny recipe for real, and compare what happens with what must
+faults: setup  ## inject every fault into the tiny recipe for real, and compare the outcome with what is required
 	@$(RUN) tests.faults
 
 bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case

@@ -96,5 +96,5 @@ def ungradable(row: dict, recipe: Recipe) -> str | None:
             strict=recipe.strict,
         )
         if verdict.right is not expected:
-            return "the echo is not right" if expected else "cannot be told from a wrong answer"
+            return "the gold answer itself is judged wrong" if expected else "cannot be told from a wrong answer"
     return None

@@ -49,8 +49,8 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     Raises:
         RecipeError: the folder is not there.
     """
-    if fault := no_such_folder(path):
-        raise RecipeError([f"MODEL={path}: {fault}"])
+    if wrong := no_such_folder(path):
+        raise RecipeError([f"MODEL={path}: {wrong}"])
     inside = Path(path).resolve().is_relative_to(Path(recipe.output_dir).resolve())
     label = str(Path(path).resolve().relative_to(Path(recipe.output_dir).resolve()) if inside else path)
     label = re.sub(r"[^\w.-]+", "--", label).strip("-.")

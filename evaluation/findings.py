@@ -84,14 +84,14 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
-    faults = [(row, fault) for row in sample if (fault := ungradable(row, recipe))]
-    if faults:
-        row, fault = faults[0]
+    ungraded = [(row, why) for row in sample if (why := ungradable(row, recipe))]
+    if ungraded:
+        row, why = ungraded[0]
         yield finding(
             recipe,
-            "warning" if len(faults) > len(sample) / 20 else "note",
+            "warning" if len(ungraded) > len(sample) / 20 else "note",
             ("data", "train"),
-            f"{len(faults)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({fault})",
+            f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})",
         )
     yield from _audit_findings(recipe, sample)
     if recipe.sft is not None and not any(row["reasoning"] for row in rows):

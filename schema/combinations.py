@@ -41,18 +41,18 @@ def _validation(recipe: dict) -> Complaints:
             "add it, with weight 0 if it should not be paid",
         )
     choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
-    held_out = recipe.get("data", {}).get("validation", Data.validation)
+    validation = recipe.get("data", {}).get("validation", Data.validation)
     if choosing % processes():
         yield (
             ("eval_steps",),
             f"evaluate.checkpoint_problems: {processes()} processes cannot share {choosing} problems evenly; take a "
             f"multiple of {processes()}",
         )
-    if held_out <= choosing:
+    if validation <= choosing:
         yield (
             ("eval_steps",),
             f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} choose the checkpoint, and none of the "
-            f"data.validation = {held_out} is left to compare the stages; hold out more",
+            f"data.validation = {validation} is left to compare the stages: raise it",
         )
 
 

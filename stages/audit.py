@@ -24,12 +24,12 @@ def main(recipe: Recipe, rows: int = 100):
     sample = random.Random(0).sample(train, min(rows, len(train)))
     if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
-    ungraded = [(row, fault) for row in sample if (fault := ungradable(row, recipe))]
+    ungraded = [(row, why) for row in sample if (why := ungradable(row, recipe))]
     gradable = [row for row in sample if all(row is not each for each, _ in ungraded)]
-    told = "are judged right when echoed, and are told from a wrong answer"
+    told = "are accepted when repeated, and are told apart from a wrong answer"
     say(f"{len(gradable)} of {len(sample)} gold answers {told}")
-    for row, fault in ungraded:
-        say(f"  {fault}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
+    for row, why in ungraded:
+        say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
     table = audited(with_wrong_answers(gradable), gradable, recipe, bound_rewards(recipe))

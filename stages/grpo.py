@@ -75,7 +75,7 @@ def main(recipe: Recipe):
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if choosing:
         say(f"grpo: kept the best checkpoint, {best['best_checkpoint']}: held-out accuracy {best['best_accuracy']:.1%}")
-    say(f"grpo: done, in {folder.path} (what lies there: docs/run-folder.md)")
+    say(f"grpo: done, in {folder.path} (contents: docs/run-folder.md)")
     if not of_chain():
         say(f"next: {make_command('evaluate', recipe)}")
 

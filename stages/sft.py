@@ -76,7 +76,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         folder.finish(
             {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
         )
-    say(f"sft: done, in {folder.path} (what lies there: docs/run-folder.md)")
+    say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
     if not of_chain():
         say(f"next: {make_command('grpo', recipe)}")
 
@@ -104,7 +104,8 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
         mask = [0] * len(prefix) + [1] * len(completion)
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
-        say(f"sft: left out {without:,} rows without a worked solution and {too_long:,} of over {max_length} tokens")
+        longer = f" and {too_long:,} of over {max_length} tokens" if too_long else ""
+        say(f"sft: left out {without:,} rows without a worked solution{longer}")
     return Dataset.from_list(examples)
 
 

@@ -27,7 +27,7 @@ class KeepBest(TrainerCallback):
         step, accuracy = accuracies[-1]
         best_step, best = max(accuracies, key=lambda each: (each[1], -each[0]))
         behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
-        say(f"held out, step {step}: {accuracy:.1%} right{behind}")
+        say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
         if reason := hacked(accuracies, rewards, self.patience):
             control.should_training_stop = True
             say(reason)

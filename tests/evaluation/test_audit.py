@@ -16,7 +16,7 @@ def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
     printed = capsys.readouterr().out
-    assert "20 of 20 gold answers are judged right when echoed" in printed
+    assert "20 of 20 gold answers are accepted when repeated" in printed
     assert "audit: no cheat earns more than an honest answer" in printed
 
 
@@ -63,5 +63,5 @@ def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsy
     )
     audited("correct_answer: {}", tmp_path, monkeypatch, data="towers.problems")
     printed = capsys.readouterr().out
-    assert "4 of 5 gold answers are judged right when echoed" in printed
+    assert "4 of 5 gold answers are accepted when repeated" in printed
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed

@@ -166,7 +166,7 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
     best = max(measured, key=lambda step: (measured[step], -step))
-    assert f"held out, step 2: {measured[2]:.1%} right" in out
+    assert f"step 2: held-out accuracy {measured[2]:.1%}" in out
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")
     assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
     assert "(n = 16)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
