@@ -14,10 +14,11 @@ from rewards.verifier.brackets import depths
 from rewards.verifier.choice import choice
 from rewards.verifier.compare import compare
 from rewards.verifier.context import Algebra, Unreadable
-from rewards.verifier.kinds import List, Relation, Set, Union, Words
+from rewards.verifier.kinds import Expr, List, Quantity, Relation, Set, Union, Words
 from rewards.verifier.notation import key, plain
 from rewards.verifier.objections import form, objection
 from rewards.verifier.sentences import hedge
+from rewards.verifier.units import change
 from rewards.verifier.value import is_name, trimmed, value
 
 _MAX_LENGTH = 1000  # characters of an answer
@@ -120,7 +121,11 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         shown = answer
     if question and (objected := objection(g, value(shown), gold, shown, question)):
         return False, objected
-    return compare(g, a, question, algebra)
+    right, reason = compare(g, a, question, algebra)
+    if right or not isinstance(g, Quantity | Expr) or isinstance(a, Quantity):
+        return right, reason
+    changed = change(plain(answer))  # why "5 or 6" or "about 5" was not read as a number
+    return False, f"not equal to the gold: {changed}" if changed else reason
 
 
 @lru_cache(maxsize=16384)

@@ -71,6 +71,7 @@ CHANGES = [
         spares="undershirts",
     ),
     Effect("a claim", "is are was equals", spares="areas"),
+    Effect("a month", "july", spares="jellies"),  # which would else be a doubt, as words in -ly are
     Effect(
         "arithmetic",
         "times minus divided with mod modulo modulus choose root roots squareroot factorial exponent raised "
@@ -85,10 +86,11 @@ CHANGES = [
         spares="triplets",
     ),
 ]
-_NOT_IN_A_UNIT = frozenset(word for row in CHANGES for word in row.words.split())
+_EFFECT_OF = {word: row.name for row in CHANGES for word in row.words.split()}
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
+_WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
 NO_DOUBT = Effect(
     "none",
@@ -129,7 +131,7 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         low = word.lower()
         after = tokens[at][0].lower() if at < len(tokens) else ""
         harmless = after.startswith("grade") or (is_number_word(low) and after == "-") or (low == "ones" and names)
-        if _changes_the_number(low) and not harmless and (low != "times" or after):
+        if (_effect(low) or _another_number(low)) and not harmless and (low != "times" or after):
             return None
         if low in ("squared", "cubed"):
             before = tokens[at - 2][0].lower() if at > 1 else ""
@@ -159,14 +161,27 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     return " ".join(names).replace("deg celsiu", "degC").replace("deg fahrenheit", "degF")
 
 
-def _changes_the_number(low: str) -> bool:
-    """Whether a word behind a number makes another number or a doubt of it."""
-    return (
-        low in _NOT_IN_A_UNIT
-        or (is_number_word(low) and low != "quarters")  # these and "scores" are left to AMOUNTS
-        or low.endswith("n't")
-        or (low.endswith("ly") and low not in NO_DOUBT.words.split())
-    )
+def _effect(word: str) -> str | None:
+    """The name of the effect that `word`, in lower case, has on a number beside it, or None if it has none."""
+    if word in _EFFECT_OF:
+        return _EFFECT_OF[word]
+    if word.endswith("n't"):
+        return "a denial"
+    return "a doubt" if word.endswith("ly") and word not in NO_DOUBT.words.split() else None
+
+
+def change(text: str) -> str | None:
+    """The effect and the word by which `text` changes the number in it, "a rounding, approx"; None if it does not."""
+    words = _WORD.findall(text.lower())
+    if not re.search(r"\d", text) and not any(map(is_number_word, words)):
+        return None
+    effects = [(effect, word) for word in words if (effect := _effect(word))]
+    # "The total is under 5" is more than a claim.
+    return ", ".join(min(effects, key=lambda found: found[0] == "a claim")) if effects else None
+
+
+def _another_number(low: str) -> bool:
+    return is_number_word(low) and low != "quarters"  # these and "scores" are left to AMOUNTS
 
 
 def _may_be_a_word(low: str, marked: bool) -> bool:

@@ -50,6 +50,10 @@ REASONS = [
     ),
     ("<answer></answer>", "an <answer> block is empty"),
     ("<answer>perhaps 5</answer>", "doubted or denied: a word of doubt"),
+    ("<answer>5 likely</answer>", "not equal to the gold: a doubt, likely"),
+    ("<answer>about 5</answer>", "not equal to the gold: a rounding, about"),
+    ("<answer>over the moon</answer>", "not equal to the gold, another kind of value"),
+    (r"<answer>5 \times x</answer>", "not equal to the gold, another kind of value"),
 ]
 
 
