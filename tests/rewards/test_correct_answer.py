@@ -3,13 +3,12 @@
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from rewards import correct_answer
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GSM8K = "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $<<9*2=18>>18.\n#### 18"
 MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
 

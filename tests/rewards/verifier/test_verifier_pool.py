@@ -12,9 +12,7 @@ import pytest
 
 from rewards.verifier import judge, judge_all, pool
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
-from tests.support import ACCELERATE, TWO_PROCESSES, far_below_quadratic
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, far_below_quadratic
 
 
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
