@@ -77,4 +77,3 @@ INTERVAL = Request(
     matches=("Express your answer in interval notation.",),
     spares=("On which interval is it positive?",),
 )
-REQUESTS = [PERCENT, BASE, INTO_BASE, UNIT, LOWEST_TERMS, FACTORED, EXPANDED, INTERVAL]

@@ -92,12 +92,11 @@ _TOKEN = re.compile(
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
-NO_DOUBT = Effect(
-    "none",
+_IN_LY = (
     "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly "
-    "elderly",
-    spares="likely",
+    "elderly"
 )
+NO_DOUBT = frozenset(_IN_LY.split())
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
 _FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
 
@@ -167,7 +166,7 @@ def _effect(word: str) -> str | None:
         return _EFFECT_OF[word]
     if word.endswith("n't"):
         return "a denial"
-    return "a doubt" if word.endswith("ly") and word not in NO_DOUBT.words.split() else None
+    return "a doubt" if word.endswith("ly") and word not in NO_DOUBT else None
 
 
 def change(text: str) -> str | None:

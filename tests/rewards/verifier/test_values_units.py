@@ -56,6 +56,6 @@ def test_no_word_has_two_effects():
 
 
 def test_some_words_in_ly_are_no_doubt():
-    for word in NO_DOUBT.words.split():
+    for word in NO_DOUBT:
         assert isinstance(value(f"5 {word} eggs"), Quantity), word
-    assert not isinstance(value(f"5 {NO_DOUBT.spares} eggs"), Quantity)
+    assert not isinstance(value("5 likely eggs"), Quantity)
