@@ -198,10 +198,9 @@ def _rival(content: str, before: str, after: str) -> str | None:
 
 
 def _same_kind(rival: str, content: str) -> bool:
-    """Whether both are numbers, option letters, words or tuples, and not the same one."""
+    """Whether the box holds what the table of rivals says of this one, and not the same."""
     held = re.sub(r"\\(?:text|mathrm|textbf|mathbf)\s*\{([^{}]*)\}|[\s$]", r"\1", content)
-    kinds = (r"[-−]?\d[\d.,]*", r"\(?[A-H]\)?", r"[A-Za-z][a-z]+", r"\(.*,.*\)")
-    return rival != held and any(re.fullmatch(k, rival) and re.fullmatch(k, held) for k in kinds)
+    return rival != held and re.fullmatch(RIVALS.phrase(rival).held, held) is not None
 
 
 _UNIT_AFTER = re.compile(

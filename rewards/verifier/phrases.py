@@ -55,8 +55,12 @@ class Table:
         """The same for a phrase that begins at position `at`."""
         return self._said(text, at) if self.regex.match(text, at) else None
 
+    def phrase(self, text: str, at: int = 0) -> Phrase:
+        """Which of the phrases it is that begins at position `at`."""
+        return self.phrases[int(self._named.match(text, at).lastgroup[1:])]
+
     def _said(self, text: str, at: int) -> str:
-        return self.says.format(self.phrases[int(self._named.match(text, at).lastgroup[1:])].name)
+        return self.says.format(self.phrase(text, at).name)
 
 
 DENIAL = r"\b(?:not|never|neither|nor|cannot|unlikely|doubt|wrong|incorrect|false)\b|n't\b"

@@ -3,6 +3,8 @@ r"""The mathematics right beside a box that makes it another answer, or one of t
 A box that is part of a larger expression is not the answer: `-\boxed{3}`, `2 \cdot \boxed{3}`, `\boxed{3}x`.
 """
 
+from dataclasses import dataclass
+
 from rewards.verifier.phrases import Phrase, Table
 
 # LaTeX commands that are no operators or functions.
@@ -217,36 +219,49 @@ PART_AFTER = Table(
     head=r"[)}]*",
 )
 
-# What would be an answer too, if it is listed beside a box that holds one of the same kind.
+
+@dataclass(frozen=True)
+class Rival(Phrase):
+    """What would be an answer too, if it is listed beside a box that holds one of the same kind."""
+
+    held: str  # what such a box holds, without spaces, dollars and \text
+
+
+_WORD = r"[A-Za-z][a-z]+"
 RIVALS = Table(
     "beside another answer: {}",
-    Phrase(
+    Rival(
         "a number",
         r"[-−]?\d[\d.,]*(?<![.,])",
+        held=r"[-−]?\d[\d.,]*",
         matches=(r"6, \boxed{5}", r"x = 6 or x = \boxed{5}", r"\boxed{5} & 6"),
         spares=(r"2 + 3 = 5, \boxed{5}", r"On May 3, \boxed{12}", r"x = 6, y = \boxed{5}", r"5, \boxed{5}"),
     ),
-    Phrase(
+    Rival(
         "an option's letter",
         r"[A-H](?![\w'.])",
+        held=r"\(?[A-H]\)?",
         matches=(r"\boxed{B} and C", r"A, \boxed{B}"),
         spares=(r"\boxed{B} and Carl", r"\boxed{5}, B"),
     ),
-    Phrase(
+    Rival(
         "a name",
         r"[A-Z][a-z]+\b",
+        held=_WORD,
         matches=(r"\boxed{Alice} and Bob", r"Bob and \boxed{\text{Alice}}"),
         spares=(r"Bob, \boxed{Alice}", r"Bob and \boxed{5}"),
     ),
-    Phrase(
+    Rival(
         "yes or no",
         r"(?:yes|no)\b",
+        held=_WORD,
         matches=(r"\boxed{yes} / no", r"yes and \boxed{no}"),
         spares=(r"\boxed{5}, yes",),
     ),
-    Phrase(
+    Rival(
         "a tuple",
-        r"\([^()]*,[^()]*\)",
+        r"\([^()\n]*,[^()\n]*\)",
+        held=r"\(.*,.*\)",
         matches=(r"\boxed{(1,2)}, (3,4)", r"(3,4) and \boxed{(1,2)}"),
         spares=(r"From (3,4), \boxed{(1,2)}", r"(3,4) and \boxed{5}"),
     ),
