@@ -78,7 +78,10 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
         return
     try:
         found = overlapping(rows, recipe)
-        if found:
+        if len({each.row for each in found}) == len(rows):
+            message = "every training problem is also in a benchmark; nothing is left to train on"
+            yield finding(recipe, "error", ("data", "train"), message)
+        elif found:
             message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
     except RecipeError as error:

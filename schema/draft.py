@@ -18,6 +18,8 @@ REQUIRED = ("model", "data", "rewards", "grpo")
 CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 KEYS = ("seed", "output_dir", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
+SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
+
 
 class Draft:
     """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults found so far."""
@@ -78,7 +80,7 @@ class Draft:
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
         place = Place(f"override {text}")
         if not equals or not all(keys):
-            self.faults.append(Fault(place, "write an override as section.key=value"))
+            self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
             return
         section = self.values
         for depth, key in enumerate(keys[:-1], 1):
@@ -92,7 +94,7 @@ class Draft:
         try:
             section[keys[-1]] = value_of(value)
         except Unreadable as error:
-            self.faults.append(Fault(place, str(error)))
+            self.faults.append(Fault(place, f"{error}; {SPACES}"))
         below = [each for each in self.places if each[: len(keys)] == keys]
         for each in below:  # the override replaces what the file has there
             del self.places[each]

@@ -1,6 +1,7 @@
 """How a stage is started: its recipe and overrides, the launcher's file, and how many processes there will be."""
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,12 +23,22 @@ def launch_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
 
 
+def gib(text: str) -> float:
+    """The memory of a card, as argparse reads it."""
+    with contextlib.suppress(ValueError):
+        if float(text) > 0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is no number of GiB above 0")
+
+
 def launch(accelerate: str | None, processes: int | None) -> dict:
     """The values of a file of accelerate_configs/, and how many processes there will be.
 
     Raises:
         RecipeError: there is no such file, or several processes and no file to launch them by.
     """
+    if processes is not None and processes < 1:
+        raise RecipeError([f"PROCESSES={processes}: at least one is needed"])
     if accelerate is None and (processes or 1) > 1:
         raise RecipeError([f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"])
     if accelerate is None:

@@ -21,6 +21,8 @@ from stages.cli import run
 def main(recipe: Recipe, rows: int = 100):
     """Score honest answers and cheats with a recipe's rewards."""
     train, _ = train_and_held_out(recipe)
+    if rows < 1:
+        raise RecipeError([f"--rows {rows}: at least one problem is needed"])
     sample = random.Random(0).sample(train, min(rows, len(train)))
     if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)

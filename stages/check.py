@@ -10,7 +10,7 @@ from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
-from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import gib, launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
@@ -91,7 +91,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.check", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
-    parser.add_argument("--card", type=float, help="memory in GiB of a GPU that is not in this machine")
+    parser.add_argument("--card", type=gib, help="memory in GiB of a GPU that is not in this machine")
     parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on; estimates the hours")
     options = parser.parse_intermixed_args()
     with mistakes_reported():

@@ -5,7 +5,7 @@ import dataclasses
 
 from schema import hardware
 from schema.faults import NotReached
-from schema.launch import launch, launch_arguments
+from schema.launch import gib, launch, launch_arguments
 from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
@@ -97,7 +97,7 @@ def main(
 
 def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--prompt-tokens", type=int, help="length of a prompt, instead of the longest in the data")
-    parser.add_argument("--card", type=float, help="memory in GiB of a GPU that is not in this machine")
+    parser.add_argument("--card", type=gib, help="memory in GiB of a GPU that is not in this machine")
     launch_arguments(parser)
 
 

@@ -15,24 +15,26 @@ from training.run_folder import link_inside
 def main():
     """Write the report of finished answers again."""
     parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
-    parser.add_argument(
-        "files", nargs="+", type=Path, help="the answers to one benchmark (.jsonl files), or their folder"
-    )
-    files = parser.parse_args().files
-    if len(files) == 1 and files[0].is_dir():
-        files = sorted(files[0].glob("*.jsonl"))
+    parser.add_argument("files", nargs="*", type=Path, help="the answers to one benchmark (.jsonl), or their folder")
+    given = parser.parse_args().files
+    files = sorted(given[0].glob("*.jsonl")) if len(given) == 1 and given[0].is_dir() else given
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
     try:
-        if len({file.parent for file in files}) != 1:
-            raise ValueError("name the answers to one benchmark: they are in one folder")
-        if missing := next((file for file in files if not file.is_file()), None):
-            raise ValueError(f"{missing} is not a file of answers")
+        strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
+        if not files or strangers or len({file.parent for file in files}) != 1:
+            what = ", ".join(map(str, strangers or given)) or "nothing"
+            raise ValueError(f"{what}: name the folder of one benchmark's answers, FILE=folder{_known()}")
         if wrong := link_inside(files[0].parent):
             raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
         print(f"report: {clean(str(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def _known() -> str:
+    folders = sorted({str(file.parent) for file in Path("outputs").glob("*/eval/**/*.jsonl")})
+    return f"; there are: {', '.join(folders)}" if folders else ""
 
 
 def _age(file: Path) -> tuple[int, str]:

@@ -177,3 +177,28 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, m
     assert any(line.startswith("error: ") and all(part in line for part in parts) for line in out.splitlines()), out
     assert out.rstrip().endswith("not ready: 1 to change")
     assert "take -" not in out
+
+
+@pytest.mark.parametrize(
+    ("stage", "arguments", "message"),
+    [
+        ("check", ["--processes", "0"], "PROCESSES=0: at least one is needed"),
+        ("preflight", ["--accelerate", "cpu2", "--processes", "-1"], "PROCESSES=-1: at least one is needed"),
+        ("memory", ["--card", "-3"], "-3 is no number of GiB above 0"),
+        ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
+        ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),
+    ],
+)
+def test_a_wrong_option_is_one_message(stage, arguments, message):
+    done = run_stage(stage, "recipes/tiny-arithmetic.yaml", *arguments, check=False)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(
+        "".join(f'{{"problem": "What is {a} pens and {a} pencils?", "answer": "{2 * a}"}}\n' for a in range(40))
+    )
+    given = [f"data.train=[{file}]", f"evaluate.benchmarks=[{file}]", "data.validation=4", "sft=null"]
+    done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
+    assert done.returncode == 2 and "nothing is left to train on" in done.stdout
