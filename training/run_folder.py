@@ -161,7 +161,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             raise Unreadable("it is too large")
         there = value_of(saved.read_text(encoding="utf-8"))
     except (Unreadable, OSError, UnicodeDecodeError) as error:
-        return Fault(str(saved), f"not what a run wrote: {error}. Delete {path}, or give this run its own folder")
+        return Fault(str(saved), f"is not what a run wrote: {error}. Delete {path}, or give this run its own folder")
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     there = renamed(there) if isinstance(there, dict) else {}
     found = {key: there.get(key) for key in depends_on}
