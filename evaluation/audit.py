@@ -86,7 +86,13 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
     return total
 
 
-def ungradable(row: dict, recipe: Recipe) -> str | None:
+def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
+    """The rows whose right answers the verifier tells from wrong ones; and the others, each with the reason."""
+    told = [(row, _ungradable(row, recipe)) for row in rows]
+    return [row for row, why in told if why is None], [(row, why) for row, why in told if why is not None]
+
+
+def _ungradable(row: dict, recipe: Recipe) -> str | None:
     """Why the verifier cannot tell right answers to this row from wrong ones, or None."""
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
         verdict = judge(

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import torch
 
 from data import prompt
-from evaluation.audit import audited, bound_rewards, ungradable, with_wrong_answers
+from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_answers
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import missing_columns
-from schema.problem_sets import overlapping, prompt_lengths, train_and_held_out
+from schema.problem_sets import leaving_some, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
@@ -77,17 +77,14 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows:
         return
     try:
-        found = overlapping(rows, recipe)
-        if len({each.row for each in found}) == len(rows):
-            message = "every training problem is also in a benchmark; nothing is left to train on"
-            yield finding(recipe, "error", ("data", "train"), message)
-        elif found:
+        found = leaving_some(rows, recipe)
+        if found:
             message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
-    ungraded = [(row, why) for row in sample if (why := ungradable(row, recipe))]
+    gradable, ungraded = by_gradability(sample, recipe)
     if ungraded:
         row, why = ungraded[0]
         yield finding(
@@ -96,7 +93,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             ("data", "train"),
             f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})",
         )
-    yield from _audit_findings(recipe, sample)
+    yield from _audit_findings(recipe, gradable[:AUDITED])
     if recipe.sft is not None and not any(row["reasoning"] for row in rows):
         yield finding(
             recipe, "error", ("sft",), "no training problem has a worked solution to learn from: remove the section"
@@ -104,7 +101,6 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
-    rows = [row for row in rows if not ungradable(row, recipe)][:AUDITED]
     missing = missing_columns(recipe, [*rows[0], "prompt", "think_opened"]) if rows else []
     yield from (Finding("error", *fault) for fault in missing)
     if missing or not rows or not recipe.rewards:

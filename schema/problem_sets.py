@@ -21,13 +21,10 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     overlap with a problem of its benchmarks."""
     with PartialState().main_process_first():
         rows, held_out = train_and_held_out(recipe)
-        found = overlapping(rows, recipe)
+        found = leaving_some(rows, recipe)
     if found:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
-    if len(dropped) == len(rows):
-        message = "data.train: every problem is also in a benchmark; nothing is left to train on"
-        raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return [row for i, row in enumerate(rows) if i not in dropped], held_out
 
 
@@ -57,6 +54,19 @@ def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]
 
 def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     return overlaps(rows, load_benchmarks(recipe))
+
+
+def leaving_some(rows: list[dict], recipe: Recipe) -> list[Overlap]:
+    """The overlaps that training drops.
+
+    Raises:
+        RecipeError: they are all the rows.
+    """
+    found = overlapping(rows, recipe)
+    if len(found) == len(rows):
+        message = "data.train: every problem is also in a benchmark; nothing is left to train on"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
+    return found
 
 
 def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:

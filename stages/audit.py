@@ -9,7 +9,7 @@ import argparse
 import random
 import sys
 
-from evaluation.audit import Pay, audited, bound_rewards, ungradable, with_wrong_answers
+from evaluation.audit import Pay, audited, bound_rewards, by_gradability, with_wrong_answers
 from schema.faults import RecipeError
 from schema.names import missing_columns
 from schema.problem_sets import train_and_held_out
@@ -26,8 +26,7 @@ def main(recipe: Recipe, rows: int = 100):
     sample = random.Random(0).sample(train, min(rows, len(train)))
     if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
-    ungraded = [(row, why) for row in sample if (why := ungradable(row, recipe))]
-    gradable = [row for row in sample if all(row is not each for each, _ in ungraded)]
+    gradable, ungraded = by_gradability(sample, recipe)
     told = "are accepted when repeated, and are told apart from a wrong answer"
     say(f"{len(gradable)} of {len(sample)} gold answers {told}")
     for row, why in ungraded:
