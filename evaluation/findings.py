@@ -12,7 +12,7 @@ from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import missing_columns
-from schema.problem_sets import leaving_some, prompt_lengths, train_and_held_out
+from schema.problem_sets import overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
@@ -77,7 +77,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows:
         return
     try:
-        found = leaving_some(rows, recipe)
+        found = overlaps_to_drop(rows, recipe)
         if found:
             message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)

@@ -51,8 +51,8 @@ def _validation(recipe: dict) -> Complaints:
     if validation <= choosing:
         yield (
             ("eval_steps",),
-            f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} choose the checkpoint, and none of the "
-            f"data.validation = {validation} is left to compare the stages: raise it",
+            f"grpo.eval_steps: evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of "
+            f"the data.validation = {validation} is left to compare the stages: raise it",
         )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
-from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all
-from schema.refused_keys import GONE, RENAMED, RESERVED
+from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
+from schema.refused_keys import GONE, RENAMED, RESERVED, renamed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, read, text_of, value_of
@@ -37,10 +37,7 @@ class Draft:
         self.faults.append(Fault(self._place(keys), message))
 
     def _place(self, keys: tuple) -> Place:
-        """The place of a key, or of the nearest section above it that the recipe has."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places.get(keys, Place(str(self.path)))
+        return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
         """The faults, each once: those of overrides, then those of the file by their lines."""
@@ -137,13 +134,13 @@ class Draft:
     def _rename(self):
         """Read a key under the name it has today: older recipes, and those that runs saved, have the old one."""
         for (section, old), new in RENAMED.items():
-            values = self.values.get(section)
-            if isinstance(values, dict) and old in values:
-                value = values.pop(old)
-                if new in values:
-                    self.fault((section, old), f"{section}.{old} is now called {section}.{new}, which is set too")
-                else:
-                    values[new], self.places[section, new] = value, self._place((section, old))
+            given = self.values.get(section)
+            if isinstance(given, dict) and {old, new} <= given.keys():
+                self.fault((section, old), f"{section}.{old} is now called {section}.{new}, which is set too")
+                del given[old]
+            elif (section, old) in self.places:
+                self.places[section, new] = self.places[section, old]
+        self.values = renamed(self.values)
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe may come from

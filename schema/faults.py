@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,13 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}" if self.line else self.source
+
+
+def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Place:
+    """Where a key stands, or else the nearest section above it that has a place."""
+    while keys and keys not in places:
+        keys = keys[:-1]
+    return places.get(keys, otherwise)
 
 
 class Fault(NamedTuple):

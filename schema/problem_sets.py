@@ -21,7 +21,7 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     overlap with a problem of its benchmarks."""
     with PartialState().main_process_first():
         rows, held_out = train_and_held_out(recipe)
-        found = leaving_some(rows, recipe)
+        found = overlaps_to_drop(rows, recipe)
     if found:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
@@ -56,8 +56,8 @@ def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     return overlaps(rows, load_benchmarks(recipe))
 
 
-def leaving_some(rows: list[dict], recipe: Recipe) -> list[Overlap]:
-    """The overlaps that training drops.
+def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
+    """The training rows that are dropped, since a benchmark asks them too.
 
     Raises:
         RecipeError: they are all the rows.

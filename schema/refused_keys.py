@@ -109,13 +109,13 @@ RESERVED: dict[str, dict[str, str]] = {
 RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
 
 
-def renamed(saved: dict) -> dict:
-    """A recipe as a run saved it, with the names that its keys have today."""
+def renamed(recipe: dict) -> dict:
+    """A recipe's values under the names that their keys have today."""
     return {
         section: {RENAMED.get((section, key), key): value for key, value in values.items()}
         if isinstance(values, dict)
         else values
-        for section, values in saved.items()
+        for section, values in recipe.items()
     }
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from schema.faults import Place
+from schema.faults import Place, place_of
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,7 @@ class Recipe:
 
     def place(self, *keys: str) -> Place:
         """Where a key stands, or else the nearest section above it that the recipe has."""
-        while keys and keys not in self.places:
-            keys = keys[:-1]
-        return self.places.get(keys, Place(f"recipe {self.name}"))
+        return place_of(keys, self.places, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:
         """The recipe with every default of ours written out, as plain dictionaries ready for YAML, without the sections

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 from tests import stage_process
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("data", "evaluation", "rewards", "schema", "stages", "training")  # those with Python
+ROOMS = sorted(each.parent.name for each in ROOT.glob("*/__init__.py"))  # those with Python
 # The recipes of this repository, without those that a user keeps beside them. Without git, all that are there.
 _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True

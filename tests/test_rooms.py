@@ -12,17 +12,11 @@ import pytest
 from tests.support import ROOMS as SOURCES
 from tests.support import ROOT
 
-
-def listed(*options: str) -> list[str]:
-    command = ["git", "ls-files", *options, "*.py"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
-
-
-# Files that are not added yet too, but not a reader's own beside the rooms. Without git, whatever is there.
-IN_ROOMS = [each for each in listed("-co", "--exclude-standard") if each.split("/")[0] in SOURCES]
-IN_ROOMS = IN_ROOMS or [str(each.relative_to(ROOT)) for room in SOURCES for each in (ROOT / room).rglob("*.py")]
-FILES = sorted(map(Path, {*IN_ROOMS, *(each for each in listed() if not each.startswith("tests/"))}))
-FILES = [file for file in FILES if (ROOT / file).is_file()]
+COMMAND = ["git", "ls-files", "*.py"]
+TRACKED = map(Path, subprocess.run(COMMAND, cwd=ROOT, capture_output=True, text=True).stdout.split())
+# What is in a room, added yet or not, and what is tracked beside them; not a reader's own file there.
+FILES = {each.relative_to(ROOT) for room in SOURCES for each in (ROOT / room).rglob("*.py")}
+FILES = sorted(FILES | {each for each in TRACKED if each.parts[0] != "tests" and (ROOT / each).is_file()})
 LONGEST = 320  # lines
 # Take seconds to import, or need not be installed.
 HEAVY = {"accelerate", "datasets", "math_verify", "matplotlib", "peft", "py3langid", "rich", "sympy", "torch"}
