@@ -25,6 +25,10 @@ def grpo(section: dict, recipe: dict) -> Complaints:
             "grpo.use_vllm: trl has vLLM load the newest revision of the model, not model.revision; download that one "
             "(`hf download … --revision … --local-dir folder`) and name the folder",
         )
+    order = recipe.get("data", {}).get("order", Data.order)
+    if order != Data.order and "shuffle_dataset" in section:
+        message = f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"
+        yield ("shuffle_dataset",), message
     if values["eval_steps"]:
         yield from _validation(recipe)
     yield from _batch(values, section)

@@ -98,6 +98,8 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
         defaults["reward_weights"] = list(recipe.weights.values())
+        if recipe.data.order == "easy first":
+            defaults["shuffle_dataset"] = False
         # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
         # rounding of the two engines alone gets there (trl issues 5815 and 7269).
         defaults["vllm_importance_sampling_mode"] = "token_truncate"

@@ -120,6 +120,20 @@ class Either:
         return None if None in refusals else refusals[0]
 
 
+@dataclass(frozen=True)
+class Span:
+    """A list of the lowest and the highest value, both of one kind."""
+
+    kind: Number
+
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, list) or len(value) != 2:
+            return f"expected a list of the lowest and the highest, each {self.kind}, got {value!r:.80}"
+        if wrong := next(filter(None, map(self.kind.refusal, value)), None):
+            return wrong
+        return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
+
+
 class Switch:
     """True or false."""
 

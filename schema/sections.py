@@ -23,12 +23,23 @@ class Model:
 class Data:
     """`train`: names of data sets, or one-entry mappings from a name to its arguments. `validation`: how many of their
     problems are held out. `worked`: how many worked solutions the warm start may see; all of them by default. `dir`: a
-    folder of parquet files to read instead of the Hub."""
+    folder of parquet files to read instead of the Hub.
+
+    `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make probe` measured it.
+    `order`: that of GRPO's problems, one of `schema.values.ORDERS`.
+    """
 
     train: list
     validation: int = 500
     worked: int | None = None
     dir: str | None = None
+    pass_rate: list | None = None
+    order: str = "shuffled"
+
+    @property
+    def key_of_probe(self) -> str | None:
+        """The key that needs the pass rates of a probe, if one does."""
+        return "pass_rate" if self.pass_rate is not None else "order" if self.order == "easy first" else None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,21 @@ tests/schema/test_values.py notices when a library adds one.
 
 from typing import Any, get_args
 
-from schema.rules import MANY, MODULE, MODULES, SWITCH, Each, Either, Keys, Number, OneOf, Pattern, PerModule, count
+from schema.rules import (
+    MANY,
+    MODULE,
+    MODULES,
+    SWITCH,
+    Each,
+    Either,
+    Keys,
+    Number,
+    OneOf,
+    Pattern,
+    PerModule,
+    Span,
+    count,
+)
 
 
 def refusal(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
@@ -59,6 +73,8 @@ ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_atte
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
 
+# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" that of falling pass rate.
+ORDERS = ("shuffled", "easy first")
 LARGEST_GROUP = 65536
 FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
 
@@ -77,6 +93,8 @@ RULES["model"] = {
 RULES["data"] = {
     "validation": count(1),
     "worked": count(1),
+    "pass_rate": Span(SHARE),
+    "order": OneOf(ORDERS),
     "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }
 RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}

@@ -15,6 +15,7 @@ from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
+from training.run_folder import not_probed
 
 EVERY = ("sft", "grpo", "adapter", "quantization")
 
@@ -30,6 +31,7 @@ def main(
     findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
         findings += [Finding("error", *fault) for fault in missing(recipe, ("sft", "grpo", "evaluate"), launched)]
+        findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
     told = say_all(findings)  # at once: importing the libraries below takes seconds
     if recipe is not None:
         recipe, fitting = fitted_to_machine(recipe, card)

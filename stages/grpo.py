@@ -18,7 +18,7 @@ from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import damage, write_whole
 from training.model_card import card
-from training.run_folder import find_run
+from training.run_folder import find_run, not_probed
 
 
 def main(recipe: Recipe):
@@ -30,6 +30,8 @@ def main(recipe: Recipe):
         raise RecipeError(
             [f"the warm start in {warm_start} is not finished: run `{make_command('sft', recipe)}` first"]
         )
+    if wrong := not_probed(recipe):
+        raise RecipeError([wrong])
     folder = find_run(recipe, "grpo")
     if folder.finished:
         say(f"grpo: finished already, in {folder.path}")

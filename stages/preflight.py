@@ -15,7 +15,7 @@ from schema.faults import RecipeError
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
 from stages.cli import mistakes_reported
-from training.run_folder import DEPENDS_ON, conflict, not_writable
+from training.run_folder import DEPENDS_ON, conflict, not_probed, not_writable
 
 STAGES = ("sft", "grpo", "evaluate")
 
@@ -38,6 +38,8 @@ def main():
             for stage in options.stages:
                 if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
                     faults += filter(None, [conflict(recipe, stage)])
+            if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
+                faults += filter(None, [not_probed(recipe)])
         if faults:
             raise RecipeError(faults)
     for each in advice(recipe) if "sft" in options.stages or "grpo" in options.stages else ():

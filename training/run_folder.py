@@ -21,7 +21,9 @@ from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.refused_keys import renamed
+from schema.sections import Data
 from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.terminal import make_command
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
@@ -30,6 +32,10 @@ DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
 }
+# Keys of `data` that choose and order the problems of GRPO alone.
+OF_GRPO = ("pass_rate", "order")
+# What a probe has measured: see evaluation/probe.py.
+PASS_RATES = "pass_rates.jsonl"
 # What a stage writes before its first checkpoint.
 MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
@@ -67,8 +73,8 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
-                    f"delete {self.path}"
+                    "has changed, or the probe that chose or ordered them, or evaluate.benchmarks, whose problems are "
+                    f"removed from training. Change it back, or delete {self.path}"
                 ]
             )
         try:
@@ -165,6 +171,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     there = renamed(there) if isinstance(there, dict) else {}
     found = {key: there.get(key) for key in depends_on}
+    if isinstance(found["data"], dict):
+        found["data"] = _data_of(found["data"], stage)
     if isinstance(found.get("evaluate"), dict):
         found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
     wanted, found = _flat(depends_on), _flat(found)
@@ -188,6 +196,17 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     return Fault(str(path), "\n".join(lines))
 
 
+def not_probed(recipe: Recipe) -> Fault | None:
+    """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is yet to use them."""
+    key, done = recipe.data.key_of_probe, ("probe/" + PASS_RATES, "grpo/summary.json")
+    if key is None or any(recipe.stage_dir(each).is_file() for each in done):
+        return None
+    warm = recipe.sft is None or recipe.stage_dir("sft/summary.json").is_file()
+    commands = " && ".join(make_command(stage, recipe) for stage in ([] if warm else ["sft"]) + ["probe"])
+    message = f"data.{key} needs the pass rates of a finished probe: {commands}"
+    return Fault(recipe.place("data", key), message)
+
+
 def link_inside(path: Path) -> Fault | None:
     """The fault where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
     which would wait for ever."""
@@ -201,10 +220,17 @@ def link_inside(path: Path) -> Fault | None:
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
+    depends_on["data"] = _data_of(depends_on["data"], stage)
     if stage == "grpo" and setting(recipe, "grpo", "eval_steps"):
         evaluate = recipe.resolved()["evaluate"]
         depends_on["evaluate"] = {key: evaluate[key] for key in ("checkpoint_problems", "patience")}
     return depends_on
+
+
+def _data_of(section: dict, stage: str) -> dict:
+    """Of the section `data`, what a stage depends on; a run that began before `order` was a key had its default."""
+    section = {"order": Data.order} | section
+    return {key: value for key, value in section.items() if stage != "sft" or key not in OF_GRPO}
 
 
 def _without_nothing(tree: dict) -> dict:

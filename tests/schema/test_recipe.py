@@ -104,6 +104,23 @@ WRONG = {
         "needs the package flash_attn",
     ),
     "worked below 0": (GOOD.replace("  train:", "  worked: -4\n  train:"), ":3:", "from 1 up, got -4"),
+    "pass rates as one number": (
+        GOOD.replace("  train:", "  pass_rate: 0.5\n  train:"),
+        ":3:",
+        "data.pass_rate: expected a list of the lowest and the highest, each a number from 0 to 1, got 0.5",
+    ),
+    "pass rates above 1": (GOOD.replace("  train:", "  pass_rate: [10, 90]\n  train:"), ":3:", "from 0 to 1, got 10"),
+    "pass rates the wrong way": (
+        GOOD.replace("  train:", "  pass_rate: [0.9, 0.1]\n  train:"),
+        ":3:",
+        "data.pass_rate: expected the lowest first, got [0.9, 0.1]",
+    ),
+    "order misspelt": (GOOD.replace("  train:", "  order: easy frist\n  train:"), ":3:", "did you mean easy first?"),
+    "two orders": (
+        GOOD.replace("  train:", "  order: easy first\n  train:") + "  shuffle_dataset: true\n",
+        ":10:",
+        "grpo.shuffle_dataset: the order is set already (data.order: easy first); leave it out",
+    ),
     "weight NaN": (GOOD.replace("weight: 1.0", "weight: .nan"), ":5:", "a number from -1,000,000 to 1,000,000"),
     "weights 0": (GOOD.replace("weight: 1.0", "weight: 0"), ":4:", "nothing would be learned"),
     "no data": (GOOD.replace("[arithmetic]", "[]"), ":3:", "name at least one data set"),

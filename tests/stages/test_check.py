@@ -160,6 +160,7 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
     "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
+    "no probe": (["data.order=easy first"], "override data.order", "the pass rates of a finished probe: make sft "),
     "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
 }
 

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
 from training import checkpoints
-from training.run_folder import conflict, find_run, not_writable
+from training.run_folder import conflict, find_run, not_probed, not_writable
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
@@ -60,6 +60,51 @@ def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
     assert conflict(recipe, "grpo") is None
     other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
     assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
+
+
+def begun(tmp_path, stage: str, *overrides: str):
+    """The recipe of a run that has a checkpoint."""
+    recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
+    find_run(recipe, stage).begin([{"problem": "1 + 1?", "solution": "2"}])
+    (tmp_path / stage / "checkpoint-1").mkdir()
+    return recipe
+
+
+@pytest.mark.parametrize("override", ["data.pass_rate=[0.1, 0.9]", "data.order=easy first"])
+def test_the_choice_and_the_order_of_problems_are_of_grpo_alone(override, tmp_path):
+    for stage in ("sft", "grpo"):
+        begun(tmp_path, stage)
+    changed = load_recipe(RECIPE, [f"output_dir={tmp_path}", override], check=())
+    assert conflict(changed, "sft") is None
+    key, value = override.split("=")
+    assert f"  {key}: " in conflict(changed, "grpo").message and f", {value} here" in conflict(changed, "grpo").message
+
+
+def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
+    recipe = begun(tmp_path, "grpo")
+    saved = tmp_path / "grpo/recipe.yaml"
+    before = saved.read_text().replace("  order: shuffled\n", "")
+    assert before != saved.read_text()
+    saved.write_text(before)
+    assert conflict(recipe, "grpo") is None
+
+
+def test_what_needs_a_probe_is_refused_without_one(tmp_path):
+    def told(*overrides: str) -> str:
+        recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
+        return str(not_probed(recipe) or "")
+
+    place = "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe: make "
+    assert told() == told("data.order=shuffled") == ""
+    assert told("data.pass_rate=[0, 1]").startswith(f"{place}sft ARGS=")
+    assert " && make probe ARGS=" in told("data.pass_rate=[0, 1]")
+    assert told("data.pass_rate=[0, 1]", "sft=null").startswith(f"{place}probe ARGS=")
+    assert "data.order needs the pass rates" in told("data.order=easy first")
+    words = [RECIPE, f"output_dir={tmp_path}", "data.order=easy first", "--stages", "sft", "grpo", "evaluate"]
+    assert "data.order needs the pass rates" in run_stage("preflight", *words, check=False).stderr
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe/pass_rates.jsonl").touch()
+    assert told("data.order=easy first") == ""
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
