@@ -105,6 +105,10 @@ sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS)
 
+probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
+	@$(PREFLIGHT) evaluate
+	@$(RUN) stages.probe $(QUOTED) $(ARGS)
+
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft grpo evaluate
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed

@@ -39,6 +39,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "samples": recipe.evaluate.samples,
         "temperature": recipe.evaluate.temperature,
         "seed": recipe.seed if recipe.evaluate.temperature else None,
+        **(contestant.sampling or {}),
     }
 
 
@@ -81,17 +82,17 @@ class Answers:
     def longest_prompt(self) -> int:
         return max(map(len, self.prompts))
 
-    def batches(self) -> list[list[tuple[int, int]]]:
-        """(row, sample) of every answer, batch by batch."""
+    def batches(self) -> dict[int, list[tuple[int, int]]]:
+        """(row, sample) of every answer, batch by batch. A batch's number makes its seed."""
         order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
         every = [(i, sample) for i in order for sample in range(self.recipe.evaluate.samples)]
         size = self.recipe.evaluate.batch_size
-        return [every[i : i + size] for i in range(0, len(every), size)]
+        return dict(enumerate(every[i : i + size] for i in range(0, len(every), size)))
 
     def missing(self) -> dict[int, list[tuple[int, int]]]:
         """The batches that are not answered yet, by number."""
         answered = {(item["id"], item["sample"]) for item in self.done}
-        return {n: batch for n, batch in enumerate(self.batches()) if not answered.issuperset(batch)}
+        return {n: batch for n, batch in self.batches().items() if not answered.issuperset(batch)}
 
     def complete(self, policy: Engine):
         """Answer what is missing, writing each batch before the next one begins."""

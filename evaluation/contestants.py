@@ -15,12 +15,13 @@ from training.model import is_adapter
 
 class Contestant(NamedTuple):
     """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model. `example`: a worked
-    problem shown before each question."""
+    problem shown before each question. `sampling`: see `evaluation.engines.engine`."""
 
     label: str
     recipe: Recipe
     trained: Path | None = None
     example: dict | None = None
+    sampling: dict | None = None
 
 
 def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:

@@ -31,22 +31,27 @@ Engine = Callable[[list[list[int]], int], list[Completion]]
 
 @contextlib.contextmanager
 def engine(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    trained: str | Path | None,
+    longest_prompt: int,
+    sampling: dict | None = None,
 ) -> Iterator[Engine]:
     """The recipe's engine while the block runs.
 
     Args:
         trained: the folder of the stage whose model to use; None for the base model.
         longest_prompt: its length in tokens, for which vLLM reserves memory.
+        sampling: the engine's own options beside the temperature; without them no token is excluded.
 
     Raises:
         RecipeError: the weights cannot be loaded, or vLLM is not installed or has no GPU.
     """
     if recipe.evaluate.engine == "vllm":
-        with vllm_engine(recipe, tokenizer, trained, longest_prompt) as complete:
+        with vllm_engine(recipe, tokenizer, trained, longest_prompt, sampling) as complete:
             yield complete
     else:
-        yield transformers_engine(recipe, tokenizer, trained)
+        yield transformers_engine(recipe, tokenizer, trained, sampling)
     gc.collect()  # a model that is still in memory leaves no room for the next
 
 
@@ -55,7 +60,9 @@ def max_new_tokens(recipe: Recipe) -> int:
     return recipe.evaluate.max_new_tokens or configs.setting(recipe, "grpo", "max_completion_length")
 
 
-def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
+def transformers_engine(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, sampling: dict | None = None
+) -> Engine:
     """transformers' `generate` with the recipe's model, on the GPU where there is one."""
     model = load_model(recipe, tokenizer, trained)
     # A quantised model has been placed already.
@@ -65,7 +72,7 @@ def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trai
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
         torch.manual_seed(seed)
-        return generate(model, tokenizer, prompts, max_new_tokens(recipe), recipe.evaluate.temperature)
+        return generate(model, tokenizer, prompts, max_new_tokens(recipe), recipe.evaluate.temperature, sampling)
 
     return complete
 
@@ -77,21 +84,21 @@ def generate(
     prompts: list[list[int]],
     max_new_tokens: int,
     temperature: float = 0.0,
+    sampling: dict | None = None,
 ) -> list[Completion]:
-    """Completions of a batch of prompts (token ids); greedy at temperature 0."""
+    """Completions of a batch of prompts (token ids); greedy at temperature 0. `sampling`: see `engine`."""
     batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(
         model.device
     )
     # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
+    options = {"top_p": 1.0, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
     tokens = model.generate(
         **batch,
         do_sample=temperature > 0,
         temperature=temperature or None,
-        top_p=1.0 if temperature else None,
-        top_k=0 if temperature else None,
-        repetition_penalty=1.0,
         max_new_tokens=max_new_tokens,
         pad_token_id=tokenizer.pad_token_id,
+        **options | {"repetition_penalty": 1.0} | (sampling or {}),
     )[:, batch["input_ids"].shape[1] :]
     ends = set(model.generation_config.eos_token_id)
     lengths = [next((i for i, t in enumerate(row) if t in ends), len(row)) for row in tokens.tolist()]
@@ -103,7 +110,11 @@ def generate(
 
 @contextlib.contextmanager
 def vllm_engine(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, longest_prompt: int
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    trained: str | Path | None,
+    longest_prompt: int,
+    sampling: dict | None = None,
 ) -> Iterator[Engine]:
     """vLLM's offline `LLM`, which serves an adapter beside its base, without merging."""
     # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines lack the compiler
@@ -149,17 +160,18 @@ def vllm_engine(
     request = LoRARequest("policy", 1, str(adapter)) if adapter else None
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
-        sampling = [
+        parameters = [
             SamplingParams(
                 temperature=recipe.evaluate.temperature,
                 max_tokens=max_new_tokens(recipe),
                 stop_token_ids=[tokenizer.eos_token_id],
                 seed=seed + i,
+                **sampling or {},
             )
             for i in range(len(prompts))
         ]
         outputs = model.generate(
-            [{"prompt_token_ids": ids} for ids in prompts], sampling, lora_request=request, use_tqdm=False
+            [{"prompt_token_ids": ids} for ids in prompts], parameters, lora_request=request, use_tqdm=False
         )
         if [output.prompt_token_ids for output in outputs] != prompts:
             raise RuntimeError("vLLM answered other prompts than it was given")

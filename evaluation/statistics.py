@@ -39,6 +39,13 @@ def pass_at_k(n: int, right: int, k: int) -> float:
     return 1 - math.comb(n - right, k) / math.comb(n, k)
 
 
+def all_alike(n: int, right: int, group: int) -> float:
+    """The chance that a group drawn from n answers, of which c = `right` are right, is all right or all wrong:
+    [C(c, g) + C(n−c, g)] / C(n, g). Its mean over samples of n ≥ g answers is p^g + (1 − p)^g, which that expression of
+    the measured c/n overestimates: each term is pass@k's unbiased estimate (Chen et al. 2021, arXiv:2107.03374)."""
+    return 2 - pass_at_k(n, right, group) - pass_at_k(n, n - right, group)
+
+
 def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
     """maj@n (Wang et al. 2022, arXiv:2203.11171): 1.0 where the most frequent answer of a problem is right, 0.0 where
     it is not, and in a tie the share of the most frequent answers that are right.

@@ -18,18 +18,14 @@ from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import damage, write_whole
 from training.model_card import card
-from training.run_folder import find_run, not_probed
+from training.run_folder import find_run, not_probed, warm_start_of
 
 
 def main(recipe: Recipe):
     """Train a recipe's policy with GRPO, from its warm start where it has one."""
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("grpo",))
-    warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
-    if warm_start and not find_run(recipe, "sft").finished:
-        raise RecipeError(
-            [f"the warm start in {warm_start} is not finished: run `{make_command('sft', recipe)}` first"]
-        )
+    warm_start = warm_start_of(recipe)
     if wrong := not_probed(recipe):
         raise RecipeError([wrong])
     folder = find_run(recipe, "grpo")
@@ -41,6 +37,7 @@ def main(recipe: Recipe):
     say(f"grpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
+    from evaluation.probe import chosen
     from schema.problem_sets import load_train, share_held_out
     from training.best_checkpoint import KeepBest
     from training.interrupts import Interrupts
@@ -54,6 +51,7 @@ def main(recipe: Recipe):
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
+    rows = chosen(recipe, tokenizer, rows)
     choosing, _ = share_held_out(recipe, held_out)
     trainer = trainer_for(recipe, args, tokenizer, rows, choosing, warm_start)
     if is_main_process():

@@ -134,6 +134,20 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
 
 
+def warm_start_of(recipe: Recipe) -> Path | None:
+    """The folder of the finished warm start that GRPO begins with; None where the recipe has none.
+
+    Raises:
+        RecipeError: it is not finished, or is one of another recipe.
+    """
+    if recipe.sft is None:
+        return None
+    path = recipe.stage_dir("sft")
+    if not find_run(recipe, "sft").finished:
+        raise RecipeError([f"the warm start in {path} is not finished: run `{make_command('sft', recipe)}` first"])
+    return path
+
+
 def trained(path: Path) -> bool:
     """Whether a run's folder holds anything of its training."""
     return (path / "summary.json").is_file() or bool(checkpoints_of(path))

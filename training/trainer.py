@@ -83,14 +83,7 @@ def trainer_for(
     if args.use_vllm:
         stop_at_the_end(args, model.generation_config.eos_token_id)
     loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
-    served = args.vllm_max_model_length if args.use_vllm else None
-    window = min(model.config.get_text_config().max_position_embeddings, served or 2**63)
-    most = window - args.max_completion_length
-    rows = fitting(rows, tokenizer, recipe.prompt.system, most)
-    if not rows:
-        place = recipe.place("grpo", "max_completion_length")
-        room = f"{most:,} tokens for a prompt, and none is that short" if most > 0 else "no room for a prompt"
-        raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
+    rows = fitting(recipe, model.config, tokenizer, rows)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     if faults := missing_columns(recipe, dataset.column_names):
         raise RecipeError(faults)
@@ -153,8 +146,17 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
     return error
 
 
-def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[dict]:
-    """The rows whose prompt has at most `most` tokens; a longer one would leave no room for a completion."""
+def fitting(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
+    """The rows whose prompts leave room for the longest completion in the window of the model, and in that of vLLM
+    where it samples.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    keys, system = ("max_completion_length", "use_vllm", "vllm_max_model_length"), recipe.prompt.system
+    length, by_vllm, served = (configs.setting(recipe, "grpo", key) for key in keys)
+    window = config.get_text_config().max_position_embeddings
+    most = min(window, served if by_vllm and served else window) - length
     around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
     kept = [
         row
@@ -163,6 +165,10 @@ def fitting(rows: list[dict], tokenizer, system: str | None, most: int) -> list[
         if around + len(row["problem"].encode()) <= most
         or len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) <= most
     ]
+    if not kept:
+        room = f"{most:,} tokens for a prompt, and none is that short" if most > 0 else "no room for a prompt"
+        place = recipe.place("grpo", "max_completion_length")
+        raise RecipeError([Fault(place, f"grpo.max_completion_length leaves {room}")])
     if len(kept) < len(rows):
         say(f"grpo: left out {len(rows) - len(kept):,} problems whose prompts have more than {most:,} tokens")
     return kept

@@ -1,0 +1,247 @@
+"""How often the policy that GRPO starts from solves each training problem, and which problems GRPO then trains on.
+
+`pass_rates.jsonl` and the figures are made from `completions.jsonl` alone, with the verifier of `correct_answer`.
+"""
+
+import dataclasses
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from data import prompt
+from evaluation.answers import Answers, settings
+from evaluation.contestants import Contestant
+from evaluation.statistics import all_alike, interval, wilson
+from schema.configs import setting, with_floats
+from schema.faults import Fault, RecipeError
+from schema.recipe import Recipe
+from schema.terminal import make_command, say
+from training import memory
+from training.checkpoints import write_whole
+from training.run_folder import PASS_RATES, warm_start_of
+from training.trainer import fitting
+
+# Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights` tells the policy's.
+NOT_THE_POLICY = ("engine", "batch_size", "samples", "seed", "trained")
+RAREST = 0.05  # of right, or of wrong, completions for a problem set to be of use
+SILENT = 0.6  # groups without signal beyond which most of the sampling is in vain
+ROWS = 17  # of a histogram, at most
+BAR = 40  # characters
+
+
+def starting_policy(recipe: Recipe) -> Contestant:
+    """The policy that GRPO starts from, which samples as GRPO will.
+
+    Raises:
+        RecipeError: the warm start is not finished, or the engine lacks an option of the one that samples in training.
+    """
+    values = {key: setting(recipe, "grpo", key) for key in ("top_p", "top_k", "min_p", "repetition_penalty")}
+    values = {key: value for key, value in with_floats("grpo", values).items() if value is not None}
+    more = setting(recipe, "grpo", "generation_kwargs") or {}
+    by = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
+    if more and recipe.evaluate.engine != by:
+        message = f"grpo.generation_kwargs are options of {by}: a probe needs evaluate.engine: {by} for them"
+        raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
+    evaluate = dataclasses.replace(
+        recipe.evaluate,
+        temperature=float(setting(recipe, "grpo", "temperature")),
+        max_new_tokens=setting(recipe, "grpo", "max_completion_length"),
+        samples=1,  # `Rounds` counts its own
+        limit=None,
+    )
+    sampled = dataclasses.replace(recipe, evaluate=evaluate)
+    return Contestant("completions", sampled, warm_start_of(recipe), sampling=values | more)
+
+
+def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[int]:
+    """Indices of the training rows whose prompts GRPO takes, in the order of the seed: the first so many are probed."""
+    taken = set(map(id, fitting(recipe, memory.model_config(recipe), tokenizer, rows)))
+    ids = [i for i, row in enumerate(rows) if id(row) in taken]
+    random.Random(recipe.seed).shuffle(ids)
+    return ids
+
+
+class Rounds(Answers):
+    """The completions of a probe. A batch has one sample of each of its problems, in the order of the rows, so that
+    more problems or more samples leave the batches that are there as they are."""
+
+    def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict], problems: int, samples: int):
+        self.samples, self.blocks = samples, -(-len(rows) // contestant.recipe.evaluate.batch_size)
+        evaluate = dataclasses.replace(contestant.recipe.evaluate, limit=problems)
+        recipe = dataclasses.replace(contestant.recipe, evaluate=evaluate)
+        super().__init__(folder, contestant._replace(recipe=recipe), tokenizer, rows)
+
+    def batches(self) -> dict[int, list[tuple[int, int]]]:
+        size, problems = self.recipe.evaluate.batch_size, range(len(self.rows))
+        return {
+            sample * self.blocks + start // size: [(i, sample) for i in problems[start : start + size]]
+            for start in problems[::size]
+            for sample in range(self.samples)
+        }
+
+    def right(self) -> list[int]:
+        """How many samples of each problem are right; one that the verifier cannot judge is not."""
+        judged = ((each["id"], each["sample"], each["right"]) for each in self.done)
+        counts = Counter(i for i, sample, right in judged if sample < self.samples and right is True)
+        return [counts[i] for i in range(len(self.rows))]
+
+
+def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
+    """What the pass rates of the training rows depend on."""
+    first = prompt.prompt_ids(tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system))
+    of_answers = settings(contestant, rows, first)
+    return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY}
+
+
+def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int) -> dict:
+    """Write `pass_rates.jsonl`, `pass_rates.png` and `summary.json`, and return the figures in the last.
+
+    Args:
+        ids: the index of each answered problem among the training rows.
+        group: how many completions GRPO draws of a problem.
+    """
+    n, right = answers.samples, answers.right()
+    bounds = [wilson(count, n) for count in range(n + 1)]
+    lines = [terms | {"probed": len(right), "samples": n}]
+    for i, row, count in zip(ids, answers.rows, right, strict=True):
+        line = {"id": i, "problem": row["problem"], "right": count, "n": n, "pass_rate": count / n}
+        lines.append(line | {"interval_95": bounds[count]})
+    seconds = answers.file.with_suffix(".seconds.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    cost = {
+        "completions": len(answers.done),
+        "tokens": sum(each["tokens"] for each in answers.done),
+        "seconds": sum(json.loads(line)["seconds"] for line in seconds),
+    }
+    figures = summary(right, n, group) | cost
+    draw(folder / "pass_rates.png", right, n)
+    write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
+    return figures
+
+
+def summary(right: list[int], n: int, group: int) -> dict:
+    """The figures of a probe, from how many of n completions of each problem are right. Intervals are over problems;
+    the share of groups without signal needs n of a group or more."""
+    shares = [count / n for count in right]
+    figures = {
+        "problems": len(right),
+        "samples": n,
+        "pass_rate": sum(shares) / len(shares),
+        "pass_rate_interval_95": list(interval(shares)),
+        "never_right": right.count(0) / len(right),
+        "always_right": right.count(n) / len(right),
+        "group": group,
+    }
+    if n >= group:
+        alike = [all_alike(n, count, group) for count in right]
+        figures["groups_without_signal"] = sum(alike) / len(alike)
+        figures["groups_without_signal_interval_95"] = list(interval(alike))
+    return figures
+
+
+def table(figures: dict, right: list[int], label: str) -> str:
+    """The figures and a histogram of the pass rates, as Markdown."""
+    n, group = figures["samples"], figures["group"]
+    head = [f"probe (n = {figures['problems']:,} × {n})", "pass rate", "95% interval", "never right", "always right"]
+    head += [f"groups of {group} without signal", "95% interval", "completions", "tokens", "seconds"]
+    cells = [label, f"{figures['pass_rate']:.1%}", _from_to(figures["pass_rate_interval_95"])]
+    cells += [f"{figures[key]:.1%}" for key in ("never_right", "always_right")]
+    known = "groups_without_signal" in figures
+    cells += [f"{figures['groups_without_signal']:.1%}" if known else f"needs --samples {group}"]
+    cells += [_from_to(figures["groups_without_signal_interval_95"]) if known else ""]
+    cells += [f"{figures[key]:,.0f}" for key in ("completions", "tokens", "seconds")]
+    bins = histogram(right, n)
+    most = max(count for _, count in bins)
+    rows = [[name, f"{count:,}", "█" * math.ceil(BAR * count / most)] for name, count in bins]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], cells]
+    lines = [lines, [["right", "problems", ""], ["---:", "---:", "---"], *rows]]
+    return "\n\n".join("\n".join(f"| {' | '.join(row)} |" for row in each) for each in lines)
+
+
+def _from_to(bounds: list[float]) -> str:
+    return f"{bounds[0]:.1%} to {bounds[1]:.1%}"
+
+
+def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
+    """(name, number of problems) for each count of right completions, or for each tenth where there are many."""
+    counts = Counter(right)
+    if n < ROWS:
+        return [(f"{count} of {n}", counts[count]) for count in range(n + 1)]
+    tenths = Counter(min(10 * count // n, 9) for count in right)
+    return [(f"{10 * tenth}% to {10 * tenth + 10}%", tenths[tenth]) for tenth in range(10)]
+
+
+def draw(file: Path, right: list[int], n: int):
+    """The histogram as a picture."""
+    from matplotlib.figure import Figure
+
+    names, heights = zip(*histogram(right, n), strict=True)
+    figure = Figure(figsize=(max(4.0, 0.5 * len(names) + 1.5), 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(names, heights)
+    axes.tick_params(axis="x", labelsize=8, rotation=60)
+    axes.set_ylabel("problems")
+    axes.set_title(f"right completions, {len(right):,} problems × {n}", fontsize=10)
+    figure.savefig(file, dpi=150)
+
+
+def advice(figures: dict, right: list[int]) -> str | None:
+    """What to change before GRPO, where the figures say something."""
+    rate, n, silent = figures["pass_rate"], figures["samples"], figures.get("groups_without_signal", 0.0)
+    if rate < RAREST:
+        return "nearly every completion is wrong: train a longer warm start, or take easier problems"
+    if rate > 1 - RAREST:
+        return "nearly every completion is right: take harder problems"
+    if silent > SILENT:
+        lowest = math.floor(1000 / n) / 1000
+        some = sum(0 < count < n for count in right)
+        return (
+            f"{silent:.0%} of groups of {figures['group']} would have no signal: data.pass_rate: "
+            f"[{lowest:g}, {1 - lowest:g}] leaves the {some:,} problems that were solved sometimes"
+        )
+    return None
+
+
+def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[dict]:
+    """The training rows that `data.pass_rate` leaves, in `data.order`. Where either asks for pass rates, problems that
+    were not probed are left out.
+
+    Raises:
+        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no problem is left.
+    """
+    key, file = recipe.data.key_of_probe, recipe.stage_dir("probe") / PASS_RATES
+    if key is None:
+        return rows
+    head, rates = read(file)
+    here = terms(starting_policy(recipe), tokenizer, rows)
+    if changed := [each for each in here if head.get(each) != here[each]]:
+        place = recipe.place("data", key)
+        message = f"data.{key}: {file} was measured with different settings ({', '.join(changed)})"
+        raise RecipeError([Fault(place, f"{message}: delete {file.parent}, and {make_command('probe', recipe)}")])
+    low, high = recipe.data.pass_rate or (0, 1)
+    kept = [i for i in range(len(rows)) if low <= rates.get(i, -1) <= high]
+    told = f"{len(kept):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in all) have a pass rate"
+    told += f" from {low:g} to {high:g}"
+    if not kept:
+        raise RecipeError([Fault(recipe.place("data", key), f"data.{key}: {told}")])
+    say(f"data: {told}")
+    if recipe.data.order == "easy first":
+        kept.sort(key=lambda i: -rates[i])
+    return [rows[i] for i in kept]
+
+
+def read(file: Path) -> tuple[dict, dict[int, float]]:
+    """What the pass rates depend on, and those of the problems by their index among the training rows.
+
+    Raises:
+        RecipeError: it is not what a probe wrote.
+    """
+    try:
+        head, *lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        return dict(head), {int(line["id"]): line["right"] / line["n"] for line in lines}
+    except (OSError, ValueError, TypeError, LookupError, ZeroDivisionError, RecursionError) as error:
+        raise RecipeError([f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]) from None

@@ -1,0 +1,78 @@
+"""Measures how often the policy that GRPO starts from solves each training problem, before GRPO is paid for.
+
+A group of completions that are all right or all wrong teaches nothing, so the pass rates tell how much of the sampling
+would be in vain. `data.pass_rate` and `data.order` then choose and order the problems by them.
+"""
+
+import argparse
+
+from evaluation import probe
+from evaluation.engines import engine
+from schema import hardware
+from schema.configs import setting
+from schema.faults import RecipeError
+from schema.problem_sets import load_train
+from schema.recipe import Recipe
+from schema.requirements import require
+from schema.terminal import make_command, say, say_markdown
+from stages.cli import quiet_libraries, run
+from training.model import load_tokenizer
+from training.run_folder import PASS_RATES, link_inside
+
+PROBLEMS = 512
+
+
+def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
+    """Measure how often the policy that GRPO starts from solves each training problem, sampled as GRPO will."""
+    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    require(recipe, ("evaluate",))
+    folder, group = recipe.stage_dir("probe"), setting(recipe, "grpo", "num_generations")
+    if wrong := link_inside(folder):
+        raise RecipeError([wrong])
+    policy = probe.starting_policy(recipe)
+    label = "sft" if policy.trained else "base"
+    say(f"probe: {hardware.line(recipe, asked)}")
+    quiet_libraries()
+    tokenizer = load_tokenizer(recipe)
+    rows, _ = load_train(recipe)
+    ids = probe.drawn(recipe, tokenizer, rows)
+    before = probe.read(folder / PASS_RATES)[0] if (folder / PASS_RATES).is_file() else {}
+    problems = min(problems or before.get("probed", PROBLEMS), len(ids))
+    samples = samples or before.get("samples", group)
+    answers = probe.Rounds(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
+    say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {policy.trained or 'the base model'}")
+    if answers.missing():
+        with engine(policy.recipe, tokenizer, policy.trained, answers.longest_prompt, policy.sampling) as complete:
+            answers.complete(complete)
+    terms = probe.terms(policy, tokenizer, rows)
+    figures = probe.write(folder, terms, answers, ids[:problems], group)
+    say()
+    say_markdown(probe.table(figures, answers.right(), label))
+    if told := probe.advice(figures, answers.right()):
+        say(f"\nadvice: {told}")
+    say(f"\nresults: {folder}")
+    say(f"next: {make_command('grpo', recipe)}")
+
+
+def how_many(text: str) -> int:
+    """A number from 1 up, as argparse reads it."""
+    if text.isdecimal() and 1 <= int(text) <= 10**9:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 up")
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument(
+        "--problems",
+        type=lambda text: 10**9 if text == "all" else how_many(text),
+        help=f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
+    )
+    parser.add_argument(
+        "--samples",
+        type=how_many,
+        help="completions of each (default: as the last time, or grpo.num_generations)",
+    )
+
+
+if __name__ == "__main__":
+    run("probe", main, add_arguments)

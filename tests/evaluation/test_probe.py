@@ -1,0 +1,121 @@
+"""The figures of a probe are what they say, and its batches stay as they are when it grows."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from evaluation import probe
+from evaluation.engines import generate
+from evaluation.statistics import all_alike
+from schema.faults import RecipeError
+from schema.recipe import load_recipe
+from tests.support import write_lines
+from training.model import load_model, load_tokenizer
+
+TINY = "recipes/tiny-arithmetic.yaml"
+
+
+@pytest.mark.parametrize(("n", "group"), [(8, 8), (16, 8), (5, 2)])
+def test_the_share_of_groups_without_signal_is_unbiased(n, group):
+    """Over all samples of n completions its mean is exact; with the measured share in place of p it is too high."""
+    for p in (0.0, 0.03, 0.5, 0.8, 1.0):
+        chances = [math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
+        true = p**group + (1 - p) ** group
+        mean = sum(chance * all_alike(n, c, group) for c, chance in enumerate(chances))
+        plugged = sum(chance * ((c / n) ** group + (1 - c / n) ** group) for c, chance in enumerate(chances))
+        assert mean == pytest.approx(true, abs=1e-12)
+        assert p in (0, 1) or plugged > true + 1e-3
+
+
+def batches(problems: int, samples: int, size: int = 32, every: int = 1000) -> dict[int, list]:
+    recipe = SimpleNamespace(evaluate=SimpleNamespace(batch_size=size))
+    asked = SimpleNamespace(recipe=recipe, rows=range(problems), samples=samples, blocks=-(-every // size))
+    return probe.Rounds.batches(asked)
+
+
+def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
+    small, large = batches(96, 4), batches(1000, 9)
+    assert small.items() <= large.items()
+    assert sorted(each for batch in large.values() for each in batch) == [(i, s) for i in range(1000) for s in range(9)]
+    # Part of a batch of problems is answered anew once there are more.
+    changed = [number for number, batch in batches(100, 4).items() if batch != large[number]]
+    assert len(changed) == 4 and all(len(batches(100, 4)[number]) == 4 for number in changed)
+
+
+def test_the_figures():
+    figures = probe.summary([0, 4, 8, 2], n=8, group=4)
+    assert figures["pass_rate"] == 14 / 32
+    assert figures["never_right"] == figures["always_right"] == 0.25
+    assert figures["groups_without_signal"] == pytest.approx((1 + 2 / 70 + 1 + 15 / 70) / 4)
+    low, high = figures["groups_without_signal_interval_95"]
+    assert low < figures["groups_without_signal"] < high
+    few = probe.summary([0, 1], n=2, group=8)
+    assert "groups_without_signal" not in few
+    cost = {"completions": 4, "tokens": 40, "seconds": 1.0}
+    table = probe.table(few | cost, [0, 1], "sft")
+    assert "| sft | 25.0% |" in table and "| needs --samples 8 |" in table
+    assert f"| 0 of 2 | 1 | {'█' * 40} |\n| 1 of 2 | 1 | {'█' * 40} |\n| 2 of 2 | 0 |  |" in table
+
+
+def test_a_histogram_of_many_samples_has_ten_rows():
+    bins = probe.histogram([0, 9, 10, 99, 100], 100)
+    assert [name for name, _ in bins][::9] == ["0% to 10%", "90% to 100%"]
+    assert [count for _, count in bins] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("right", "said"),
+    [
+        ([0] * 20 + [1], "nearly every completion is wrong: train a longer warm start"),
+        ([8] * 20 + [7], "nearly every completion is right: take harder problems"),
+        (
+            [0] * 8 + [8] * 8 + [4] * 4,
+            "80% of groups of 8 would have no signal: data.pass_rate: [0.125, 0.875] leaves the 4 ",
+        ),
+        ([4] * 20, None),
+    ],
+)
+def test_advice(right, said):
+    told = probe.advice(probe.summary(right, n=8, group=8), right)
+    assert told == said if said is None else told.startswith(said)
+
+
+@pytest.mark.parametrize("n", range(2, 40))
+def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
+    right = [0] * 50 + [n] * 50 + [1, n - 1]
+    told = probe.advice(probe.summary(right, n=n, group=2), right)
+    low, high = json.loads(told[told.index("[") : told.index("]") + 1])
+    assert 0 < low <= 1 / n and (n - 1) / n <= high < 1
+
+
+def test_the_engine_is_given_the_sampling_of_training():
+    overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3", "grpo.max_completion_length=7"]
+    recipe = load_recipe(TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=())
+    policy = probe.starting_policy(recipe)
+    assert policy.sampling == {"top_p": 0.9, "top_k": 1, "repetition_penalty": 1.0}
+    assert (policy.recipe.evaluate.temperature, policy.recipe.evaluate.max_new_tokens) == (3.0, 7)
+    tokenizer = load_tokenizer(recipe)
+    model = load_model(recipe, tokenizer).eval()
+    prompts = [tokenizer("What is 12 + 34?")["input_ids"]]
+    greedy = generate(model, tokenizer, prompts, 20)
+    torch.manual_seed(0)
+    assert generate(model, tokenizer, prompts, 20, 3.0) != greedy
+    assert generate(model, tokenizer, prompts, 20, 3.0, policy.sampling) == greedy  # of one token there is no choice
+
+
+def test_options_that_the_engine_lacks_are_refused():
+    overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
+    assert probe.starting_policy(load_recipe(TINY, overrides, check=())).sampling["min_new_tokens"] == 3
+    other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
+    with pytest.raises(RecipeError, match=r"are options of transformers: a probe needs evaluate\.engine: transformers"):
+        probe.starting_policy(other)
+
+
+@pytest.mark.parametrize("lines", [[], [[1]], [{}, {"id": 1}], [{}, {"id": 0, "right": 1, "n": 0}], [{}, {"id": None}]])
+def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
+    write_lines(tmp_path / "pass_rates.jsonl", lines)
+    with pytest.raises(RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"):
+        probe.read(tmp_path / "pass_rates.jsonl")
