@@ -1,0 +1,208 @@
+"""A probe, really run: it measures what GRPO would sample, resumes, grows, and tells GRPO what to train on."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from schema.problem_sets import load_train
+from schema.recipe import load_recipe
+from tests.support import ROOT, read_lines, run_stage, same_weights
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
+SHORT += ["sft.per_device_train_batch_size=32", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+STEPS, CUT = 8, 5
+SHORT += [f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9", "grpo.logging_steps=1"]
+CHOSEN = ["data.pass_rate=[0.25, 0.75]", "data.order=easy first"]
+
+
+def tiny(folder: Path, *overrides: str) -> list[str]:
+    return [RECIPE, f"output_dir={folder}", *SHORT, *overrides]
+
+
+def probed(folder: Path) -> dict[str, dict]:
+    return {line["problem"]: line for line in read_lines(folder / "probe/pass_rates.jsonl")[1:]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The output folder of a short warm start and its probe."""
+    folder = tmp_path_factory.mktemp("run")
+    run_stage("sft", *tiny(folder))
+    said = run_stage("probe", *tiny(folder), "--problems", "24", "--samples", "4").stdout
+    assert "probe completions: 96/96  0 s left" in said
+    assert "| probe (n = 24 × 4) | pass rate |" in said and "| 4 of 4 | " in said
+    assert "next: make grpo ARGS=" in said
+    return folder
+
+
+@pytest.fixture
+def copy(run, tmp_path) -> Path:
+    """The same as if it had been made in a folder of one test's own."""
+    folder = Path(shutil.copytree(run, tmp_path / "copy"))
+    file = folder / "probe/completions.jsonl"
+    file.write_text(file.read_text().replace(str(run), str(folder)))  # its first line names the warm start
+    return folder
+
+
+def test_a_probe_leaves_a_folder_a_person_can_read(run):
+    rates = probed(run)
+    assert len(rates) == 24 and {line["n"] for line in rates.values()} == {4}
+    assert len({line["right"] for line in rates.values()}) > 2  # or the tests below show nothing
+    made = read_lines(run / "probe/completions.jsonl")
+    assert made[0]["temperature"] == 1.0 and made[0]["max_new_tokens"] == 48 and made[0]["trained"].endswith("sft")
+    for problem, line in rates.items():
+        judged = [each["right"] for each in made[1:] if each["problem"] == problem]
+        assert len(judged) == 4 and sum(judged) == line["right"]
+        low, high = line["interval_95"]
+        assert low <= line["pass_rate"] <= high
+    figures = json.loads((run / "probe/summary.json").read_text())
+    assert figures["problems"] == 24 and figures["completions"] == 96 and figures["group"] == 4
+    assert figures["tokens"] == sum(each["tokens"] for each in made[1:])
+    alike = sum(line["right"] in (0, 4) for line in rates.values()) / 24
+    assert figures["groups_without_signal"] == pytest.approx(alike)
+    assert (run / "probe/pass_rates.png").read_bytes().startswith(b"\x89PNG")
+    rows = load_train(load_recipe(RECIPE, SHORT, check=()))[0]
+    assert all(rows[line["id"]]["problem"] == problem for problem, line in rates.items())
+
+
+def test_asked_again_it_answers_nothing_anew(copy):
+    before = (copy / "probe/completions.jsonl").read_bytes()
+    said = run_stage("probe", *tiny(copy)).stdout
+    assert "| probe (n = 24 × 4) |" in said and "probe completions: " not in said
+    assert (copy / "probe/completions.jsonl").read_bytes() == before
+    rates = probed(copy)
+    assert "| probe (n = 16 × 2) |" in run_stage("probe", *tiny(copy), "--problems", "16", "--samples", "2").stdout
+    assert "probe completions: 144/144" in run_stage("probe", *tiny(copy), "--problems", "24", "--samples", "6").stdout
+    assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
+    said = run_stage("probe", *tiny(copy), "--problems", "all", "--samples", "4").stdout
+    assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
+    many = probed(copy)
+    assert len(many) > 70 and all(many[problem]["right"] == line["right"] for problem, line in rates.items())
+
+
+def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
+    arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
+    file = copy / "probe/completions.jsonl"
+    file.unlink()
+    command = [sys.executable, "-m", "stages.probe", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not file.is_file() or len(file.read_text().splitlines()) < 40:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    at_the_kill = len(probed(copy))
+    kept = file.read_text().rpartition("\n")[0]
+    assert at_the_kill == 24  # the probe that was finished before still counts
+    resumed = run_stage("probe", *arguments).stdout
+    assert " 8/" not in resumed and "s left" in resumed
+    killed = file.read_text()
+    assert killed.startswith(kept)
+    file.unlink()
+    run_stage("probe", *arguments)
+    assert file.read_text() == killed
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("grpo.temperature=0.5", "temperature"),
+        ("grpo.top_k=5", "top_k"),
+        ("prompt.system=Add.", "prompt"),
+        ("data.validation=9", "problems"),
+        ("rewards.correct_answer.strict=true", "strict"),
+        ("sft=null", "weights"),
+    ],
+)
+def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
+    if override.startswith(("prompt", "data")):  # the warm start is then another, too
+        (copy / "sft/recipe.yaml").unlink()
+    given = tiny(copy, override, *CHOSEN)
+    again = run_stage("probe", *given, check=False)
+    assert again.returncode == 2 and "has answers made with different settings (" in again.stderr
+    used = run_stage("grpo", *given, check=False)
+    assert used.returncode == 2 and "pass_rates.jsonl was measured with different settings (" in used.stderr
+    for told in (again.stderr, used.stderr):
+        assert key in told.partition("settings (")[2].partition(")")[0].split(", ")
+        assert "Traceback" not in told
+    assert not (copy / "grpo").exists()
+
+
+def test_how_it_was_sampled_is_no_other_probe(copy):
+    """The batch and the seed of a probe change its pass rates by chance alone."""
+    given = tiny(copy, *CHOSEN, "evaluate.batch_size=4", "grpo.max_steps=1")
+    assert "grpo: done" in run_stage("grpo", *given).stdout
+
+
+def test_grpo_trains_on_the_chosen_problems_in_their_order(copy):
+    """And resumed in its second epoch, it ends with the same weights."""
+    rates = {problem: line["pass_rate"] for problem, line in probed(copy).items()}
+    kept = sorted((rate for rate in rates.values() if 0.25 <= rate <= 0.75), reverse=True)
+    assert 4 <= len(kept) < 24
+    said = run_stage("grpo", *tiny(copy, *CHOSEN)).stdout
+    assert f"data: {len(kept)} of the 24 problems that were probed (of 82 in all)" in said
+    assert "have a pass rate from 0.25 to 0.75" in said and f"grpo: {len(kept)} problems, from " in said
+    seen = []
+    for step in range(1, STEPS + 1):
+        sampled = pd.read_parquet(copy / f"grpo/completions/completions_{step:05}.parquet")["prompt"]
+        seen += [rates[messages[-1]["content"]] for messages in sampled[::4]]
+    epoch = kept[: len(kept) // 4 * 4]  # whole batches of four groups
+    assert seen == (epoch * len(seen))[: len(seen)]
+
+    whole = copy / "grpo"
+    cut = Path(shutil.copytree(copy, copy.parent / "cut")) / "grpo"
+    (cut / "summary.json").unlink()
+    (cut / "model.safetensors").unlink()
+    for step in range(CUT + 1, STEPS + 1):
+        shutil.rmtree(cut / f"checkpoint-{step}")
+    assert f"checkpoint-{CUT}" in run_stage("grpo", *tiny(cut.parent, *CHOSEN)).stdout
+    assert same_weights(cut, whole)
+    assert not same_weights(whole, copy / "sft")
+
+
+def test_another_probe_does_not_change_the_problems_of_a_run(copy):
+    run_stage("grpo", *tiny(copy, *CHOSEN, "grpo.max_steps=1"))
+    (copy / "grpo/summary.json").unlink()
+    run_stage("probe", *tiny(copy), "--problems", "all")
+    done = run_stage("grpo", *tiny(copy, *CHOSEN, "grpo.max_steps=1"), check=False)
+    assert done.returncode == 2 and "or the probe that chose or ordered them" in done.stderr
+
+
+def test_a_choice_that_leaves_nothing_is_refused(copy):
+    done = run_stage("grpo", *tiny(copy, "data.pass_rate=[0.3, 0.4]"), check=False)
+    assert done.returncode == 2
+    assert "data.pass_rate: 0 of the 24 problems that were probed (of 82 in all)" in done.stderr
+
+
+def test_the_held_out_problems_are_the_same():
+    with_both, without = (load_train(load_recipe(RECIPE, [*SHORT, *given], check=())) for given in (CHOSEN, []))
+    assert with_both == without
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "is not finished: run `make sft ARGS="),
+        (["--problems", "0"], "0 is no whole number from 1 up"),
+        (["--problems", "some"], "some is no whole number from 1 up"),
+        (["--samples", "-1"], "-1 is no whole number from 1 up"),
+    ],
+)
+def test_what_cannot_be_probed_is_told(arguments, message, tmp_path):
+    done = run_stage("probe", *tiny(tmp_path), *arguments, check=False)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "probe").exists()
+
+
+def test_without_a_warm_start_the_base_model_is_probed(tmp_path):
+    said = run_stage("probe", *tiny(tmp_path, "sft=null"), "--problems", "4", "--samples", "2").stdout
+    assert "4 of 82 problems × 2 completions of the base model" in said
+    assert "| base | 0.0% |" in said and "| needs --samples 4 |" in said
+    assert "advice: nearly every completion is wrong" in said
