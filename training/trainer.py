@@ -21,6 +21,7 @@ from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
 from training.sampling import mergeable, sample_merged
+from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32, sharded
 
 
@@ -45,6 +46,15 @@ class GreedyEvaluation(GRPOTrainer):
             vars(generator).update(sampled)
             config.update(before)
             self.log_completions = self.args.log_completions
+
+
+class BySignal(GreedyEvaluation):
+    """The trainer, with the problems that its `order` draws."""
+
+    order: SignalOrder
+
+    def _get_train_sampler(self, dataset: Dataset | None = None) -> Drawn:
+        return Drawn(super()._get_train_sampler(dataset), self.order)
 
 
 class Reshard(TrainerCallback):
@@ -92,9 +102,12 @@ def trainer_for(
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     rewards = guarded_rewards(recipe)
     finite = FiniteNumbers()
-    counting = counted(rewards, args.reward_weights, args.num_generations)
+    order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
+    if order:
+        dataset = dataset.add_column(COLUMN, range(len(dataset)))
+    counting = counted(rewards, args.reward_weights, args.num_generations, order and order.observe)
     with said_by_library(recipe.place("grpo")):
-        trainer = GreedyEvaluation(
+        trainer = (BySignal if order else GreedyEvaluation)(
             model=model,
             reward_funcs=[finite.watching(counting[0]), *counting[1:]],
             args=args,
@@ -104,7 +117,8 @@ def trainer_for(
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )
     trainer.add_callback(finite)
-    trainer.add_callback(SameOrder())
+    trainer.order = order
+    trainer.add_callback(order or SameOrder())
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
     policy = trainer.accelerator.unwrap_model(trainer.model)
