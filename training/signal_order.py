@@ -93,7 +93,7 @@ class SignalOrder(TrainerCallback, ExportableState):
         signal, random = self.belief.signal()[left], np.random.default_rng([self.seed, number])
         chosen = random.choice(len(left), self.batch, replace=False, p=signal / signal.sum())
         rows = left[chosen].tolist()
-        expected = {"expected_signal/drawn": signal[chosen].mean(), "expected_signal/all": signal.mean()}
+        expected = {"expected_signal/drawn": signal[chosen].mean(), "expected_signal/left": signal.mean()}
         self.drawn[number] = rows, expected
         return rows
 

@@ -16,6 +16,7 @@ from transformers import TrainerState
 from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
+from data.problems import TAKEN
 from schema.faults import RunStopped
 from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights, write_lines
 from training.signal_order import COLUMN, HIGH, LOW, MIXED, Belief, Drawn, SignalOrder, labels
@@ -148,6 +149,7 @@ def test_held_out_problems_are_not_seen():
     next(drawing.epoch())
     drawing.observe({"problem": ["x", "y"]}, [1.0, 1.0], lambda *metric: None)
     assert drawing.seen == []
+    assert COLUMN in TAKEN  # nor may data have a column of that name
 
 
 def test_outcomes():
@@ -207,7 +209,7 @@ RUN += ["rewards.format_tags={weight: 0.0}", "rewards.tests.varied_reward.by_lev
 ONE = ["grpo.per_device_train_batch_size=8", "grpo.gradient_accumulation_steps=1"]
 AHEAD = ["grpo.per_device_train_batch_size=8", "grpo.gradient_accumulation_steps=3", "grpo.steps_per_generation=1"]
 TWICE = ["grpo.per_device_train_batch_size=4", "grpo.gradient_accumulation_steps=2", "grpo.num_iterations=2"]
-TWICE += ["grpo.save_steps=2"]
+TWICE += ["grpo.max_steps=18", "grpo.save_steps=2", "grpo.eval_steps=2", "evaluate.checkpoint_problems=1"]
 TWO = ["grpo.per_device_train_batch_size=4", "grpo.gradient_accumulation_steps=1"]
 CPU2 = {"launcher": TWO_PROCESSES, "OMP_NUM_THREADS": "1"}
 
@@ -239,6 +241,7 @@ def test_a_run_that_is_cut_in_its_second_epoch_draws_the_same_problems(tmp_path)
     assert f"from {cut}/checkpoint-{CUT}" in resumed.stdout
     assert seen(cut, STEPS) == seen(whole, STEPS)
     assert same_weights(cut, whole)
+    assert not same_weights(whole, whole / "checkpoint-1")
     batches = seen(whole, STEPS)
     assert len(batches) == STEPS
     assert sorted(rows_of(batches[:4])) == sorted(rows_of(batches[4:8])) == list(range(8))
@@ -248,9 +251,9 @@ def test_a_run_that_is_cut_in_its_second_epoch_draws_the_same_problems(tmp_path)
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [ONE, AHEAD, TWICE], ids=["one step", "drawn three ahead", "each batch twice"])
 def test_killed_by_sigkill_it_draws_the_same_problems(batch, tmp_path):
-    run_stage("grpo", *arguments(tmp_path, "whole", 20, *batch))
+    run_stage("grpo", *arguments(tmp_path, "whole", 10, *batch))
     whole, killed = tmp_path / "whole/grpo", tmp_path / "killed/grpo"
-    command = [sys.executable, "-m", "stages.grpo", *arguments(tmp_path, "killed", 20, *batch)]
+    command = [sys.executable, "-m", "stages.grpo", *arguments(tmp_path, "killed", 10, *batch)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not list(killed.glob("checkpoint-[456]/manifest.json")):
         assert process.poll() is None
@@ -258,10 +261,11 @@ def test_killed_by_sigkill_it_draws_the_same_problems(batch, tmp_path):
     process.kill()
     process.wait()
     assert not (killed / "summary.json").exists()
-    assert "checkpoint-" in run_stage("grpo", *arguments(tmp_path, "killed", 20, *batch)).stdout
+    assert "checkpoint-" in run_stage("grpo", *arguments(tmp_path, "killed", 10, *batch)).stdout
     last = max(int(each.name[11:]) for each in whole.glob("checkpoint-*"))
     assert seen(killed, last) == seen(whole, last)
-    assert same_weights(killed, whole)
+    assert same_weights(killed / f"checkpoint-{last}", whole / f"checkpoint-{last}")
+    assert len(seen(whole, last)) >= STEPS  # five an epoch
 
 
 @pytest.mark.slow
