@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schema.configs import setting
+from schema.configs import WINDOW, setting
 from schema.faults import Fault, Place
 from schema.recipe import Recipe
 from schema.refused_keys import RENAMED
@@ -58,6 +58,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
             "quarter of the answer's weight",
         )
+    yield from _flat_advice(recipe)
     if recipe.model.dtype == "float16":
         message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
         yield finding(recipe, "warning", ("model", "dtype"), message)
@@ -76,6 +77,24 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
     if by_vllm and recipe.model.dtype == "float32":
         message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
         yield finding(recipe, "note", ("grpo", "use_vllm"), message)
+
+
+def _flat_advice(recipe: Recipe) -> Iterator[Finding]:
+    if not recipe.evaluate.stop_when_flat:
+        return
+    key = ("evaluate", "stop_when_flat")
+    every, steps = (setting(recipe, "grpo", each) for each in ("eval_steps", "max_steps"))
+    if not every:
+        yield finding(recipe, "warning", key, "nothing is judged while training: set grpo.eval_steps")
+    elif 0 < steps < WINDOW * every:
+        message = f"it needs {WINDOW} evaluations, and the run has {steps // every:g}: lower grpo.eval_steps"
+        yield finding(recipe, "warning", key, message)
+    if recipe.evaluate.checkpoint_problems < 50:
+        message = (
+            f"{recipe.evaluate.checkpoint_problems} problems seldom show that accuracy is flat: raise "
+            "evaluate.checkpoint_problems to 96 or more"
+        )
+        yield finding(recipe, "warning", key, message)
 
 
 def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:

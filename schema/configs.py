@@ -23,6 +23,7 @@ SECTIONS = {
 ACCURACY = "eval_rewards/correct_answer/mean"
 
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
+WINDOW = 8  # evaluations that must agree that a run is flat
 EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch
 
 

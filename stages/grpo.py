@@ -39,7 +39,6 @@ def main(recipe: Recipe):
 
     from evaluation.probe import chosen
     from schema.problem_sets import load_train, share_held_out
-    from training.best_checkpoint import KeepBest
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
     from training.train import sharded, train
@@ -59,8 +58,6 @@ def main(recipe: Recipe):
     if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
         # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
-    if choosing:
-        trainer.add_callback(KeepBest(recipe.evaluate.patience))
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     train(trainer, folder, recipe, interrupts, "grpo")
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}

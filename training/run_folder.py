@@ -21,7 +21,7 @@ from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.refused_keys import renamed
-from schema.sections import Data
+from schema.sections import Data, Evaluate
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_command
 from training.checkpoints import checkpoints_of, newest_good, write_whole
@@ -188,7 +188,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)
     if isinstance(found.get("evaluate"), dict):
-        found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
+        # A run that began before a key existed had its default.
+        found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
     wanted, found = _flat(depends_on), _flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
@@ -237,7 +238,8 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on["data"] = _data_of(depends_on["data"], stage)
     if stage == "grpo" and setting(recipe, "grpo", "eval_steps"):
         evaluate = recipe.resolved()["evaluate"]
-        depends_on["evaluate"] = {key: evaluate[key] for key in ("checkpoint_problems", "patience")}
+        deciding = ("checkpoint_problems", "patience", "stop_when_flat")
+        depends_on["evaluate"] = {key: evaluate[key] for key in deciding}
     return depends_on
 
 

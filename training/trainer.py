@@ -16,6 +16,7 @@ from schema.faults import Fault, RecipeError, said_by_library
 from schema.names import missing_columns
 from schema.recipe import Recipe
 from schema.terminal import say
+from training.best_checkpoint import KeepBest
 from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
@@ -100,16 +101,20 @@ def trainer_for(
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
-    rewards = guarded_rewards(recipe)
-    finite = FiniteNumbers()
     order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
-    counting = counted(rewards, args.reward_weights, args.num_generations, order and order.observe)
+    rewards = counted(guarded_rewards(recipe), args.reward_weights, args.num_generations, order and order.observe)
+    finite = FiniteNumbers()
+    rewards[0] = finite.watching(rewards[0])
+    keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
+    if choosing:
+        truth = list(recipe.rewards).index("correct_answer")
+        rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
         trainer = (BySignal if order else GreedyEvaluation)(
             model=model,
-            reward_funcs=[finite.watching(counting[0]), *counting[1:]],
+            reward_funcs=rewards,
             args=args,
             train_dataset=dataset,
             eval_dataset=with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
@@ -119,6 +124,8 @@ def trainer_for(
     trainer.add_callback(finite)
     trainer.order = order
     trainer.add_callback(order or SameOrder())
+    if choosing:
+        trainer.add_callback(keep_best)
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
     policy = trainer.accelerator.unwrap_model(trainer.model)

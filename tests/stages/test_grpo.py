@@ -165,6 +165,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
+    answered = {line["step"]: line["eval_right"] for line in lines if "eval_loss" in line}
+    assert [answered[step].count("1") / 24 for step in measured] == pytest.approx(list(measured.values()))
     best = max(measured, key=lambda step: (measured[step], -step))
     assert f"step 2: held-out accuracy {measured[2]:.1%}" in out
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")

@@ -60,6 +60,11 @@ def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
     assert conflict(recipe, "grpo") is None
     other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
     assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
+    stopping = load_recipe(RECIPE, [*overrides, "evaluate.stop_when_flat=true"], check=())
+    assert "  evaluate.stop_when_flat: False there, True here" in conflict(stopping, "grpo").message
+    assert "  stop_when_flat: false\n" in before
+    saved.write_text(before.replace("  stop_when_flat: false\n", ""))
+    assert conflict(recipe, "grpo") is None  # a run from before that key
 
 
 def begun(tmp_path, stage: str, *overrides: str):
