@@ -41,6 +41,8 @@ def main(recipe: Recipe):
     from schema.problem_sets import load_train, share_held_out
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
+    from training.progress import duration
+    from training.step_clock import time_by_part
     from training.train import sharded, train
     from training.trainer import check_adapter, generation_cycle, trainer_for
 
@@ -60,6 +62,7 @@ def main(recipe: Recipe):
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     train(trainer, folder, recipe, interrupts, "grpo")
+    parts = time_by_part(trainer.state.log_history)
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}
     choosing = choosing and best["best_checkpoint"]  # a run that was moved, and had no step left, names none
     if choosing and (wrong := damage(Path(best["best_checkpoint"]))):
@@ -68,10 +71,12 @@ def main(recipe: Recipe):
         best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
     if is_main_process():
         write_whole(folder.path / "README.md", card(recipe, "grpo", folder.path))
-        summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began}
+        summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began, "time": parts}
         folder.finish(summary | {key: value for key, value in best.items() if value is not None})
     if choosing:
         say(f"grpo: kept the best checkpoint, {best['best_checkpoint']}: held-out accuracy {best['best_accuracy']:.1%}")
+    shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())
+    say(f"grpo: trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}")
     say(f"grpo: done, in {folder.path} (contents: docs/run-folder.md)")
     if not of_chain():
         say(f"next: {make_command('evaluate', recipe)}")

@@ -68,10 +68,9 @@ class Metrics(TrainerCallback):
                 file.write(json.dumps(state.log_history[-1]) + "\n")
 
 
-def show_progress(trainer, folder: Path) -> Progress:
-    """Give a trainer our two callbacks in place of the library's own bar."""
+def show_progress(trainer) -> Progress:
+    """Give a trainer our bar in place of the library's own."""
     trainer.remove_callback(ProgressCallback)
     bar = Progress()
     trainer.add_callback(bar)
-    trainer.add_callback(Metrics(folder))
     return bar

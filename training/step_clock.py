@@ -1,8 +1,9 @@
 """Shows what a long step is doing: tokens sampled, batches trained on. A terminal shows it on the progress bar, a log
-file gets a line now and then.
+file gets a line now and then. And counts the seconds of each part of the training.
 """
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -19,10 +20,14 @@ QUIET = 20  # seconds into a step before anything is said
 EVERY = 60  # seconds between two lines in a log file
 TICK = 1  # seconds between two checks
 TOKENS = 8  # to sample before the rest is estimated
+# Of the training: completions sampled; our rewards; the rest of a step, which is forward, backward and optimizer;
+# held-out problems answered; checkpoints written and sealed; and what is none of these, such as loading and logging.
+PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 
 
 class StepClock(TrainerCallback):
-    """Follows the steps of a run from a thread of its own.
+    """Follows the steps of a run from a thread of its own, and adds the seconds of each part since the last line to
+    each line of the trainer's history, as `seconds/<part>`: this process's, waiting for others included.
 
     Args:
         bar: the progress bar that shows the status on a terminal.
@@ -33,12 +38,16 @@ class StepClock(TrainerCallback):
         self.began = self.sampling = None  # when the step and its sampling began
         self.evaluating, self.first = False, 0.0
         self.batches = self.rows = self.token = self.limit = self.step = 0
+        self.seconds = dict.fromkeys(PARTS, 0.0)  # since the last line of the history
+        self.lap, self.apart = 0.0, 0.0  # the last moment that was counted, and the seconds counted on their own since
 
     def on_train_begin(self, args, state, control, **kwargs):
+        self.lap = time.monotonic()
         if state.is_world_process_zero:
             threading.Thread(target=self._follow, daemon=True).start()
 
     def on_step_begin(self, args, state, control, **kwargs):
+        self._count("rest")
         self.began, self.batches, self.step = time.monotonic(), 0, state.global_step + 1
         self.of = args.gradient_accumulation_steps
 
@@ -46,14 +55,55 @@ class StepClock(TrainerCallback):
         self.batches += 1
 
     def on_step_end(self, args, state, control, **kwargs):
+        self._count("update")
         self.took.append(time.monotonic() - self.began)
         self._rest()
 
+    def on_log(self, args, state, control, **kwargs):
+        self._count("evaluation" if self.evaluating else "rest")
+        self._note(state.log_history)
+
     def on_evaluate(self, args, state, control, **kwargs):
+        self._count("evaluation")
         self._rest()
 
+    def on_save(self, args, state, control, **kwargs):
+        self._count("saving")
+
     def on_train_end(self, args, state, control, **kwargs):
+        self._count("rest")
+        self._note(state.log_history)
         self.ended.set()
+
+    def _count(self, part: str):
+        now = time.monotonic()
+        self.seconds[part] += now - self.lap - self.apart
+        self.lap, self.apart = now, 0.0
+
+    def _note(self, history: list[dict]):
+        for part, seconds in self.seconds.items() if history else ():
+            history[-1][f"seconds/{part}"] = history[-1].get(f"seconds/{part}", 0.0) + seconds
+            self.seconds[part] = 0.0
+
+    def timing(self, part: str, function: Callable) -> Callable:
+        """The function, whose seconds in a step now count as a part of their own; in an evaluation as that."""
+
+        @functools.wraps(function)
+        def timed(*args, **kwargs):
+            with self._apart(part):
+                return function(*args, **kwargs)
+
+        return timed
+
+    @contextlib.contextmanager
+    def _apart(self, part: str):
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if self.began is not None and not self.evaluating:
+                self.apart += (took := time.monotonic() - began)
+                self.seconds[part] += took
 
     def watching(self, generate: Callable) -> Callable:
         """A transformers model's `generate`, which now reports every token to this clock."""
@@ -80,7 +130,8 @@ class StepClock(TrainerCallback):
         if self.began is None:  # between two steps, so this is an evaluation
             self.began, self.evaluating = self.sampling, True
         try:
-            yield
+            with self._apart("sampling"):
+                yield
         finally:
             self.sampling = None
 
@@ -125,6 +176,14 @@ class StepClock(TrainerCallback):
             elif now - said >= EVERY:
                 print(f"step {self.step}, {duration(now - began)} so far: {self.status()}", file=sys.stderr, flush=True)
                 said = now
+
+
+def time_by_part(history: list[dict]) -> dict[str, dict[str, float]]:
+    """Of each part of the training, its seconds and its share of them all, from the trainer's history. A resumed run's
+    history holds what led to its checkpoint and not what was lost after it, so a step counts once."""
+    seconds = {part: sum(line.get(f"seconds/{part}", 0.0) for line in history) for part in PARTS}
+    whole = sum(seconds.values()) or 1.0
+    return {part: {"seconds": round(each, 3), "share": round(each / whole, 4)} for part, each in seconds.items()}
 
 
 def on_terminal() -> bool:

@@ -16,7 +16,7 @@ from schema.recipe import Recipe
 from schema.terminal import is_main_process, make_command, of_chain, say
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
-from training.progress import show_progress
+from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.step_clock import StepClock
@@ -47,13 +47,14 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
             ]
         )
-    clock = StepClock(show_progress(trainer, folder.path))
-    trainer.add_callback(clock)
-    interrupts.clock = clock
-    if stage == "grpo":
-        follow_sampling(trainer, clock)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
+    clock = StepClock(show_progress(trainer))
+    trainer.add_callback(clock)  # after what it times, and before what writes the history that it adds to
+    trainer.add_callback(Metrics(folder.path))
+    interrupts.clock = clock
+    if stage == "grpo":
+        follow_rollouts(trainer, clock)
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
     try:
         result = _resumed(trainer, folder, clock)
@@ -101,9 +102,11 @@ def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
         ) from error
 
 
-def follow_sampling(trainer: Trainer, clock: StepClock):
-    """Let the clock see the tokens that trl samples."""
+def follow_rollouts(trainer: Trainer, clock: StepClock):
+    """Let the clock see the tokens that trl samples, and time them and the rewards."""
+    trainer.reward_funcs = [clock.timing("rewards", each) for each in trainer.reward_funcs]
     if trainer.use_vllm:
+        trainer.vllm_generation.sync_weights = clock.timing("sampling", trainer.vllm_generation.sync_weights)
         trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
     else:
         policy = trainer.accelerator.unwrap_model(trainer.model)

@@ -1,6 +1,7 @@
 """The whole road, really run: tiny models train, save, resume and are evaluated."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
+from training.step_clock import PARTS
 
 SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
 
@@ -29,6 +31,7 @@ def run(tmp_path_factory) -> Path:
     said = run_stage("grpo", *tiny(folder)).stdout
     assert "next: make evaluate" in said
     assert "│" not in said  # trl would print its completions as a table
+    assert re.search(r"grpo: trained for \d+ s: sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, ", said)
     evaluation = run_stage("evaluate", *tiny(folder), "--held-out").stdout
     assert "| grpo |" in evaluation
     assert "sft → grpo" in evaluation
@@ -43,6 +46,11 @@ def test_a_run_leaves_a_folder_a_person_can_read(run):
     metrics = read_lines(run / "grpo/metrics.jsonl")
     assert [line["step"] for line in metrics if "reward" in line] == [1, 2, 3, 4]
     assert "rewards/correct_answer/mean" in metrics[0]
+    time = json.loads((run / "grpo/summary.json").read_text())["time"]
+    assert sum(each["share"] for each in time.values()) == pytest.approx(1, abs=0.001)
+    assert {part for part, each in time.items() if each["seconds"]} == {*PARTS} - {"evaluation"}
+    logged = sum(line["seconds/sampling"] for line in metrics)
+    assert time["sampling"]["seconds"] == pytest.approx(logged, abs=0.001)
     completions = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")
     assert len(completions) == 64
     assert {"prompt", "completion", "correct_answer", "format_tags", "advantage"} <= set(completions.columns)
@@ -99,6 +107,10 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
     steps = [line["step"] for line in read_lines(tmp_path / "grpo/metrics.jsonl")]
     assert steps == sorted(steps)
     assert steps[:4] == [1, 2, 3, 4]
+    before, after = (read_lines(folder / "grpo/metrics.jsonl") for folder in (run, tmp_path))
+    assert [line["seconds/update"] for line in before[:2]] == [line["seconds/update"] for line in after[:2]]
+    time = json.loads((tmp_path / "grpo/summary.json").read_text())["time"]
+    assert time["update"]["seconds"] == pytest.approx(sum(line["seconds/update"] for line in after), abs=0.001)
 
 
 def test_so_does_an_adapter_with_a_reference(tmp_path):
@@ -166,6 +178,7 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
     answered = {line["step"]: line["eval_right"] for line in lines if "eval_loss" in line}
+    assert json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"] > 0
     assert [answered[step].count("1") / 24 for step in measured] == pytest.approx(list(measured.values()))
     best = max(measured, key=lambda step: (measured[step], -step))
     assert f"step 2: held-out accuracy {measured[2]:.1%}" in out

@@ -13,7 +13,7 @@ from transformers import TrainerControl, TrainerState
 
 from tests.support import ROOT, run_program
 from training import interrupts, step_clock
-from training.step_clock import StepClock
+from training.step_clock import PARTS, StepClock, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import step_clock\nstep_clock.QUIET, step_clock.EVERY, step_clock.TICK = 0, 0.05, 0.01\n"
@@ -73,6 +73,47 @@ def test_of_an_evaluation_a_step_is_still_to_come(clock):
         assert clock.left() == "after this evaluation and a step of about 50 s"
     clock.on_evaluate(ARGS, None, None)
     assert clock.left() == "at once"
+
+
+def test_every_second_is_counted_once(clock):
+    """A step, its evaluation, its checkpoint, and the next step; two lines of history."""
+    clock.on_train_begin(ARGS, state := TrainerState(is_world_process_zero=False), None)
+    clock.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def after(seconds: float, event: str):
+        clock.at.now += seconds
+        getattr(clock, event)(ARGS, state, None)
+
+    def answered(seconds: float):
+        with clock._sampling(8, 10):
+            clock.at.now += seconds
+
+    wait = SimpleNamespace(run=lambda seconds: setattr(clock.at, "now", clock.at.now + seconds))
+    reward = clock.timing("rewards", wait.run)
+    after(1, "on_step_begin")
+    answered(20)
+    reward(3)
+    after(10, "on_step_end")
+    state.log_history.append({"loss": 0.5})
+    after(1, "on_log")
+    answered(30)
+    reward(5)
+    state.log_history.append({"eval_loss": 0.5})
+    after(1, "on_log")
+    after(1, "on_evaluate")
+    after(7, "on_save")
+    after(1, "on_step_begin")
+    answered(10)
+    after(10, "on_train_end")
+    assert state.log_history[0]["seconds/sampling"] == 20
+    assert [state.log_history[i]["seconds/evaluation"] for i in (0, 1)] == [0, 37]
+    counted = {part: each["seconds"] for part, each in time_by_part(state.log_history).items()}
+    assert counted == {"sampling": 30, "rewards": 3, "update": 10, "evaluation": 37, "saving": 7, "rest": 13}
+    assert sum(each["share"] for each in time_by_part(state.log_history).values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_run_that_took_no_step_has_no_shares():
+    assert {each["share"] for each in time_by_part([]).values()} == {0.0}
 
 
 @pytest.mark.parametrize(
