@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rewards.completion import Messages, content, question
-from rewards.verifier import judge_all
+from rewards.verifier import judge_all, prepare
 
 
 def correct_answer(
@@ -25,3 +25,6 @@ def correct_answer(
     if log_metric is not None:
         log_metric("verifier/timeouts", float(sum(v.timed_out for v in verdicts)))
     return [None if v.right is None else float(v.right) for v in verdicts]
+
+
+correct_answer.prepare = prepare

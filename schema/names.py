@@ -86,6 +86,13 @@ def bind_reward(name: str, options: dict) -> Callable:
     return partial(function, **arguments) if is_reward(function) else function(**arguments)
 
 
+def prepare_rewards(recipe: Recipe, solutions: list):
+    """Start what the rewards of this repository would otherwise wait for in the middle of a step, given the golds."""
+    for name in recipe.rewards.keys() & set(rewards.__all__):
+        if prepare := getattr(getattr(rewards, name), "prepare", None):
+            prepare(solutions)
+
+
 def is_reward(function: Callable) -> bool:
     return "completions" in inspect.signature(function).parameters
 

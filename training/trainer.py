@@ -13,7 +13,7 @@ from data import prompt
 from data.sources import DataError
 from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.names import missing_columns
+from schema.names import missing_columns, prepare_rewards
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
@@ -101,6 +101,7 @@ def trainer_for(
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
+    prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first completions are sampled
     order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))

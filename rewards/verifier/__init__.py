@@ -13,9 +13,9 @@ through `equal`, which compares spelling, exact numbers and structure, and last,
 algebra behind `pool`. The package can stand alone: of the project it uses only data/gold.py.
 """
 
-from rewards.verifier.verdict import Verdict, judge, judge_all
+from rewards.verifier.verdict import Verdict, judge, judge_all, prepare
 
-__all__ = ["Verdict", "judge", "judge_all"]
+__all__ = ["Verdict", "judge", "judge_all", "prepare"]
 
 
 def __getattr__(name: str):

@@ -1,7 +1,8 @@
 """Worker processes for the algebra, each killed and replaced when it takes too long.
 
 A hang may hold the interpreter lock, and then no signal and no other thread can end it: the process has to be killed
-from outside. The workers start with the first answer that needs algebra; starting does not count as judging.
+from outside. The workers start with the first answer that needs algebra, or earlier if they are asked to; starting does
+not count as judging.
 """
 
 import atexit
@@ -118,10 +119,15 @@ class Pool:
         with ThreadPoolExecutor(self.size) as threads:
             return list(threads.map(lambda request: self.ask(request, timeout), requests))
 
-    def _take(self) -> Worker:
+    def start(self) -> None:
+        """Start the workers, without waiting until they are ready."""
         with self._changed:
             while not self._closed and len(self.workers) < self.size:
                 self._start()
+
+    def _take(self) -> Worker:
+        with self._changed:
+            self.start()
             while not self._idle and not self._closed:
                 self._changed.wait()
             if self._closed:

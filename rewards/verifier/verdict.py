@@ -4,6 +4,7 @@ r"""The verifier's entrance: `judge` and `judge_all` take responses and golds, a
 structure. Only the pairs that this does not decide go to the algebra in a worker process (`pool`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,6 +15,7 @@ from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import extract
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
+_NUMBER = re.compile(r"-?[\d.,]+")
 _MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
 
 
@@ -81,6 +83,13 @@ def judge_all(
         if verdicts[n].right is False:
             verdicts[n] = replace(verdicts[n], reason=f"{verdicts[n].reason}; {note}")
     return verdicts
+
+
+def prepare(golds: Sequence[object]) -> None:
+    """Start the workers now, without waiting, if these golds are not all plain numbers: importing the algebra takes
+    seconds, which the first answer to need it would wait for. With numbers few answers do, and many runs have none."""
+    if not all(_NUMBER.fullmatch(_gold(gold) or "0") for gold in golds):
+        pool.POOL.start()
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

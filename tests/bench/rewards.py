@@ -5,6 +5,8 @@
 1. The table of cases in tests/rewards/verifier/cases.tsv: agreement, right answers lost, wrong answers paid.
 2. Throughput on long completions that are all distinct, as ratios to plain math-verify.
 3. The slowest of a hostile set, in the main thread and in another one.
+
+`--step` measures instead what the rewards of a recipe for a GPU take of a training step: 64 completions of 512 tokens.
 """
 
 import argparse
@@ -26,8 +28,11 @@ from data.gold import gold_answer
 from data.problems import load
 from rewards.verifier import judge, judge_all
 from rewards.verifier.pool import POOL
+from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.rewards.verifier.test_verifier import CASES
+from training.group_signal import counted
+from training.guards import guarded_rewards
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
@@ -113,16 +118,52 @@ def throughput(n: int, repeats: int):
             print(f"| {data} | {name} | {statistics.median(each):,.0f} | {shown} |", flush=True)
 
 
-def completions(rows: list[dict], seed: int) -> list[str]:
-    """A long thought each, from other rows' worked solutions, and the row's gold or, for half of them, another's."""
+def completions(rows: list[dict], seed: int, longest: int | None = None) -> list[str]:
+    """A long thought each, from other rows' worked solutions, and the row's gold or, for half of them, another's.
+    `longest`: characters of the thought."""
     rng = random.Random(seed)
     made = []
     for i, row in enumerate(rows):
         others = rng.sample(rows, 4)
-        thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)
+        thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)[:longest]
         gold = gold_answer(row["solution"] if i % 2 else others[0]["solution"])
         made.append(f"<think>Attempt {seed}.{i}: {thought}</think>\n<answer>${gold}$</answer>")
     return made
+
+
+def a_step(repeats: int):
+    """Eight problems a step with eight completions each, in groups, as trl calls the rewards: guarded and counted."""
+    recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
+    rewards = counted(guarded_rewards(recipe), list(recipe.weights.values()), 8)
+    began = time.perf_counter()
+    judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")
+    waited = time.perf_counter() - began
+    print(f"\nthe workers' start, for which the first answer that needs algebra waits: {waited:.2f} s")
+    print("\n| data | " + " | ".join(recipe.rewards) + " | all | slowest step |\n| --- |" + " ---: |" * 5)
+    for data in ("gsm8k", "math"):
+        rows = random.Random(0).sample(load(data, "train", {})[0], 8 * repeats)
+        took: list[list[float]] = []
+        for run in range(repeats):
+            batch = [row for row in rows[8 * run : 8 * run + 8] for _ in range(8)]
+            columns = {
+                "completions": [[{"role": "assistant", "content": text}] for text in completions(batch, run, 1800)],
+                "prompts": [[{"role": "user", "content": row["problem"]}] for row in batch],
+                "problem": [row["problem"] for row in batch],
+                "solution": [row["solution"] for row in batch],
+                "think_opened": [False] * len(batch),
+                "log_metric": lambda name, value: None,
+            }
+            took.append([_seconds(reward, columns) for reward in rewards])
+        medians = [statistics.median(each) for each in zip(*took, strict=True)]
+        whole = [sum(each) for each in took]
+        shown = [*medians, statistics.median(whole), max(whole)]
+        print(f"| {data} | " + " | ".join(f"{1000 * each:.0f} ms" for each in shown) + " |", flush=True)
+
+
+def _seconds(reward: Callable, columns: dict) -> float:
+    began = time.perf_counter()
+    reward(**columns)
+    return time.perf_counter() - began
 
 
 def hostile():
@@ -153,8 +194,11 @@ def hostile():
     print(f"another; this process alive, {len(alive)} workers left behind")
 
 
-def main(completions_: int, repeats: int):
+def main(completions_: int, repeats: int, step: bool):
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores")
+    if step:
+        a_step(repeats)
+        return
     on_the_table()
     throughput(completions_, repeats)
     hostile()
@@ -166,4 +210,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--completions", type=int, default=400, dest="completions_")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--step", action="store_true")
     main(**vars(parser.parse_args()))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rewards.verifier import judge, judge_all, pool
+from rewards.verifier import judge, judge_all, pool, prepare
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, far_below_quadratic
 
@@ -73,6 +73,21 @@ def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
         started = time.monotonic()
         assert run(lambda: hanging.ask(ANY, 0.5)) is None
         assert time.monotonic() - started < 20
+
+
+def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
+    """While the first completions are sampled; runs on sums need none."""
+    monkeypatch.setattr(pool, "POOL", pool.Pool())
+    prepare(["5", "#### 1,000", r"so \boxed{-2.5}", 17, None])
+    assert pool.POOL.workers == []
+    started = time.monotonic()
+    prepare(["5", r"\frac{\sqrt{3}}{2}"])
+    assert time.monotonic() - started < 1
+    early = [worker.process.pid for worker in pool.POOL.workers]
+    assert len(early) == 2
+    assert judge(rf"<answer>{SURD}+1</answer>", f"1+{SURD}").right is True
+    assert [worker.process.pid for worker in pool.POOL.workers] == early
+    pool.POOL.close()
 
 
 def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
