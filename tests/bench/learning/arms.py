@@ -1,0 +1,119 @@
+"""What the benchmark of learning compares: its tasks, and on each of them the arms, as overrides of a recipe."""
+
+from dataclasses import dataclass, field
+
+DEFAULTS, TUNED, OURS = "trl defaults", "trl tuned", "ours"
+
+
+@dataclass(frozen=True)
+class Task:
+    """`overrides`: of the recipe, in every arm. `completions`: what an arm may generate. `points`: of the curve.
+    `problems`: that each point is measured on. `arms`: name to settings of `grpo`. `groups`: names of several arms."""
+
+    name: str
+    recipe: str
+    overrides: list[str]
+    completions: int
+    points: int
+    problems: int
+    arms: dict[str, dict]
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def named(self, names: list[str]) -> list[str]:
+        found = [
+            arm for name in names for arm in self.groups.get(name, list(self.arms) if name == "benchmark" else [name])
+        ]
+        if unknown := [arm for arm in found if arm not in self.arms]:
+            raise SystemExit(f"{self.name} has no arm {', '.join(unknown)}: there are {', '.join(self.arms)}")
+        return list(dict.fromkeys(found))
+
+    def budget(self, arm: str) -> list[str]:
+        """The overrides of an arm, with as many steps as its completions last."""
+        values = {"per_device_train_batch_size": 64, "num_generations": 8} | self.arms[arm]
+        values.pop("trainer", None)
+        sampled = values["per_device_train_batch_size"] * values.get("steps_per_generation", 1)
+        steps = self.completions // sampled * values.get("steps_per_generation", 1) * values.get("num_iterations", 1)
+        assert steps % self.points == 0, (arm, steps, self.points)
+        values |= {"max_steps": steps, "save_steps": steps // self.points, "save_total_limit": self.points + 1}
+        values |= {"logging_steps": steps // self.points}
+        return [f"grpo.{key}={value}" for key, value in values.items()]
+
+
+TRL = {"learning_rate": 1e-6, "per_device_train_batch_size": 8}  # one group a step
+# Its demo for Qwen2.5-1.5B, with a batch of 64 in place of the 7,168 completions that seven GPUs sample.
+OPEN_R1 = {"learning_rate": 2e-5, "num_generations": 16, "lr_scheduler_type": "cosine", "warmup_steps": 0.1}
+
+
+def _rate(rate: float, **others) -> dict:
+    return {"learning_rate": rate, **others}
+
+
+def _batch(size: int) -> dict:
+    return {"per_device_train_batch_size": size}
+
+
+# trl with its learning rate, batch and number of iterations tuned.
+TUNING = {
+    **{f"lr {rate:g}": _rate(rate) for rate in (3e-5, 1e-4, 2e-4)},
+    **{f"μ 2, lr {rate:g}": _rate(rate, num_iterations=2) for rate in (5e-5, 1e-4)},
+    **{f"μ 4, lr {rate:g}": _rate(rate, num_iterations=4) for rate in (3e-5, 1e-4)},
+    "batch 8, lr 0.0001": _rate(1e-4, **_batch(8)),
+    **{f"batch 16, lr {rate:g}": _rate(rate, **_batch(16)) for rate in (3e-5, 1e-4)},
+    **{f"batch 32, lr {rate:g}": _rate(rate, **_batch(32)) for rate in (5e-5, 1e-4)},
+    "batch 128, lr 0.0002": _rate(2e-4, **_batch(128)),
+    "batch 32, μ 2, lr 5e-05": _rate(5e-5, num_iterations=2, **_batch(32)),
+}
+# One thing changed at a learning rate of 1e-4, a batch of 64 and one iteration.
+ONE_CHANGE = {
+    "warm-up 10%": _rate(1e-4, warmup_steps=0.1),
+    "constant rate": _rate(1e-4, lr_scheduler_type="constant"),
+    "β₂ 0.95": _rate(1e-4, adam_beta2=0.95),
+    "scale none": _rate(1e-4, scale_rewards="none"),
+    "scale batch": _rate(1e-4, scale_rewards="batch"),
+    "loss grpo": _rate(1e-4, loss_type="grpo"),
+    "loss dr_grpo": _rate(1e-4, loss_type="dr_grpo"),
+    "clip-higher, μ 2": _rate(1e-4, num_iterations=2, epsilon_high=0.28),
+    "GSPO, μ 2": _rate(
+        1e-4, num_iterations=2, importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4
+    ),
+    "β 0.001": _rate(1e-4, beta=0.001),
+    "β 0.04": _rate(1e-4, beta=0.04),
+    "groups of 4": _rate(1e-4, num_generations=4),
+    "groups of 16": _rate(1e-4, num_generations=16),
+    "4 minibatches": _rate(1e-4, steps_per_generation=4, **_batch(16)),
+    "temperature 0.8": _rate(1e-4, temperature=0.8),
+    "max_grad_norm 0.2": _rate(1e-4, max_grad_norm=0.2),
+}
+# Other ways to spend the samples (trainers.py), beside what they would replace.
+SPENDING = {
+    "oracle": _rate(1e-4, trainer="oracle"),
+    "refill": _rate(1e-4, trainer="refill"),
+    "replay, μ 2": _rate(1e-4, num_iterations=2, trainer="replay"),
+}
+STUDY = {DEFAULTS: TRL, "open-r1": OPEN_R1, **TUNING, **ONE_CHANGE, **SPENDING}
+
+
+def tiny(name: str, train: str, benchmarks: str, completions: int) -> Task:
+    """Sums of a tiny model whose warm start is seldom right."""
+    overrides = [f"data.train=[{train}]", f"evaluate.benchmarks=[{benchmarks}]"]
+    overrides += ["sft.max_steps=450", "grpo.max_completion_length=72"]
+    groups = {"study": list(STUDY), "benchmark": [DEFAULTS, "open-r1"]}
+    return Task(name, "recipes/tiny-arithmetic.yaml", overrides, completions, 6, 240, STUDY, groups)
+
+
+def _sums(*digits: int, slips: float | None = None) -> str:
+    careless = f", slips: {slips}, rows: 4000" if slips else ""
+    return ", ".join(f"arithmetic: {{digits: {each}{careless}}}" for each in digits)
+
+
+# Shows that the benchmark works, in a minute; it learns nothing.
+SMOKE = ["sft.max_steps=20", "grpo.max_completion_length=24"]
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task("smoke", "recipes/tiny-arithmetic.yaml", SMOKE, 256, 2, 16, {DEFAULTS: TRL, OURS: _rate(1e-4)}),
+        tiny("sums of three", _sums(3, slips=0.9), _sums(3), 3840),
+        tiny("sums of two to four", _sums(2, 3, 4, slips=0.6), _sums(2, 3, 4), 3840),
+    )
+}

@@ -1,0 +1,93 @@
+"""The benchmark of learning: its figures, its budgets, and that it goes on where it was killed."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from schema.recipe import read_recipe
+from tests.bench.learning.arms import DEFAULTS, TASKS, TUNED
+from tests.bench.learning.report import area, interval, reached, table
+from tests.support import ROOT
+
+LINE = {"generated": [0, 100, 200], "accuracy": [0.2, 0.4, 0.4], "no_signal": 0.5, "n": 10, "problems": "test"}
+
+
+def test_the_area_is_the_mean_accuracy_over_the_budget():
+    assert area(LINE, 200) == pytest.approx(35.0)
+    assert area(LINE, 100) == pytest.approx(30.0)
+    assert area(LINE | {"generated": [0, 200, 400]}, 200) == pytest.approx(30.0)  # half of it was thrown away
+
+
+@pytest.mark.parametrize(("wanted", "after"), [(0.1, 0), (0.2, 0), (0.3, 50), (0.4, 100), (0.41, math.inf)], ids=str)
+def test_reached(wanted, after):
+    assert reached(LINE, wanted) == pytest.approx(after)
+
+
+def test_the_interval_is_of_the_seeds():
+    assert interval([2.0]) == "2.00"
+    assert interval([1.0] * 5) == "1.00 (1.00 to 1.00)"
+    middle, low, high = (
+        float(each.strip("()")) for each in interval([1.0, 2.0, 3.0, 4.0, 5.0]).split() if each != "to"
+    )
+    assert (middle, 1 < low < 2.5, 3.5 < high < 5) == (3.0, True, True)
+
+
+def test_ratios_are_taken_within_a_seed():
+    def lines(arm: str, *heights: float):
+        return [LINE | {"arm": arm, "seed": seed, "accuracy": [h] * 3} for seed, h in enumerate(heights)]
+
+    task = next(iter(TASKS.values()))
+    task = type(task)(**(vars(task) | {"completions": 200}))
+    text = table(task, lines(DEFAULTS, 0.1, 0.2, 0.4) + lines(TUNED, 0.2, 0.4, 0.8) + lines("x", 0.3, 0.6, 0.5))
+    row = next(line for line in text.splitlines() if line.startswith("| x |"))
+    # 3, 3 and 1.25 times the defaults; the last never reaches what tuned trl ends at.
+    assert "| 2.42 (1.25 to 3.00) | 1.21 (0.62 to 1.50) |" in row
+    assert "| 0.00 (0.00 to never) |" in row
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
+def test_every_arm_is_a_sound_recipe_that_spends_the_same(task):
+    for arm in task.arms:
+        recipe, faults = read_recipe(ROOT / task.recipe, [*task.overrides, *task.budget(arm)])
+        assert faults == []
+        grpo = recipe.grpo
+        sampled = grpo["per_device_train_batch_size"] * grpo.get("steps_per_generation", 1)
+        samplings = grpo["max_steps"] / grpo.get("steps_per_generation", 1) / grpo.get("num_iterations", 1)
+        assert sampled * samplings == task.completions, arm
+
+
+@pytest.mark.slow
+def test_a_killed_benchmark_goes_on(tmp_path):
+    """It is killed while an arm trains, and ends with a line for each run, the finished ones as they were."""
+    command = [sys.executable, "-m", "tests.bench.learning", "--task", "smoke", "--seeds", "1", "--cores", "0"]
+    command += ["--folder", str(tmp_path)]
+    lines = tmp_path / "smoke-test/learning.jsonl"
+    whole = [*command[:-1], str(tmp_path / "whole")]
+    subprocess.run(whole, cwd=ROOT, check=True, capture_output=True)
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+    second = tmp_path / "smoke-test/ours/seed-1/grpo"
+    until = time.monotonic() + 300
+    while not list(second.glob("checkpoint-*/manifest.json")):
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = lines.read_text(encoding="utf-8")
+    assert len(before.splitlines()) == 1
+    ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    after = lines.read_text(encoding="utf-8")
+    assert after.startswith(before) and len(after.splitlines()) == 2
+
+    def results(file):
+        kept = ("arm", "seed", "generated", "accuracy", "no_signal")
+        return [{key: json.loads(line)[key] for key in kept} for line in file.read_text(encoding="utf-8").splitlines()]
+
+    assert results(lines) == results(tmp_path / "whole/smoke-test/learning.jsonl")
+    assert (tmp_path / "smoke-test/learning.png").stat().st_size > 10_000
+    assert "| ours | 1 |" in ended.stdout
