@@ -8,7 +8,8 @@ DEFAULTS, TUNED, OURS = "trl defaults", "trl tuned", "ours"
 @dataclass(frozen=True)
 class Task:
     """`overrides`: of the recipe, in every arm. `completions`: what an arm may generate. `points`: of the curve.
-    `problems`: that each point is measured on. `arms`: name to settings of `grpo`. `groups`: names of several arms."""
+    `problems`: that each point is measured on. `arms`: name to settings, of `grpo` where a key has no
+    dot. `groups`: names of several arms."""
 
     name: str
     recipe: str
@@ -36,7 +37,7 @@ class Task:
         assert steps % self.points == 0, (arm, steps, self.points)
         values |= {"max_steps": steps, "save_steps": steps // self.points, "save_total_limit": self.points + 1}
         values |= {"logging_steps": steps // self.points}
-        return [f"grpo.{key}={value}" for key, value in values.items()]
+        return [f"{key if '.' in key else f'grpo.{key}'}={value}" for key, value in values.items()]
 
 
 TRL = {"learning_rate": 1e-6, "per_device_train_batch_size": 8}  # one group a step
@@ -89,6 +90,7 @@ SPENDING = {
     "oracle": _rate(1e-4, trainer="oracle"),
     "refill": _rate(1e-4, trainer="refill"),
     "replay, μ 2": _rate(1e-4, num_iterations=2, trainer="replay"),
+    "by signal": _rate(1e-4, **{"data.order": "by signal"}),
 }
 STUDY = {DEFAULTS: TRL, "open-r1": OPEN_R1, **TUNING, **ONE_CHANGE, **SPENDING}
 
@@ -113,7 +115,7 @@ TASKS = {
     task.name: task
     for task in (
         Task("smoke", "recipes/tiny-arithmetic.yaml", SMOKE, 256, 2, 16, {DEFAULTS: TRL, OURS: _rate(1e-4)}),
-        tiny("sums of three", _sums(3, slips=0.9), _sums(3), 3840),
-        tiny("sums of two to four", _sums(2, 3, 4, slips=0.6), _sums(2, 3, 4), 3840),
+        tiny("sums of three", _sums(3, slips=0.9), _sums(3), 7680),
+        tiny("sums of two to four", _sums(2, 3, 4, slips=0.6), _sums(2, 3, 4), 7680),
     )
 }

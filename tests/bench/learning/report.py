@@ -59,8 +59,8 @@ def table(task: Task, lines: list[dict]) -> str:
     areas = {arm: {seed: area(line, task.completions) for seed, line in each.items()} for arm, each in arms.items()}
 
     def over(arm: str, other: str) -> str:
-        both = areas[arm].keys() & areas.get(other, {}).keys()
-        return interval([areas[arm][seed] / areas[other][seed] for seed in sorted(both)])
+        both = sorted(areas[arm].keys() & areas.get(other, {}).keys())
+        return interval([areas[arm][seed] / areas[other][seed] for seed in both if areas[other][seed]])
 
     rows = []
     for arm in sorted(arms, key=lambda arm: -np.mean([*areas[arm].values()])):
