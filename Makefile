@@ -11,6 +11,8 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
+# For `make seeds`.
+SEEDS ?= 1 2 3 4 5
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
 # Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
@@ -26,6 +28,8 @@ RUN := $(BIN)/python -m
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
+OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
+export GIVEN := $(ARGS)
 PREFLIGHT = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
 # Without a launcher, one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
@@ -118,6 +122,10 @@ grpo: setup  ## train with GRPO, after the warm start if it is not finished, and
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
+
+seeds: setup  ## run the chain of `make grpo` for each of SEEDS, and report the gain over them with its interval
+	@for seed in $(SEEDS); do $(MAKE) --no-print-directory grpo ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; done
+	@$(RUN) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
 
 report: setup  ## make every figure again from the answers on disk: FILE=outputs/x/eval/gsm8k
 	@$(RUN) stages.report $(FILE)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binomtest, bootstrap
+from scipy.stats import binomtest, bootstrap, t
 
 ALPHA = 0.05
 RESAMPLES = 2000
@@ -31,6 +31,15 @@ def resampled(values: Sequence[float]) -> tuple[float, float]:
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """95% interval of a mean over problems: Wilson's where each is right or wrong, else by resampling problems."""
     return wilson(round(sum(values)), len(values)) if set(values) <= {0, 1} else resampled(values)
+
+
+def over_seeds(values: Sequence[float]) -> tuple[float, float]:
+    """(mean, half its 95% interval) of one value per seed: Student's t with n − 1 degrees of freedom, s / sqrt(n) its
+    standard error. Infinite for a single seed, which says nothing of others."""
+    if len(values) < 2:
+        return values[0], math.inf
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return float(np.mean(values)), float(t.ppf(1 - ALPHA / 2, len(values) - 1)) * error
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:

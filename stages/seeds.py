@@ -1,0 +1,61 @@
+"""What a recipe gains over several seeds: one seed is a story. `make seeds` trains and compares each in a folder of its
+own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the held-out problems.
+"""
+
+import argparse
+import json
+from itertools import pairwise
+
+from evaluation.statistics import over_seeds
+from schema.faults import RecipeError
+from schema.recipe import Recipe
+from schema.terminal import make_command, say, say_markdown
+from stages.cli import run
+from training.checkpoints import write_whole
+
+
+def main(recipe: Recipe, seeds: list[int]):
+    """Report the accuracy of each stage over seeds, and what each stage gained, with an interval over the seeds."""
+    found = {}
+    for seed in dict.fromkeys(seeds):
+        file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
+        try:
+            found[seed] = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecipeError([f"{file} is not there: {make_command('seeds', recipe)} makes it"]) from None
+    labels = list(next(iter(found.values())))
+    sizes = {figures["n"] for each in found.values() for figures in each.values()}
+    if len(sizes) > 1 or any(list(each) != labels for each in found.values()):
+        raise RecipeError([f"the seeds in {recipe.output_dir} were not compared on the same problems and stages"])
+    text = "\n".join(
+        table({seed: {label: each[label]["accuracy"] for label in labels} for seed, each in found.items()})
+    )
+    heading = f"held-out accuracy, n = {sizes.pop()}, {len(found)} seeds, 95% intervals over seeds\n\n"
+    file = recipe.stage_dir("seeds.md")
+    write_whole(file, heading + text + "\n")
+    say()
+    say_markdown(heading + text)
+    say(f"\nresults: {file}")
+
+
+def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
+    """Markdown: a row for each seed, one for the mean over them, and a line for the gain of each stage on the one
+    before it in the same seed."""
+    labels = list(next(iter(accuracies.values())))
+    lines = [f"| seed | {' | '.join(labels)} |", f"| --- |{' ---: |' * len(labels)}"]
+    lines += [f"| {seed} | {' | '.join(f'{each[of]:.1%}' for of in labels)} |" for seed, each in accuracies.items()]
+    means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
+    lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
+    for before, after in pairwise(labels):
+        mean, half = over_seeds([each[after] - each[before] for each in accuracies.values()])
+        claim = "" if abs(mean) > half else "no significant change: "
+        lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f} ± {100 * half:.1f} points")
+    return lines
+
+
+def add_arguments(parser: argparse.ArgumentParser):
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+
+
+if __name__ == "__main__":
+    run("seeds", main, add_arguments)

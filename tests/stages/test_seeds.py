@@ -1,0 +1,49 @@
+"""The gain over several seeds."""
+
+import json
+import math
+
+import pytest
+
+from evaluation.statistics import over_seeds
+from stages.seeds import table
+from tests.support import run_stage
+
+
+def test_the_interval_is_students():
+    """By hand: the standard error of 1, 2 and 3 is 1 / sqrt(3), and t of two degrees of freedom is 4.303."""
+    assert over_seeds([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-3)
+    assert over_seeds([0.5]) == (0.5, math.inf)
+
+
+def test_a_gain_is_paired_within_a_seed():
+    """The stages differ between seeds by far more than the gain does."""
+    lines = table({seed: {"sft": 0.1 * seed, "grpo": 0.1 * seed + 0.05 + 0.001 * (seed % 2)} for seed in range(1, 6)})
+    assert lines[2] == "| 1 | 10.0% | 15.1% |"
+    assert lines[7].startswith("| mean | 30.0% ± 19.6 | 35.1% ± ")
+    assert lines[9] == "- sft → grpo: +5.1 ± 0.1 points"
+
+
+def test_a_change_within_its_interval_is_not_claimed():
+    lines = table({1: {"sft": 0.5, "grpo": 0.7}, 2: {"sft": 0.5, "grpo": 0.4}, 3: {"sft": 0.5, "grpo": 0.6}})
+    assert lines[-1].startswith("- sft → grpo: no significant change: +6.7 ± ")
+
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+
+
+def test_the_stage_reads_each_seeds_comparison(tmp_path):
+    for seed, accuracy in ((3, 0.5), (4, 0.7)):
+        folder = tmp_path / f"seed-{seed}/eval/held-out"
+        folder.mkdir(parents=True)
+        each = {"sft": {"n": 8, "accuracy": 0.25}, "grpo": {"n": 8, "accuracy": accuracy}}
+        (folder / "summary.json").write_text(json.dumps(each))
+    done = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4)
+    assert "| 4 | 25.0% | 70.0% |" in done.stdout
+    assert (tmp_path / "seeds.md").read_text().count("|") == done.stdout.count("|")
+    missing = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 5, check=False)
+    assert missing.returncode == 2
+    assert "seed-5/eval/held-out/summary.json is not there: make seeds" in missing.stderr
+    (folder / "summary.json").write_text(json.dumps({"grpo": {"n": 8, "accuracy": 0.5}}))
+    other = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4, check=False)
+    assert (other.returncode, "not compared on the same problems" in other.stderr) == (2, True)
