@@ -1,5 +1,5 @@
-"""Sums that a policy can do in part: the teacher of its warm start forgets each carry by itself, not all or none, so the
-more carries a problem has, the rarer is a right answer, from nearly always to hardly ever."""
+"""Sums that a policy can do in part: the teacher of its warm start forgets each carry by itself, so the more carries a
+problem has, the rarer is a right answer, from nearly always to hardly ever."""
 
 import random
 import zlib
