@@ -53,46 +53,45 @@ def _batch(size: int) -> dict:
     return {"per_device_train_batch_size": size}
 
 
-# trl with its learning rate, batch and number of iterations tuned.
-TUNING = {
+# The grid that trl's learning rate, batch and number of iterations were tuned on.
+GRID = {
     **{f"lr {rate:g}": _rate(rate) for rate in (3e-5, 1e-4, 2e-4)},
     **{f"μ 2, lr {rate:g}": _rate(rate, num_iterations=2) for rate in (5e-5, 1e-4)},
     **{f"μ 4, lr {rate:g}": _rate(rate, num_iterations=4) for rate in (3e-5, 1e-4)},
     "batch 8, lr 0.0001": _rate(1e-4, **_batch(8)),
     **{f"batch 16, lr {rate:g}": _rate(rate, **_batch(16)) for rate in (3e-5, 1e-4)},
+    "batch 16, μ 2, lr 3e-05": _rate(3e-5, num_iterations=2, **_batch(16)),
     **{f"batch 32, lr {rate:g}": _rate(rate, **_batch(32)) for rate in (5e-5, 1e-4)},
+    **{f"batch 32, μ 2, lr {rate:g}": _rate(rate, num_iterations=2, **_batch(32)) for rate in (3e-5, 5e-5, 1e-4)},
+    "batch 32, μ 4, lr 3e-05": _rate(3e-5, num_iterations=4, **_batch(32)),
     "batch 128, lr 0.0002": _rate(2e-4, **_batch(128)),
-    **{f"batch 32, μ 2, lr {rate:g}": _rate(rate, num_iterations=2, **_batch(32)) for rate in (5e-5, 1e-4)},
 }
-# One thing changed at a learning rate of 1e-4, a batch of 64 and one iteration.
-ONE_CHANGE = {
-    "warm-up 10%": _rate(1e-4, warmup_steps=0.1),
-    "constant rate": _rate(1e-4, lr_scheduler_type="constant"),
-    "β₂ 0.95": _rate(1e-4, adam_beta2=0.95),
-    "scale none": _rate(1e-4, scale_rewards="none"),
-    "scale batch": _rate(1e-4, scale_rewards="batch"),
-    "loss grpo": _rate(1e-4, loss_type="grpo"),
-    "loss dr_grpo": _rate(1e-4, loss_type="dr_grpo"),
-    "clip-higher, μ 2": _rate(1e-4, num_iterations=2, epsilon_high=0.28),
-    "GSPO, μ 2": _rate(
-        1e-4, num_iterations=2, importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4
-    ),
-    "β 0.001": _rate(1e-4, beta=0.001),
-    "β 0.04": _rate(1e-4, beta=0.04),
-    "groups of 4": _rate(1e-4, num_generations=4),
-    "groups of 16": _rate(1e-4, num_generations=16),
-    "4 minibatches": _rate(1e-4, steps_per_generation=4, **_batch(16)),
-    "temperature 0.8": _rate(1e-4, temperature=0.8),
-    "max_grad_norm 0.2": _rate(1e-4, max_grad_norm=0.2),
+TUNED_TRL = GRID["batch 32, μ 2, lr 5e-05"]
+# One thing changed in tuned trl.
+CHANGES = {
+    "warm-up 10%": {"warmup_steps": 0.1},
+    "constant rate": {"lr_scheduler_type": "constant"},
+    "β₂ 0.95": {"adam_beta2": 0.95},
+    "scale none": {"scale_rewards": "none"},
+    "scale batch": {"scale_rewards": "batch"},
+    "loss grpo": {"loss_type": "grpo"},
+    "loss dr_grpo": {"loss_type": "dr_grpo"},
+    "clip-higher": {"epsilon_high": 0.28},
+    "GSPO": {"importance_sampling_level": "sequence", "loss_type": "grpo", "epsilon": 3e-4, "epsilon_high": 4e-4},
+    "β 0.001": {"beta": 0.001},
+    "β 0.04": {"beta": 0.04},
+    "groups of 4": {"num_generations": 4},
+    "groups of 16": {"num_generations": 16},
+    "temperature 0.8": {"temperature": 0.8},
+    "max_grad_norm 0.2": {"max_grad_norm": 0.2},
+    # Other ways to spend the samples; `trainer`: see trainers.py.
+    "by signal": {"data.order": "by signal"},
+    "oracle": {"trainer": "oracle"},
+    "refill": {"trainer": "refill"},
+    "replay": {"trainer": "replay"},
 }
-# Other ways to spend the samples (trainers.py), beside what they would replace.
-SPENDING = {
-    "oracle": _rate(1e-4, trainer="oracle"),
-    "refill": _rate(1e-4, trainer="refill"),
-    "replay, μ 2": _rate(1e-4, num_iterations=2, trainer="replay"),
-    "by signal": _rate(1e-4, **{"data.order": "by signal"}),
-}
-STUDY = {DEFAULTS: TRL, "open-r1": OPEN_R1, **TUNING, **ONE_CHANGE, **SPENDING}
+BASELINES = {DEFAULTS: TRL, "open-r1": OPEN_R1, TUNED: TUNED_TRL}
+ARMS = BASELINES | GRID | {name: TUNED_TRL | change for name, change in CHANGES.items()}
 
 
 SUMS = "tests.bench.learning.sums.sums"
@@ -104,8 +103,8 @@ def tiny(name: str, *digits: int) -> Task:
     test = [f"{SUMS}: {{digits: {each}, rows: {400 // len(digits)}}}" for each in digits]
     overrides = [f"data.train=[{', '.join(train)}]", f"evaluate.benchmarks=[{', '.join(test)}]"]
     overrides += ["sft.max_steps=450", "grpo.max_completion_length=72"]
-    groups = {"study": list(STUDY), "benchmark": [DEFAULTS, "open-r1"]}
-    return Task(name, "recipes/tiny-arithmetic.yaml", overrides, 3840, 10, 200, STUDY, groups)
+    groups = {"grid": list(GRID), "changes": [TUNED, *CHANGES], "benchmark": list(BASELINES)}
+    return Task(name, "recipes/tiny-arithmetic.yaml", overrides, 3840, 10, 200, ARMS, groups)
 
 
 # Shows that the benchmark works, in a minute; it learns nothing.
