@@ -168,7 +168,7 @@ faults: setup  ## inject every fault into the tiny recipe for real, and compare 
 bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case
 	@$(RUN) tests.bench.rewards
 
-bench-learning: setup  ## held-out accuracy over the completions generated, for arms × seeds; ARGS="--arms study"
+bench-learning: setup  ## held-out accuracy over the completions generated, for arms × seeds; ARGS="--arms grid"
 	@$(RUN) tests.bench.learning $(ARGS)
 
 # A user's own files beside these are not ours to lint.

@@ -1,7 +1,7 @@
 """How fast GRPO learns, by the completions it generates: held-out accuracy over them, for arms × seeds.
 
     python -m tests.bench.learning                          # every task's baselines and ours, five seeds; resumable
-    python -m tests.bench.learning --task sums3 --arms study --seeds 1 2 3 --jobs 2
+    python -m tests.bench.learning --task sums3 --arms grid --seeds 1 2 3 --jobs 2
     python -m tests.bench.learning --report                 # tables and plots again, from the lines on disk
 
 A run is the real stages with the overrides of an arm, as a user would type them. All arms of a seed begin with the same
