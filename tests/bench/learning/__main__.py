@@ -36,7 +36,7 @@ FOLDER = Path("outputs/bench/learning")
 
 def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict:
     """Train an arm of a seed, or end what is there of it, and return its line."""
-    from stages import grpo, sft
+    from stages import grpo, probe, sft
     from tests.bench.learning.trainers import GENERATED, TRAINERS
     from training import trainer
 
@@ -51,6 +51,8 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
     recipe = load_recipe(task.recipe, [*own, *task.budget(arm), f"output_dir={home}"])
     chosen = TRAINERS.get(task.arms[arm].get("trainer"), trainer.GreedyEvaluation)
     began = time.monotonic()
+    if spent := task.probed(arm):
+        probe.main(recipe, *task.arms[arm]["probe"])
     with patch.object(trainer, "GreedyEvaluation", chosen):
         grpo.main(recipe)
     seconds = time.monotonic() - began
@@ -58,9 +60,11 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
     flat = [line["groups_without_signal"] for line in logged if line.get("groups_without_signal") is not None]
     checkpoints = sorted((home / "grpo").glob("checkpoint-*"), key=lambda each: int(each.name.split("-")[1]))
     steps = int(checkpoints[-1].name.split("-")[1])
-    generated = [round(int(each.name.split("-")[1]) / steps * task.completions) for each in checkpoints]
+    trained = task.completions - spent
+    generated = [spent + round(int(each.name.split("-")[1]) / steps * trained) for each in checkpoints]
     # Of arms that throw some away.
     generated = [round(line[GENERATED]) for line in logged if GENERATED in line] or generated
+    accuracy = curve(recipe, task, [home / "sft", *checkpoints], problems)
     return {
         "task": task.name,
         "arm": arm,
@@ -69,8 +73,8 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
         "problems": problems,
         "n": task.problems,
         "commit": commit(),
-        "generated": [0, *generated],
-        "accuracy": curve(recipe, task, [home / "sft", *checkpoints], problems),
+        "generated": [0, *([spent] if spent else []), *generated],
+        "accuracy": [*([accuracy[0]] if spent else []), *accuracy],
         "no_signal": sum(flat) / len(flat),
         "seconds": round(seconds),
     }
@@ -181,7 +185,7 @@ def main():
     parser.add_argument("--report", action="store_true", help="only the report")
     options = parser.parse_args()
     if not options.report:
-        for module in ("stages.cli", "stages.grpo", "evaluation.engines", "tests.bench.learning.trainers"):
+        for module in ("stages.cli", "stages.grpo", "stages.probe", "tests.bench.learning.trainers"):
             importlib.import_module(module)  # for the children, which are forked
         sys.modules["stages.cli"].quiet_libraries()
     for name in options.task:

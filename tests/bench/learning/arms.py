@@ -31,14 +31,27 @@ class Task:
     def budget(self, arm: str) -> list[str]:
         """The overrides of an arm, with as many steps as its completions last."""
         values = {"per_device_train_batch_size": 64, "num_generations": 8} | self.arms[arm]
-        values.pop("trainer", None)
+        values = {key: value for key, value in values.items() if key not in OF_THE_BENCHMARK}
         sampled = values["per_device_train_batch_size"] * values.get("steps_per_generation", 1)
-        steps = self.completions // sampled * values.get("steps_per_generation", 1) * values.get("num_iterations", 1)
+        steps = (
+            (self.completions - self.probed(arm))
+            // sampled
+            * values.get("steps_per_generation", 1)
+            * values.get("num_iterations", 1)
+        )
         assert steps % self.points == 0, (arm, steps, self.points)
         values |= {"max_steps": steps, "save_steps": steps // self.points, "save_total_limit": self.points + 1}
         values |= {"logging_steps": steps // self.points}
         return [f"{key if '.' in key else f'grpo.{key}'}={value}" for key, value in values.items()]
 
+    def probed(self, arm: str) -> int:
+        """The completions of its probe."""
+        problems, samples = self.arms[arm].get("probe", (0, 0))
+        return problems * samples
+
+
+# Settings that no recipe has: a trainer of trainers.py, and the problems and samples of a probe before the training.
+OF_THE_BENCHMARK = ("trainer", "probe")
 
 TRL = {"learning_rate": 1e-6, "per_device_train_batch_size": 8}  # one group a step
 # Its demo for Qwen2.5-1.5B, with a batch of 64 in place of the 7,168 completions that seven GPUs sample.
@@ -84,7 +97,9 @@ CHANGES = {
     "groups of 16": {"num_generations": 16},
     "temperature 0.8": {"temperature": 0.8},
     "max_grad_norm 0.2": {"max_grad_norm": 0.2},
-    # Other ways to spend the samples; `trainer`: see trainers.py.
+    # Other ways to spend the samples.
+    "probe": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9]},
+    "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},
     "by signal": {"data.order": "by signal"},
     "oracle": {"trainer": "oracle"},
     "refill": {"trainer": "refill"},
