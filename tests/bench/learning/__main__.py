@@ -53,6 +53,8 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
     began = time.monotonic()
     if spent := task.probed(arm):
         probe.main(recipe, *task.arms[arm]["probe"])
+    if chosen is not trainer.GreedyEvaluation and not (home / "grpo/summary.json").is_file():
+        shutil.rmtree(home / "grpo", ignore_errors=True)  # no checkpoint holds what these remember
     with patch.object(trainer, "GreedyEvaluation", chosen):
         grpo.main(recipe)
     seconds = time.monotonic() - began

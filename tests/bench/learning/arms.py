@@ -33,12 +33,8 @@ class Task:
         values = {"per_device_train_batch_size": 64, "num_generations": 8} | self.arms[arm]
         values = {key: value for key, value in values.items() if key not in OF_THE_BENCHMARK}
         sampled = values["per_device_train_batch_size"] * values.get("steps_per_generation", 1)
-        steps = (
-            (self.completions - self.probed(arm))
-            // sampled
-            * values.get("steps_per_generation", 1)
-            * values.get("num_iterations", 1)
-        )
+        per_batch = values.get("steps_per_generation", 1) * values.get("num_iterations", 1)
+        steps = (self.completions - self.probed(arm)) // sampled * per_batch
         assert steps % self.points == 0, (arm, steps, self.points)
         values |= {"max_steps": steps, "save_steps": steps // self.points, "save_total_limit": self.points + 1}
         values |= {"logging_steps": steps // self.points}
