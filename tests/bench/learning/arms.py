@@ -93,6 +93,8 @@ CHANGES = {
     "groups of 16": {"num_generations": 16},
     "temperature 0.8": {"temperature": 0.8},
     "max_grad_norm 0.2": {"max_grad_norm": 0.2},
+    "20% most uncertain tokens": {"top_entropy_quantile": 0.2},
+    "form unpaid": {"rewards.format_tags.weight": 0.0},
     # Other ways to spend the samples.
     "probe": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9]},
     "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},
