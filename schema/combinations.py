@@ -2,6 +2,7 @@
 and the cycle it falls in, the terms of a loss, the steps of a schedule."""
 
 from collections.abc import Iterator
+from math import gcd
 
 from schema import library_fields
 from schema.configs import generation, processes
@@ -75,6 +76,18 @@ def _batch(values: dict, section: dict) -> Complaints:
             f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
             f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
         )
+    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends inside an update, and in
+    # each epoch elsewhere, because the last update of an epoch is shorter: no `save_steps` would always fit.
+    accumulated = values["gradient_accumulation_steps"]
+    if sampled.cycle % accumulated and accumulated % sampled.cycle:
+        whole = accumulated // sampled.cycle * sampled.cycle
+        yield (
+            ("gradient_accumulation_steps",),
+            f"grpo.gradient_accumulation_steps: {accumulated} neither divides a generation cycle of {sampled.cycle} "
+            "micro-steps (steps_per_generation × num_iterations) nor is a multiple of it, and a run resumed inside a "
+            f"cycle would differ; take {whole or gcd(accumulated, sampled.cycle)} or {whole + sampled.cycle}",
+        )
+        return
     # If neither is set, our own default of save_steps fits.
     saved = section.get("save_steps", values["eval_steps"])
     if values["save_strategy"] == "steps" and saved and saved % sampled.whole:

@@ -44,11 +44,11 @@ def main(recipe: Recipe):
     from training.progress import duration
     from training.step_clock import time_by_part
     from training.train import sharded, train
-    from training.trainer import check_adapter, generation_cycle, trainer_for
+    from training.trainer import check_adapter, trainer_for
 
     require_values(recipe, "grpo")
     args = configs.training_config(recipe, "grpo")
-    interrupts = Interrupts(generation_cycle(args))
+    interrupts = Interrupts(configs.generation(recipe.grpo).whole)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)

@@ -24,7 +24,7 @@ class Interrupts(TrainerCallback):
     processes stop for.
 
     Args:
-        cycle: optimizer steps per generation batch.
+        cycle: `Generation.whole`, after a multiple of which optimizer steps a generation batch is done.
     """
 
     def __init__(self, cycle: int = 1):

@@ -196,11 +196,6 @@ def fitting(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
     return kept
 
 
-def generation_cycle(args: GRPOConfig) -> int:
-    """Optimizer steps from one sampling of completions to the next."""
-    return max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
-
-
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
     """The rows with the columns `prompt` (messages) and `think_opened`, and with every other column that a reward may
     ask for; without the worked solution, which is for the warm start.

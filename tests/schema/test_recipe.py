@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from schema import combinations
 from schema.advice import advice
-from schema.configs import setting
+from schema.configs import generation, setting
 from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
 from schema.terminal import make_command
@@ -60,6 +61,17 @@ WRONG = {
     "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
     "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),
     "save inside a cycle": (GOOD + "  steps_per_generation: 4\n  save_steps: 10\n", ":10:", "take a multiple of 4"),
+    "an update that ends inside a cycle": (
+        GOOD.replace("grpo:", "grpo:\n  gradient_accumulation_steps: 2")
+        + "  steps_per_generation: 3\n  save_steps: 3\n",
+        ":7:",
+        "take 1 or 3",
+    ),
+    "a cycle that ends inside an update": (
+        GOOD + "  gradient_accumulation_steps: 6\n  steps_per_generation: 2\n  num_iterations: 2\n",
+        ":9:",
+        "take 4 or 8",
+    ),
     "a section that is a list": (GOOD + "evaluate: [1]\n", ":9:", "evaluate: expected a mapping, got [1]"),
     "a section that is a number": (GOOD.replace("{build: tiny-qwen3}", "5"), ":1:", "model: expected a mapping, got 5"),
     "an adapter that is a number": (
@@ -362,6 +374,22 @@ def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):
     for overrides, steps in (([], 50), (["grpo.num_iterations=4"], 52), (["grpo.steps_per_generation=6"], 54)):
         recipe = load_recipe(path, [*overrides, "grpo.per_device_train_batch_size=8"], check=())
         assert setting(recipe, "grpo", "save_steps") == steps
+
+
+def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
+    """Against the updates as transformers makes them, the last of an epoch being shorter. All else is refused."""
+    for accumulated, steps, iterations in itertools.product(range(1, 7), range(1, 7), range(1, 4)):
+        section = {"gradient_accumulation_steps": accumulated, "steps_per_generation": steps}
+        section |= {"num_iterations": iterations, "per_device_train_batch_size": 8}
+        cycle, whole = generation(section)[2:]
+        inside = False
+        for batches in range(3, 8):
+            epoch = batches * cycle
+            updates = [*range(accumulated, epoch, accumulated), epoch]
+            ends = [n * epoch + each for n in range(3) for each in updates]
+            inside |= any(end % cycle for end in ends[whole - 1 :: whole])
+        refused = [keys for keys, _ in combinations.grpo(section, {}) if keys == ("gradient_accumulation_steps",)]
+        assert bool(refused) == inside, section
 
 
 def test_the_next_command_quotes_a_path_with_a_space(tmp_path, monkeypatch):
