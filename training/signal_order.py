@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from accelerate.utils import gather_object
 from torch.utils.data import Sampler
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 from trl import GRPOConfig
 from trl.trainer.utils import RepeatSampler
@@ -124,20 +124,46 @@ class SignalOrder(TrainerCallback, ExportableState):
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Of a resumed run, `state` is the checkpoint's. transformers itself would make another callback of it, which
-        draws nothing."""
+        draws nothing.
+
+        Raises:
+            RunStopped: it does not hold what a run of these batches has seen at its step.
+        """
         try:
             saved = state.stateful_callbacks[type(self).__name__]["attributes"]["seen"]
             self.seen = [self._read(batch) for batch in saved]
+            self._check(args, state)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunStopped(
-                "the checkpoint's trainer_state.json does not say which problems were drawn: delete it, and the same "
-                "command resumes from the one before it"
+                f"trainer_state.json of checkpoint-{state.global_step} does not say which problems a run of "
+                f"{self.batch} at a time had drawn by then: resume with as many processes as it began with, or delete "
+                "the checkpoint, and the same command resumes from the one before it"
             ) from error
+
+    def _check(self, args: GRPOConfig, state: TrainerState):
+        """Whether `seen` has the batches that trl has sampled by the state's step, and no row twice in an epoch.
+
+        Raises:
+            ValueError: it has not, or the step is inside a generation cycle and the run goes on.
+        """
+        cycle, accumulated = args.steps_per_generation * args.num_iterations, args.gradient_accumulation_steps
+        batches = self.rows // self.batch
+        epochs, updates = divmod(state.global_step, -(-batches * cycle // accumulated))
+        sampled, inside = divmod(updates * accumulated, cycle)
+        if len(self.seen) != epochs * batches + sampled + bool(inside):
+            raise ValueError(f"{len(self.seen)} batches")
+        if inside and state.global_step < state.max_steps:
+            raise ValueError("inside a cycle, which trl samples anew")
+        for first in range(0, len(self.seen), batches):
+            rows = [row for each, _ in self.seen[first : first + batches] for row in each]
+            if len(set(rows)) < len(rows):
+                raise ValueError("a row twice in an epoch")
 
     def _read(self, text: str) -> tuple[list[int], list[int]]:
         pairs = [tuple(map(int, each.split(":"))) for each in text.split(" ")]
         rows, outcomes = map(list, zip(*pairs, strict=True))
-        if len(set(rows) & set(range(self.rows))) != self.batch or not set(outcomes) <= {LOW, MIXED, HIGH}:
+        fits = len(rows) == len(set(rows)) == self.batch and all(0 <= row < self.rows for row in rows)
+        if not fits or not set(outcomes) <= {LOW, MIXED, HIGH}:
             raise ValueError(text)
         return rows, outcomes
 

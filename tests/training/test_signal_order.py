@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,18 @@ LEVELS = ("right", "wrong", "mixed")  # as tests.varied_reward.by_level pays
 
 def order(rows_labels, batch=8, seed=0, lag=1) -> SignalOrder:
     return SignalOrder(rows_labels, batch, seed, high=0.5, lag=lag)
+
+
+ARGS = SimpleNamespace(gradient_accumulation_steps=1, steps_per_generation=1, num_iterations=1)
+
+
+def resumed(seen, step: int, rows: int, args=ARGS, steps: int = 99) -> SignalOrder:
+    """One that draws two rows at a time, from a checkpoint that says this."""
+    state = TrainerState(global_step=step, max_steps=steps)
+    state.stateful_callbacks = {"SignalOrder": {"attributes": {"seen": seen}}}
+    drawing = order(["a"] * rows, batch=2)
+    drawing.on_train_begin(args, state, None)
+    return drawing
 
 
 def played(drawing: SignalOrder, batches: int, outcome) -> list[list[int]]:
@@ -163,18 +176,46 @@ def test_what_was_seen_comes_back_from_a_checkpoint():
     whole, cut = order(kinds), order(kinds)
     expected = played(whole, 40, lambda row: kinds[row])  # 18 an epoch
     played(cut, 23, lambda row: kinds[row])
-    state = TrainerState(stateful_callbacks=[cut])
-    resumed = order(kinds)
-    resumed.on_train_begin(None, state, None)
-    assert resumed.seen == cut.seen
-    assert played(resumed, 22, lambda row: kinds[row]) == expected[18:]
+    state = TrainerState(stateful_callbacks=[cut], global_step=23, max_steps=40)
+    after = order(kinds)
+    after.on_train_begin(ARGS, state, None)
+    assert after.seen == cut.seen
+    assert played(after, 22, lambda row: kinds[row]) == expected[18:]
 
 
-@pytest.mark.parametrize("seen", [["1:1"], ["1:1 1:1"], ["1:1 99:1"], ["1:1 2:9"], ["1:1 2"], ["x"], [""], [7], None])
+NONSENSE = [["1:1"], ["1:1 1:1"], ["1:1 99:1"], ["1:1 2:9"], ["1:1 2"], ["x"], [""], [7], None, []]
+NONSENSE += [["1:1 2:1 99:1"], ["1:1 2:1 -1:1"], ["1:1 2:1 2:1"], ["1:1 2:1", "3:1 4:1"]]
+
+
+@pytest.mark.parametrize("seen", NONSENSE)
 def test_a_checkpoint_that_says_nonsense_is_refused(seen):
-    state = TrainerState(stateful_callbacks={"SignalOrder": {"attributes": {"seen": seen}}})
-    with pytest.raises(RunStopped, match="which problems were drawn"):
-        order(["a"] * 30, batch=2).on_train_begin(None, state, None)
+    with pytest.raises(RunStopped, match="which problems a run of 2 at a time had drawn"):
+        resumed(seen, step=1, rows=30)
+    assert resumed(["1:1 2:1"], step=1, rows=30).seen == [([1, 2], [1, 1])]
+
+
+def test_no_row_is_read_twice_in_an_epoch():
+    first, second = ["0:1 1:1", "2:1 3:1"], ["3:1 4:1", "0:1 2:1"]
+    assert len(resumed([*first, *second], step=4, rows=5).seen) == 4
+    with pytest.raises(RunStopped, match="which problems"):
+        resumed([*first, second[1], first[0]], step=4, rows=5)
+
+
+@pytest.mark.parametrize(
+    ("accumulated", "cycle", "step", "batches"),
+    [(1, 1, 7, 7), (3, 1, 2, 5), (3, 1, 3, 8), (1, 4, 8, 2), (2, 4, 3, 2), (1, 4, 19, 5)],
+)
+def test_a_checkpoint_holds_the_batches_sampled_by_its_step(accumulated, cycle, step, batches):
+    """Five batches an epoch."""
+    sizes = SimpleNamespace(gradient_accumulation_steps=accumulated, steps_per_generation=cycle, num_iterations=1)
+    seen = [f"{2 * (n % 5)}:1 {2 * (n % 5) + 1}:1" for n in range(batches + 1)]
+    assert len(resumed(seen[:-1], step, rows=10, args=sizes, steps=step).seen) == batches
+    for wrong in (seen, seen[:-2]):
+        with pytest.raises(RunStopped, match="as many processes as it began with"):
+            resumed(wrong, step, rows=10, args=sizes, steps=step)
+    if step * accumulated % cycle:
+        with pytest.raises(RunStopped):  # the run would go on inside a cycle
+            resumed(seen[:-1], step, rows=10, args=sizes, steps=step + 1)
 
 
 def test_rows_alike_have_the_same_label():
