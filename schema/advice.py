@@ -89,6 +89,11 @@ def _flat_advice(recipe: Recipe) -> Iterator[Finding]:
     elif 0 < steps < WINDOW * every:
         message = f"it needs {WINDOW} evaluations, and the run has {steps // every:g}: lower grpo.eval_steps"
         yield finding(recipe, "warning", key, message)
+    elif (WINDOW - 1) * every < 2 * setting(recipe, "grpo", "logging_steps"):
+        message = (
+            f"{WINDOW} evaluations may see fewer than 3 training rewards, and say nothing: lower grpo.logging_steps"
+        )
+        yield finding(recipe, "warning", key, message)
     if recipe.evaluate.checkpoint_problems < 50:
         message = (
             f"{recipe.evaluate.checkpoint_problems} problems seldom show that accuracy is flat: raise "

@@ -76,8 +76,8 @@ def _batch(values: dict, section: dict) -> Complaints:
             f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
             f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
         )
-    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends inside an update, and in
-    # each epoch elsewhere, because the last update of an epoch is shorter: no `save_steps` would always fit.
+    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends inside an update, and
+    # in each epoch elsewhere, because the last update of an epoch is shorter: no `save_steps` would always fit.
     accumulated = values["gradient_accumulation_steps"]
     if sampled.cycle % accumulated and accumulated % sampled.cycle:
         whole = accumulated // sampled.cycle * sampled.cycle

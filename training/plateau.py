@@ -8,6 +8,7 @@ from scipy.stats import linregress
 from schema.configs import WINDOW
 
 GAIN = 0.01  # of held-out accuracy per evaluation; below it a run counts as flat
+LOGGED = 3  # training rewards, at least, to say that they do not rise
 ALPHA = 0.025  # one-sided, as two standard errors are
 
 
@@ -15,10 +16,11 @@ def plateau(judged: list[tuple[int, str]], rewards: list[tuple[int, float]]) -> 
     """What to say of a run whose held-out accuracy is flat over the last `WINDOW` evaluations, or None.
 
     Flat means that the accuracy's trend plus two standard errors is below `GAIN` per evaluation, and that the training
-    reward does not rise significantly over the same steps, as it does while a run learns the form of an answer. The
-    trend is the least-squares slope. All evaluations answer the same problems, and successive policies give mostly the
-    same answers, so the unit is the problem: each has a slope of its own, and the standard error is that of their mean.
-    It holds however the evaluations depend on one another. tests/bench/plateau.py has its rates of error.
+    reward does not rise significantly over the same steps, as it does while a run learns the form of an answer; with
+    fewer than `LOGGED` rewards in them a run is not judged. The trend is the least-squares slope. All evaluations
+    answer the same problems, and successive policies give mostly the same answers, so the unit is the problem: each has
+    a slope of its own, and the standard error is that of their mean. It holds however the evaluations depend on one
+    another. tests/bench/plateau.py has its rates of error.
 
     Args:
         judged: (step, one "1" or "0" for each problem, in the same order) of every evaluation after the warm-up.
@@ -29,10 +31,11 @@ def plateau(judged: list[tuple[int, str]], rewards: list[tuple[int, float]]) -> 
     if len(judged) < WINDOW or problems < 2 or any(len(right) != problems for _, right in judged):
         return None
     first, last = judged[0][0], judged[-1][0]
-    if _rises([each for each in rewards if first <= each[0] <= last]):
-        return None
     gain, error = trend(np.array([[each == "1" for each in right] for _, right in judged], dtype=float))
     if gain + error >= GAIN:
+        return None
+    paid = [each for each in rewards if first <= each[0] <= last]
+    if len({step for step, _ in paid}) < LOGGED or _rises(paid):
         return None
     span = 100 * (WINDOW - 1)
     return (
@@ -56,4 +59,4 @@ def trend(right_EP: np.ndarray) -> tuple[float, float]:
 
 
 def _rises(rewards: list[tuple[int, float]]) -> bool:
-    return len(rewards) > 2 and linregress(*zip(*rewards, strict=True), alternative="greater").pvalue < ALPHA
+    return linregress(*zip(*rewards, strict=True), alternative="greater").pvalue < ALPHA

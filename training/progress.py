@@ -9,6 +9,7 @@ from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback
 
 from training import group_signal
+from training.best_checkpoint import RIGHT
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
@@ -53,12 +54,15 @@ def duration(seconds: float) -> str:
 
 class Metrics(TrainerCallback):
     """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the checkpoint's own
-    history, so that no step appears twice."""
+    history, so that no step appears twice. Of that it keeps only lines that a run wrote: those who read them later
+    rely on their types, and a checkpoint may be a stranger's."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"
 
     def on_train_begin(self, args, state, control, **kwargs):
+        history = state.log_history if isinstance(state.log_history, list) else []
+        state.log_history = [line for line in history if _written_by_a_run(line)]
         if state.is_world_process_zero:
             self.file.write_text("".join(json.dumps(line) + "\n" for line in state.log_history), encoding="utf-8")
 
@@ -66,6 +70,13 @@ class Metrics(TrainerCallback):
         if state.is_world_process_zero and state.log_history:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(state.log_history[-1]) + "\n")
+
+
+def _written_by_a_run(line) -> bool:
+    """Whether it has a step, numbers by name, and text only where answers were judged."""
+    if not isinstance(line, dict) or not isinstance(line.get("step"), int):
+        return False
+    return all(isinstance(each, str if key == RIGHT else float | int | None) for key, each in line.items())
 
 
 def show_progress(trainer) -> Progress:

@@ -180,7 +180,7 @@ class StepClock(TrainerCallback):
 
 def time_by_part(history: list[dict]) -> dict[str, dict[str, float]]:
     """Of each part of the training, its seconds and its share of them all, from the trainer's history. A resumed run's
-    history holds what led to its checkpoint and not what was lost after it, so a step counts once."""
+    history ends at the last line before its checkpoint: the seconds from there to where it stopped are not counted."""
     seconds = {part: sum(line.get(f"seconds/{part}", 0.0) for line in history) for part in PARTS}
     whole = sum(seconds.values()) or 1.0
     return {part: {"seconds": round(each, 3), "share": round(each / whole, 4)} for part, each in seconds.items()}

@@ -2,7 +2,7 @@
 
 Simulated runs: a problem is answered right where its ability, the policy's gain so far and a flicker add up to more
 than 0. Abilities are normal over problems; a problem's flicker is normal and keeps `memory` of itself from one
-evaluation to the next (0: new each time), because successive policies differ little. The training reward is left out,
+evaluation to the next (0: new each time), because successive policies differ little. The training reward stays 0,
 which can only keep a run from being called flat.
 """
 
@@ -15,6 +15,7 @@ from schema.configs import WINDOW
 from training.plateau import plateau
 
 EVALUATIONS = 20
+UNPAID = [(step + 1, 0.0) for step in range(EVALUATIONS)]
 
 
 def told_at(gain: float, memory: float, problems: int, runs: int) -> np.ndarray:
@@ -30,7 +31,7 @@ def told_at(gain: float, memory: float, problems: int, runs: int) -> np.ndarray:
         for evaluation in range(EVALUATIONS):
             right_P = ability_P + flicker_P + needed_E[evaluation] > 0
             judged.append((evaluation + 1, (right_P + np.uint8(48)).astype(np.uint8).tobytes().decode()))
-            if len(judged) >= WINDOW and plateau(judged, []):
+            if len(judged) >= WINDOW and plateau(judged, UNPAID):
                 told[run] = evaluation + 1
                 break
             flicker_P = memory * flicker_P + np.sqrt(1 - memory**2) * rng.normal(size=problems)

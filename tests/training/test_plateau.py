@@ -52,13 +52,16 @@ def test_the_standard_error_is_that_of_the_problems_own_trends():
         ([(10, "1" * 50), *STILL[1:]], LEVEL),  # other problems
         ([(step, "1" * n + "0" * (96 - n)) for n, step in zip(range(40, 90, 4), STEPS, strict=False)], LEVEL),
         ([], LEVEL),
+        (STILL, []),  # nothing is known of the reward
+        (STILL, LEVEL[1:3]),
+        (STILL, LEVEL[1:2] * 3),
     ],
 )
 def test_not_flat(judged, rewards):
     assert plateau(judged, rewards) is None
 
 
-@pytest.mark.parametrize("rewards", [LEVEL, LEVEL[:1], [], [(step, 0.0) for step, _ in LEVEL]])
+@pytest.mark.parametrize("rewards", [LEVEL, LEVEL[1:4], [(step, 0.0) for step, _ in LEVEL]])
 def test_flat_with_its_bound(rewards):
     said = plateau(STILL, rewards)
     assert "+0.0 ± 3.1 points over the last 8 evaluations (steps 10 to 80, n = 96), so less than 1 point" in said
@@ -103,6 +106,7 @@ def test_it_stops_if_asked_and_not_while_it_warms_up(capsys):
         ([], "set grpo.eval_steps"),
         (["grpo.eval_steps=20", "grpo.save_steps=20"], "it needs 8 evaluations, and the run has 6"),
         (["grpo.eval_steps=10", "evaluate.checkpoint_problems=24"], "24 problems seldom show"),
+        (["grpo.eval_steps=1"], "may see fewer than 3 training rewards"),
         (["grpo.eval_steps=10"], None),
         (["grpo.eval_steps=20", "evaluate.stop_when_flat=false"], None),
     ],

@@ -1,6 +1,12 @@
-"""The line of a logging step."""
+"""The line of a logging step, and the lines that a resumed run keeps."""
 
-from training.progress import log_line
+import pytest
+from transformers import TrainerState
+
+from tests.support import read_lines
+from training.best_checkpoint import RIGHT
+from training.progress import Metrics, log_line
+from training.step_clock import time_by_part
 
 
 def test_a_line_of_grpo_says_what_a_person_watches():
@@ -32,3 +38,31 @@ def test_a_line_of_sft():
 
 def test_the_time_left_is_in_hours_when_it_is_long():
     assert log_line({"loss": 1.0}, 1, 500, 60.0, 30000.0).endswith("8.3 h left")
+
+
+@pytest.mark.parametrize("history", [5, None, {"step": 1}, "x"])
+def test_a_history_that_is_none_is_empty(history, tmp_path):
+    state = TrainerState(log_history=history)
+    Metrics(tmp_path).on_train_begin(None, state, None)
+    assert state.log_history == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {RIGHT: 5},
+        {RIGHT: ["1", "0"]},
+        {"reward": "high"},
+        {"eval_reward": {}},
+        {"seconds/sampling": "x"},
+        {"step": "2"},
+        {"step": None},
+    ],
+)
+def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
+    """A checkpoint may be a stranger's, and what reads its history counts on numbers."""
+    good = [{"step": 1, "reward": 0.5, "seconds/sampling": 2.0}, {"step": 2, "eval_loss": None, RIGHT: "10"}]
+    state = TrainerState(log_history=[good[0], {"step": 1} | wrong, 7, {}, good[1]], is_world_process_zero=True)
+    Metrics(tmp_path).on_train_begin(None, state, None)
+    assert state.log_history == good == read_lines(tmp_path / "metrics.jsonl")
+    assert time_by_part(state.log_history)["sampling"]["seconds"] == 2
