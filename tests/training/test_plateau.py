@@ -72,6 +72,7 @@ def evaluated(keep: KeepBest, judged: list, args=ARGS) -> list[int]:
     state, stops = TrainerState(max_steps=200), []
     for step, right in judged:
         control, state.global_step = TrainerControl(), step
+        state.log_history.append({"step": step, "reward": 0.0})
         state.log_history.append({"step": step, ACCURACY: right.count("1") / len(right), RIGHT: right})
         keep.on_evaluate(args, state, control)
         stops += [step] * control.should_training_stop
