@@ -8,6 +8,7 @@ import json
 import math
 import random
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
@@ -21,8 +22,9 @@ from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
-from training.checkpoints import write_whole
-from training.run_folder import PASS_RATES, warm_start_of
+from training.checkpoints import sha256, write_whole
+from training.model import base_model
+from training.run_folder import PASS_RATES, link_inside, warm_start_of
 from training.trainer import fitting
 
 # Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights` tells the policy's.
@@ -31,6 +33,8 @@ RAREST = 0.05  # of right, or of wrong, completions for a problem set to be of u
 SILENT = 0.6  # groups without signal beyond which most of the sampling is in vain
 ROWS = 17  # of a histogram, at most
 BAR = 40  # characters
+LARGEST = 2**28  # bytes of `pass_rates.jsonl`: half a million problems
+MOST = 10**7  # completions of a probe, whose places are all held in memory
 
 
 def starting_policy(recipe: Recipe) -> Contestant:
@@ -85,16 +89,19 @@ class Rounds(Answers):
 
     def right(self) -> list[int]:
         """How many samples of each problem are right; one that the verifier cannot judge is not."""
-        judged = ((each["id"], each["sample"], each["right"]) for each in self.done)
-        counts = Counter(i for i, sample, right in judged if sample < self.samples and right is True)
+        right = {(each["id"], each["sample"]) for each in self.done if each["right"] is True}
+        counts = Counter(i for i, sample in right if sample < self.samples)
         return [counts[i] for i in range(len(self.rows))]
 
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
-    """What the pass rates of the training rows depend on."""
+    """What the pass rates of the training rows depend on. Weights are told by what is in them, which takes a second or
+    so per GB: a run's folder may be copied, and its files are newer then."""
     first = prompt.prompt_ids(tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system))
     of_answers = settings(contestant, rows, first)
-    return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY}
+    folder = contestant.trained or Path(base_model(contestant.recipe))
+    weights = [sha256(each) for each in sorted(folder.glob("*.safetensors"))] or None  # None for a Hub id
+    return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {"weights": weights}
 
 
 def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int) -> dict:
@@ -110,17 +117,25 @@ def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int
     for i, row, count in zip(ids, answers.rows, right, strict=True):
         line = {"id": i, "problem": row["problem"], "right": count, "n": n, "pass_rate": count / n}
         lines.append(line | {"interval_95": bounds[count]})
-    seconds = answers.file.with_suffix(".seconds.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     cost = {
         "completions": len(answers.done),
         "tokens": sum(each["tokens"] for each in answers.done),
-        "seconds": sum(json.loads(line)["seconds"] for line in seconds),
+        "seconds": _seconds(answers.file.with_suffix(".seconds.jsonl")),
     }
     figures = summary(right, n, group) | cost
     draw(folder / "pass_rates.png", right, n)
     write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
+
+
+def _seconds(file: Path) -> float:
+    """Of all batches. A full disk leaves a torn line, which counts nothing."""
+    total = 0.0
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else ():
+        with suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+            total += max(0.0, float(json.loads(line)["seconds"]))
+    return total
 
 
 def summary(right: list[int], n: int, group: int) -> dict:
@@ -211,11 +226,14 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
     were not probed are left out.
 
     Raises:
-        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no problem is left.
+        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no probe's, or no problem is
+            left.
     """
     key, file = recipe.data.key_of_probe, recipe.stage_dir("probe") / PASS_RATES
     if key is None:
         return rows
+    if wrong := link_inside(file.parent):
+        raise RecipeError([wrong])
     head, rates = read(file)
     here = terms(starting_policy(recipe), tokenizer, rows)
     if changed := [each for each in here if head.get(each) != here[each]]:
@@ -241,7 +259,21 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
         RecipeError: it is not what a probe wrote.
     """
     try:
+        if file.stat().st_size > LARGEST:
+            raise ValueError("it is too large")
         head, *lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-        return dict(head), {int(line["id"]): line["right"] / line["n"] for line in lines}
-    except (OSError, ValueError, TypeError, LookupError, ZeroDivisionError, RecursionError) as error:
+        if not (_whole(head["probed"], 1) and _whole(head["samples"], 1)):
+            raise ValueError("it was asked for no number of completions")
+        rates = {}
+        for line in lines:
+            i, right, n = line["id"], line["right"], line["n"]
+            if not (_whole(i, 0) and _whole(n, 1) and _whole(right, 0) and right <= n):
+                raise ValueError("a line holds no pass rate")
+            rates[i] = right / n
+        return head, rates
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecipeError([f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]) from None
+
+
+def _whole(value: object, least: int) -> bool:
+    return type(value) is int and least <= value <= 10**9

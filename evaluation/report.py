@@ -11,6 +11,7 @@ EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
 # What the report reads of each answer.
 KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+WHOLE = ("id", "sample", "tokens")
 MOST = 50  # levels or subjects that get a row each
 TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
@@ -225,6 +226,8 @@ def read(file: Path) -> list[dict]:
             raise TypeError("a line is not a JSON object")
         if missing := next((KEYS - each.keys() for each in lines[1:] if KEYS - each.keys()), None):
             raise KeyError(min(missing))
+        if any(type(each[key]) is not int or not 0 <= each[key] < 2**53 for each in lines[1:] for key in WHOLE):
+            raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
     return lines

@@ -39,6 +39,9 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     before = probe.read(folder / PASS_RATES)[0] if (folder / PASS_RATES).is_file() else {}
     problems = min(problems or before.get("probed", PROBLEMS), len(ids))
     samples = samples or before.get("samples", group)
+    if problems * samples > probe.MOST:
+        many = f"{problems:,} problems × {samples:,} completions are more than the {probe.MOST:,} that a probe may have"
+        raise RecipeError([f"probe: {many}: ask for fewer by --problems and --samples"])
     answers = probe.Rounds(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {policy.trained or 'the base model'}")
     if answers.missing():

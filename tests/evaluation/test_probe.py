@@ -114,8 +114,42 @@ def test_options_that_the_engine_lacks_are_refused():
         probe.starting_policy(other)
 
 
-@pytest.mark.parametrize("lines", [[], [[1]], [{}, {"id": 1}], [{}, {"id": 0, "right": 1, "n": 0}], [{}, {"id": None}]])
+HEAD = {"probed": 2, "samples": 4}
+LINE = {"id": 0, "right": 1, "n": 4}
+
+
+def test_what_a_probe_wrote_is_read(tmp_path):
+    write_lines(tmp_path / "pass_rates.jsonl", [HEAD, LINE, LINE | {"id": 7, "right": 4}])
+    assert probe.read(tmp_path / "pass_rates.jsonl") == (HEAD, {0: 0.25, 7: 1.0})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [[1]],
+        [{}, LINE],
+        *([HEAD | head, LINE] for head in ({"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5})),
+        [HEAD | {"samples": 10**400}, LINE],
+        [HEAD, {"id": 1}],
+        *([HEAD, LINE | {"id": i}] for i in (None, 0.5, -1, True, math.inf)),
+        *([HEAD, LINE | counts] for counts in ({"n": 0, "right": 0}, {"n": -1, "right": 3}, {"right": 5})),
+        *([HEAD, LINE | {"right": right}] for right in (-1, 0.5, 10**400, "1")),
+    ],
+)
 def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
     with pytest.raises(RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"):
         probe.read(tmp_path / "pass_rates.jsonl")
+
+
+def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
+    with (tmp_path / "pass_rates.jsonl").open("wb") as file:
+        file.truncate(2**40)  # read, it would fill the memory
+    with pytest.raises(RecipeError, match=r"is not what a probe wrote \(ValueError\)"):
+        probe.read(tmp_path / "pass_rates.jsonl")
+
+
+def test_an_answer_that_is_there_twice_counts_once():
+    done = [{"id": i, "sample": sample, "right": right} for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]]
+    assert probe.Rounds.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [1, 0]

@@ -12,7 +12,7 @@ import pytest
 
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import ROOT, read_lines, run_stage, same_weights
+from tests.support import ROOT, read_lines, run_stage, same_weights, write_lines
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
@@ -157,12 +157,12 @@ def test_grpo_trains_on_the_chosen_problems_in_their_order(copy):
     assert seen == (epoch * len(seen))[: len(seen)]
 
     whole = copy / "grpo"
-    cut = Path(shutil.copytree(copy, copy.parent / "cut")) / "grpo"
+    cut = Path(shutil.copytree(copy, copy.parent / "cut", copy_function=shutil.copy)) / "grpo"  # files' times are new
     (cut / "summary.json").unlink()
     (cut / "model.safetensors").unlink()
     for step in range(CUT + 1, STEPS + 1):
         shutil.rmtree(cut / f"checkpoint-{step}")
-    assert f"checkpoint-{CUT}" in run_stage("grpo", *tiny(cut.parent, *CHOSEN)).stdout
+    assert f"from {cut}/checkpoint-{CUT}" in run_stage("grpo", *tiny(cut.parent, *CHOSEN)).stdout
     assert same_weights(cut, whole)
     assert not same_weights(whole, copy / "sft")
 
@@ -186,10 +186,48 @@ def test_the_held_out_problems_are_the_same():
     assert with_both == without
 
 
+def test_seconds_that_a_full_disk_tore_or_that_are_gone_count_nothing(copy):
+    file, summary = copy / "probe/completions.seconds.jsonl", copy / "probe/summary.json"
+    whole = sum(each["seconds"] for each in read_lines(file))
+    file.write_bytes(
+        file.read_bytes() + b'{"seconds": 1.5, "to\n{"seconds": null}\n[]\n\xff\n{"seconds": 1%s}' % (b"0" * 400)
+    )
+    run_stage("probe", *tiny(copy))
+    assert json.loads(summary.read_text())["seconds"] == pytest.approx(whole)
+    file.unlink()
+    run_stage("probe", *tiny(copy))
+    assert json.loads(summary.read_text())["seconds"] == 0
+
+
+def refused(stage: str, *arguments: str) -> str:
+    done = run_stage(stage, *arguments, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_damaged_probe_is_one_message(copy):
+    rates, completions = copy / "probe/pass_rates.jsonl", copy / "probe/completions.jsonl"
+    head, *lines = read_lines(rates)
+    write_lines(rates, [head | {"samples": 30_000_000}, *lines])
+    many = "24 problems × 30,000,000 completions are more than the 10,000,000 that a probe may have"
+    assert many in refused("probe", *tiny(copy))
+    for stage in ("probe", "grpo"):
+        write_lines(rates, [head | {"probed": "x"}, *lines])
+        assert f"{rates} is not what a probe wrote" in refused(stage, *tiny(copy, *CHOSEN))
+        rates.rename(copy / "elsewhere")
+        rates.symlink_to(copy / "elsewhere")
+        assert f"{rates}: is a link" in refused(stage, *tiny(copy, *CHOSEN))
+        rates.unlink()
+    settings, *answers, last = read_lines(completions)
+    write_lines(completions, [settings, *answers, last | {"tokens": 10**400}])
+    assert f"{completions} is not what an evaluation wrote" in refused("probe", *tiny(copy))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "is not finished: run `make sft ARGS="),
+        (["data.pass_rate=[0.9, 0.1]"], "data.pass_rate: "),
         (["--problems", "0"], "0 is no whole number from 1 up"),
         (["--problems", "some"], "some is no whole number from 1 up"),
         (["--samples", "-1"], "-1 is no whole number from 1 up"),
