@@ -5,6 +5,7 @@ own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the held-o
 import argparse
 import json
 from itertools import pairwise
+from pathlib import Path
 
 from evaluation.statistics import over_seeds
 from schema.faults import RecipeError
@@ -12,24 +13,29 @@ from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
+from training.run_folder import link_inside
 
 
 def main(recipe: Recipe, seeds: list[int]):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval over the seeds."""
+    if wrong := link_inside(Path(recipe.output_dir)):
+        raise RecipeError([wrong])
     found = {}
     for seed in dict.fromkeys(seeds):
         file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
         try:
-            found[seed] = json.loads(file.read_text(encoding="utf-8"))
+            figures = json.loads(file.read_text(encoding="utf-8"))
+            found[seed] = {label: (int(each["n"]), float(each["accuracy"])) for label, each in figures.items()}
         except FileNotFoundError:
             raise RecipeError([f"{file} is not there: {make_command('seeds', recipe)} makes it"]) from None
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise RecipeError([f"{file} is not what an evaluation wrote ({type(error).__name__}): delete it"]) from None
     labels = list(next(iter(found.values())))
-    sizes = {figures["n"] for each in found.values() for figures in each.values()}
+    sizes = {n for each in found.values() for n, _ in each.values()}
     if len(sizes) > 1 or any(list(each) != labels for each in found.values()):
         raise RecipeError([f"the seeds in {recipe.output_dir} were not compared on the same problems and stages"])
-    text = "\n".join(
-        table({seed: {label: each[label]["accuracy"] for label in labels} for seed, each in found.items()})
-    )
+    accuracies = {seed: {label: accuracy for label, (_, accuracy) in each.items()} for seed, each in found.items()}
+    text = "\n".join(table(accuracies))
     heading = f"held-out accuracy, n = {sizes.pop()}, {len(found)} seeds, 95% intervals over seeds\n\n"
     file = recipe.stage_dir("seeds.md")
     write_whole(file, heading + text + "\n")
@@ -48,7 +54,7 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
     for before, after in pairwise(labels):
         mean, half = over_seeds([each[after] - each[before] for each in accuracies.values()])
-        claim = "" if abs(mean) > half else "no significant change: "
+        claim = "" if abs(mean) > half > 0 else "no significant change: "  # without any spread nothing is known of it
         lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f} ± {100 * half:.1f} points")
     return lines
 

@@ -47,3 +47,17 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
     (folder / "summary.json").write_text(json.dumps({"grpo": {"n": 8, "accuracy": 0.5}}))
     other = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4, check=False)
     assert (other.returncode, "not compared on the same problems" in other.stderr) == (2, True)
+    for wrong in ("[1", "[1]", '{"grpo": 5}', '{"grpo": {"n": 1e999, "accuracy": 1}}'):
+        (folder / "summary.json").write_text(wrong)
+        refused = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, 4, check=False)
+        assert (refused.returncode, "is not what an evaluation wrote" in refused.stderr) == (2, True)
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "seeds.md.partial").symlink_to("precious")
+    linked = run_stage("seeds", RECIPE, f"output_dir={tmp_path}", "--seeds", 3, check=False)
+    assert (linked.returncode, "is a link" in linked.stderr) == (2, True)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_without_any_spread_nothing_is_claimed():
+    lines = table({1: {"sft": 0.5, "grpo": 0.6}, 2: {"sft": 0.5, "grpo": 0.6}})
+    assert lines[-1].startswith("- sft → grpo: no significant change")

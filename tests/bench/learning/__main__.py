@@ -1,14 +1,14 @@
 """How fast GRPO learns, by the completions it generates: held-out accuracy over them, for arms × seeds.
 
-    python -m tests.bench.learning                          # every task's baselines and ours, five seeds; resumable
-    python -m tests.bench.learning --task sums3 --arms grid --seeds 1 2 3 --jobs 2
-    python -m tests.bench.learning --report                 # tables and plots again, from the lines on disk
+    python -m tests.bench.learning                             # every task's baselines, five seeds; resumable
+    python -m tests.bench.learning --task "four digits" --arms grid --seeds 1 2 3 --problems study --cores 0 1
+    python -m tests.bench.learning --report                    # tables and plots again, from the lines on disk
 
 A run is the real stages with the overrides of an arm, as a user would type them. All arms of a seed begin with the same
 warm start. A run saves a checkpoint at each point of its curve, and afterwards each of them answers the same test
 problems greedily; nothing in a run sees these, and no arm was chosen by them (`--problems study` has others). What an
-arm samples before it trains (a probe) counts. `learning.jsonl` has a line for each finished run; a killed benchmark
-begins with the runs that have none, and each of those resumes from its checkpoint.
+arm samples before it trains (a probe) or throws away counts. `learning.jsonl` has a line for each finished run; a
+killed benchmark begins with the runs that have none, each from its last checkpoint if that holds all it needs.
 """
 
 import argparse
@@ -37,7 +37,7 @@ FOLDER = Path("outputs/bench/learning")
 def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict:
     """Train an arm of a seed, or end what is there of it, and return its line."""
     from stages import grpo, probe, sft
-    from tests.bench.learning.trainers import GENERATED, TRAINERS
+    from tests.bench.learning.trainers import FLAT, GENERATED, TRAINERS
     from training import trainer
 
     start = folder / "start" / f"seed-{seed}"
@@ -50,35 +50,33 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
         (home / "sft.partial").rename(home / "sft")
     recipe = load_recipe(task.recipe, [*own, *task.budget(arm), f"output_dir={home}"])
     chosen = TRAINERS.get(task.arms[arm].get("trainer"), trainer.GreedyEvaluation)
-    began = time.monotonic()
     if spent := task.probed(arm):
         probe.main(recipe, *task.arms[arm]["probe"])
     if chosen is not trainer.GreedyEvaluation and not (home / "grpo/summary.json").is_file():
         shutil.rmtree(home / "grpo", ignore_errors=True)  # no checkpoint holds what these remember
     with patch.object(trainer, "GreedyEvaluation", chosen):
         grpo.main(recipe)
-    seconds = time.monotonic() - began
     logged = [json.loads(line) for line in (home / "grpo/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    flat = [line["groups_without_signal"] for line in logged if line.get("groups_without_signal") is not None]
+    key = FLAT if chosen is not trainer.GreedyEvaluation else "groups_without_signal"
+    flat = [line[key] for line in logged if line.get(key) is not None]
     checkpoints = sorted((home / "grpo").glob("checkpoint-*"), key=lambda each: int(each.name.split("-")[1]))
     steps = int(checkpoints[-1].name.split("-")[1])
     trained = task.completions - spent
     generated = [spent + round(int(each.name.split("-")[1]) / steps * trained) for each in checkpoints]
     # Of arms that throw some away.
     generated = [round(line[GENERATED]) for line in logged if GENERATED in line] or generated
-    accuracy = curve(recipe, task, [home / "sft", *checkpoints], problems)
+    accuracy, answered = curve(recipe, task, [home / "sft", *checkpoints], problems)
     return {
         "task": task.name,
         "arm": arm,
-        "overrides": task.arms[arm],
         "seed": seed,
+        "settings": task.settings(arm),
         "problems": problems,
-        "n": task.problems,
+        "n": answered,
         "commit": commit(),
         "generated": [0, *([spent] if spent else []), *generated],
         "accuracy": [*([accuracy[0]] if spent else []), *accuracy],
         "no_signal": sum(flat) / len(flat),
-        "seconds": round(seconds),
     }
 
 
@@ -87,8 +85,8 @@ def commit() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def curve(recipe, task: Task, models: list[Path], problems: str) -> list[float]:
-    """Greedy accuracy of each model on the same problems of the recipe's benchmark."""
+def curve(recipe, task: Task, models: list[Path], problems: str) -> tuple[list[float], int]:
+    """Greedy accuracy of each model on the same problems of the recipe's benchmarks, and how many these are."""
     from data import prompt
     from evaluation.answers import judged
     from evaluation.engines import transformers_engine
@@ -107,7 +105,7 @@ def curve(recipe, task: Task, models: list[Path], problems: str) -> list[float]:
         texts = [each.text for i in range(0, len(rows), size) for each in policy(prompts[i : i + size], 0)]
         right = [judged(row, text, recipe.strict)["right"] for row, text in zip(rows, texts, strict=True)]
         found.append(sum(right) / len(right))
-    return found
+    return found, len(rows)
 
 
 def child(task: Task, arm: str, seed: int, folder: Path, problems: str, core: int):
@@ -134,7 +132,10 @@ def run(task: Task, arms: list[str], seeds: list[int], folder: Path, problems: s
     """Every run that has no line yet, as many at once as there are cores. The first of a seed makes its start."""
     lines = folder / "learning.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
-    done = {(each["arm"], each["seed"]) for each in read(lines)}
+    there = {(each["arm"], each["seed"]): each["settings"] for each in read(lines)}
+    if other := [arm for (arm, _), settings in there.items() if arm in arms and settings != task.settings(arm)]:
+        sys.exit(f"{lines} has runs of {other[0]} with other settings: move it, or delete their lines")
+    done = there.keys()
     waiting = [(arm, seed) for seed in seeds for arm in arms if (arm, seed) not in done]
     context, running, began, total = multiprocessing.get_context("fork"), {}, time.monotonic(), len(waiting)
     while waiting or running:

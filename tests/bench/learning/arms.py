@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from schema.configs import generation
+
 DEFAULTS, TUNED, OURS = "trl defaults", "trl tuned", "ours"
 
 
@@ -32,13 +34,17 @@ class Task:
         """The overrides of an arm, with as many steps as its completions last."""
         values = {"per_device_train_batch_size": 64, "num_generations": 8} | self.arms[arm]
         values = {key: value for key, value in values.items() if key not in OF_THE_BENCHMARK}
-        sampled = values["per_device_train_batch_size"] * values.get("steps_per_generation", 1)
-        per_batch = values.get("steps_per_generation", 1) * values.get("num_iterations", 1)
-        steps = (self.completions - self.probed(arm)) // sampled * per_batch
-        assert steps % self.points == 0, (arm, steps, self.points)
+        sampled = generation({key: value for key, value in values.items() if "." not in key})
+        batches = (self.completions - self.probed(arm)) / sampled.completions / self.arms[arm].get("spends", 1)
+        steps = int(batches * sampled.cycle / values.get("gradient_accumulation_steps", 1)) // self.points * self.points
         values |= {"max_steps": steps, "save_steps": steps // self.points, "save_total_limit": self.points + 1}
         values |= {"logging_steps": steps // self.points}
         return [f"{key if '.' in key else f'grpo.{key}'}={value}" for key, value in values.items()]
+
+    def settings(self, arm: str) -> dict:
+        """All that a run depends on but its seed and its problems, as JSON has it."""
+        settings = {"recipe": self.recipe, "overrides": [*self.overrides, *self.budget(arm)]}
+        return settings | {key: str(self.arms[arm].get(key)) for key in OF_THE_BENCHMARK}
 
     def probed(self, arm: str) -> int:
         """The completions of its probe."""
@@ -46,8 +52,9 @@ class Task:
         return problems * samples
 
 
-# Settings that no recipe has: a trainer of trainers.py, and the problems and samples of a probe before the training.
-OF_THE_BENCHMARK = ("trainer", "probe")
+# Settings that no recipe has: a trainer of trainers.py, about how many times its batch that samples (so that its
+# learning rate has fallen when its completions are spent), and the problems and samples of a probe before the training.
+OF_THE_BENCHMARK = ("trainer", "spends", "probe")
 
 TRL = {"learning_rate": 1e-6, "per_device_train_batch_size": 8}  # one group a step
 # Its demo for Qwen2.5-1.5B, with a batch of 64 in place of the 7,168 completions that seven GPUs sample.
@@ -100,7 +107,7 @@ CHANGES = {
     "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},
     "by signal": {"data.order": "by signal"},
     "oracle": {"trainer": "oracle"},
-    "refill": {"trainer": "refill"},
+    "refill": {"trainer": "refill", "spends": 1.5},
     "replay": {"trainer": "replay"},
 }
 BASELINES = {DEFAULTS: TRL, "open-r1": OPEN_R1, TUNED: TUNED_TRL}

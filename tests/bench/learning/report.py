@@ -2,11 +2,12 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
+from evaluation.statistics import over_seeds
 from tests.bench.learning.arms import DEFAULTS, TUNED, Task
 
 
@@ -22,6 +23,12 @@ def accuracy(line: dict, at) -> np.ndarray:
     return np.interp(at, line["generated"], line["accuracy"])
 
 
+def smoothed(line: dict) -> dict:
+    """The line with the rising curve that is nearest to its points (isotonic regression, Barlow et al. 1972): the first
+    crossing of a noisy curve is too early."""
+    return line | {"accuracy": isotonic_regression(line["accuracy"]).x.tolist()}
+
+
 def reached(line: dict, wanted: float) -> float:
     """After how many completions the curve first reaches an accuracy; infinite where it never does."""
     before, earlier = 0, line["accuracy"][0]
@@ -32,14 +39,22 @@ def reached(line: dict, wanted: float) -> float:
     return math.inf
 
 
-def interval(values: list[float], middle: Callable = np.mean) -> str:
-    """The middle of one value per seed, and its 95% percentile bootstrap interval over the seeds (Efron and Tibshirani
-    1993, chapter 13)."""
+def ratio(values: list[float]) -> str:
+    """The geometric mean of one ratio per seed, and its 95% interval: Student's t over the seeds, of the logarithm."""
+    if not values:
+        return ""
+    mean, half = over_seeds(np.log(values))
+    return f"{math.exp(mean):.2f} ({math.exp(mean - half):.2f} to {math.exp(mean + half):.2f})" if half < 9 else ""
+
+
+def median(values: list[float]) -> str:
+    """The median of one value per seed, and the 95% percentile bootstrap interval of it over the seeds (Efron and
+    Tibshirani 1993, chapter 13)."""
     if len(values) < 3:
-        return _number(middle(values)) if values else ""
+        return ""
     picks = np.random.default_rng(0).integers(len(values), size=(4000, len(values)))
-    each = np.sort(middle(np.asarray(values)[picks], axis=1))
-    return f"{_number(middle(values))} ({_number(each[100])} to {_number(each[-101])})"
+    each = np.sort(np.median(np.asarray(values)[picks], axis=1))
+    return f"{_number(np.median(values))} ({_number(each[100])} to {_number(each[-101])})"
 
 
 def _number(value: float) -> str:
@@ -60,27 +75,30 @@ def table(task: Task, lines: list[dict]) -> str:
 
     def over(arm: str, other: str) -> str:
         both = sorted(areas[arm].keys() & areas.get(other, {}).keys())
-        return interval([areas[arm][seed] / areas[other][seed] for seed in both if areas[other][seed]])
+        return ratio(
+            [areas[arm][seed] / areas[other][seed] for seed in both if areas[arm][seed] and areas[other][seed]]
+        )
 
     rows = []
     for arm in sorted(arms, key=lambda arm: -np.mean([*areas[arm].values()])):
-        of, tuned = arms[arm], arms.get(TUNED, {})
-        ends = {seed: accuracy(line, task.completions) for seed, line in tuned.items()}
-        needed = [reached(of[seed], ends[seed]) / task.completions for seed in sorted(of.keys() & ends.keys())]
-        found = [*areas[arm].values()]
-        error = np.std(found, ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.nan
-        final = 100 * np.mean([accuracy(line, task.completions) for line in of.values()])
-        flat = np.mean([line["no_signal"] for line in of.values()])
+        needed = []
+        for seed in sorted(arms[arm].keys() & arms.get(TUNED, {}).keys()):
+            tuned = smoothed(arms[TUNED][seed])
+            goal = float(accuracy(tuned, task.completions))
+            needed.append(reached(smoothed(arms[arm][seed]), goal) / max(1.0, reached(tuned, goal)))
+        mean, half = over_seeds([*areas[arm].values()])
+        final = 100 * np.mean([accuracy(line, task.completions) for line in arms[arm].values()])
+        flat = np.mean([line["no_signal"] for line in arms[arm].values()])
         rows.append(
-            f"| {arm} | {len(of)} | {np.mean(found):.1f} ± {2 * error:.1f} | {over(arm, DEFAULTS)} | "
-            f"{over(arm, TUNED)} | {final:.1f} | {interval(needed, np.median)} | {flat:.2f} |"
+            f"| {arm} | {len(arms[arm])} | {mean:.1f} ± {half:.1f} | {over(arm, DEFAULTS)} | {over(arm, TUNED)} | "
+            f"{final:.1f} | {median(needed)} | {flat:.2f} |"
         )
     first = lines[0]
     return "\n".join(
         [
             f"{task.name}: {task.completions:,} completions, n = {first['n']} {first['problems']} problems\n",
-            "| arm | seeds | area, % | ÷ trl's defaults | ÷ tuned trl | final, % | completions to tuned trl's final | "
-            "no signal |",
+            "| arm | seeds | area, % | ÷ trl's defaults | ÷ tuned trl | final, % | "
+            "completions to tuned trl's final ÷ its own | no signal |",
             "| --- | ---: | ---: | :---: | :---: | ---: | :---: | ---: |",
             *rows,
         ]

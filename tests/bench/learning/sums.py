@@ -7,9 +7,9 @@ import zlib
 
 def sums(split: str, digits: int = 4, forgotten: float = 0.7, rows: int = 8000) -> list[dict]:
     """Distinct sums of two numbers of `digits` digits, of which a tenth is `test`; `forgotten` is the chance of each
-    carry in a worked solution to be left out. A row is one of `data.arithmetic`, with the carries as its `level`:
+    carry in a worked solution to be left out. A row is one of `data.arithmetic`:
 
-    `{"problem": "What is 47 + 85?", "solution": "132", "level": "2", "reasoning": "7+5=12, 4+8=12", "answer": "122"}`
+    `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8=12", "answer": "122"}`
     """
     numbers, rows_, seen = random.Random(digits), [], set()
     while len(rows_) < rows:
@@ -20,20 +20,18 @@ def sums(split: str, digits: int = 4, forgotten: float = 0.7, rows: int = 8000) 
         seen.add(pair)
         if (zlib.crc32(str(pair).encode()) % 10 == 0) == (split == "test"):
             a, b = pair
-            level = _worked(a, b, [False] * digits)[2]
-            reasoning, answer, _ = _worked(a, b, forgets)
-            row = {"problem": f"What is {a} + {b}?", "solution": str(a + b), "level": str(level)}
+            reasoning, answer = _worked(a, b, forgets)
+            row = {"problem": f"What is {a} + {b}?", "solution": str(a + b)}
             rows_.append(row | {"reasoning": reasoning, "answer": answer})
     return rows_
 
 
-def _worked(a: int, b: int, forgets: list[bool]) -> tuple[str, str, int]:
-    """The steps from the right, the answer that they give, and how many carries they have."""
-    steps, answer, carry, carries = [], "", 0, 0
+def _worked(a: int, b: int, forgets: list[bool]) -> tuple[str, str]:
+    """The steps from the right, and the answer that they give."""
+    steps, answer, carry = [], "", 0
     for x, y, forget in zip(str(a)[::-1], str(b)[::-1], forgets, strict=True):
         total = int(x) + int(y) + carry
         steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
         answer = str(total % 10) + answer
-        carries += total // 10
         carry = 0 if forget else total // 10
-    return ", ".join(steps), str(total)[:-1] + answer, carries
+    return ", ".join(steps), str(total)[:-1] + answer

@@ -7,7 +7,8 @@ import torch
 
 from training.trainer import GreedyEvaluation
 
-GENERATED = "generated"  # completions so far, of all processes, those thrown away included
+GENERATED = "generated"  # completions so far, those thrown away included
+FLAT = "trained_without_signal"  # the share of groups without signal among those that are trained on
 
 # A completion's tensors, one row each; the first two are padded on the left.
 ROWS = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages", "old_per_token_logps")
@@ -22,6 +23,8 @@ class Choosing(GreedyEvaluation):
         self.generated = getattr(self, "generated", 0)
         batch = self.chosen(inputs)
         batch["num_items_in_batch"] = batch["completion_mask"].sum()
+        flat = [not mixed(group) for group in self.groups(batch)]
+        self._metrics["train"][FLAT].append(sum(flat) / len(flat))
         self._metrics["train"][GENERATED] = [self.generated]
         return batch
 
@@ -44,6 +47,7 @@ class Choosing(GreedyEvaluation):
 
     def joined(self, batch: dict, groups: list[dict]) -> dict:
         """The batch with these groups for its own, padded to the longest."""
+        assert batch.keys() <= {*ROWS, "num_items_in_batch"}, "something else belongs to each completion"
         pads = {"prompt_ids": self._tokenizer.pad_token_id, "completion_ids": self._tokenizer.pad_token_id}
         for key in groups[0]:
             rows = [group[key] for group in groups]
@@ -63,7 +67,8 @@ class Choosing(GreedyEvaluation):
 
 
 def mixed(group: dict) -> bool:
-    return bool(group["advantages"].abs().max() > 1e-6)
+    """Whether its rewards differ; rounding alone gives advantages of up to 1e-3."""
+    return bool(group["advantages"].abs().max() > 1e-2)
 
 
 class Replay(Choosing):
@@ -101,8 +106,8 @@ class Refill(Choosing):
 
 
 class Oracle(Choosing):
-    """What no sampler can know, for nothing: of four times as many problems, those whose pass rate in a group of
-    samples that are not counted is nearest one half. The bound of what a choice of problems can gain."""
+    """What no sampler has: of four times as many problems at random, those whose rewards differ most in a group of
+    samples that is not counted. Their groups are then sampled anew."""
 
     def chosen(self, inputs: list[dict]) -> dict:
         count = len(inputs) // self.num_generations
