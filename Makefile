@@ -124,7 +124,11 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
 seeds: setup  ## run the chain of `make grpo` for each of SEEDS, and report the gain over them with its interval
-	@for seed in $(SEEDS); do $(MAKE) --no-print-directory grpo ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; done
+	@$(RUN) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
+	@for seed in $(SEEDS); do \
+	  echo "seeds: $$seed of $(SEEDS)"; \
+	  $(MAKE) --no-print-directory grpo ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; \
+	done
 	@$(RUN) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
 
 report: setup  ## make every figure again from the answers on disk: FILE=outputs/x/eval/gsm8k

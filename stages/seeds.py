@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from evaluation.statistics import over_seeds
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import run
@@ -16,12 +16,20 @@ from training.checkpoints import write_whole
 from training.run_folder import link_inside
 
 
-def main(recipe: Recipe, seeds: list[int]):
+def main(recipe: Recipe, seeds: list[str], check: bool = False):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval over the seeds."""
+    if wrong := [each for each in seeds if not each.isdecimal()] or ([] if seeds else [""]):
+        raise RecipeError([f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong[0]}"'])
+    if check:
+        # Each seed's own; the stages are given them after whatever the recipe says.
+        if taken := [key for key in ("seed", "output_dir") if (key,) in recipe.places]:
+            message = "make seeds sets it for each seed: leave it out"
+            raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in taken])
+        return
     if wrong := link_inside(Path(recipe.output_dir)):
         raise RecipeError([wrong])
     found = {}
-    for seed in dict.fromkeys(seeds):
+    for seed in dict.fromkeys(map(int, seeds)):
         file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
         try:
             figures = json.loads(file.read_text(encoding="utf-8"))
@@ -46,13 +54,16 @@ def main(recipe: Recipe, seeds: list[int]):
 
 def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     """Markdown: a row for each seed, one for the mean over them, and a line for the gain of each stage on the one
-    before it in the same seed."""
+    before it in the same seed, and of the last on the first."""
     labels = list(next(iter(accuracies.values())))
     lines = [f"| seed | {' | '.join(labels)} |", f"| --- |{' ---: |' * len(labels)}"]
     lines += [f"| {seed} | {' | '.join(f'{each[of]:.1%}' for of in labels)} |" for seed, each in accuracies.items()]
+    if len(accuracies) < 2:
+        return [*lines, "", "One seed says nothing of others: no interval."]
     means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
     lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
-    for before, after in pairwise(labels):
+    pairs = list(pairwise(labels))
+    for before, after in pairs + ([(labels[0], labels[-1])] if len(pairs) > 1 else []):
         mean, half = over_seeds([each[after] - each[before] for each in accuracies.values()])
         claim = "" if abs(mean) > half > 0 else "no significant change: "  # without any spread nothing is known of it
         lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f} ± {100 * half:.1f} points")
@@ -60,7 +71,8 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--seeds", nargs="*", required=True)
+    parser.add_argument("--check", action="store_true", help="only check what is given, before any seed is trained")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 import json
 import math
+import subprocess
 
 import pytest
 
 from evaluation.statistics import over_seeds
 from stages.seeds import table
-from tests.support import run_stage
+from tests.support import ROOT, run_stage
 
 
 def test_the_interval_is_students():
@@ -61,3 +62,40 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
 def test_without_any_spread_nothing_is_claimed():
     lines = table({1: {"sft": 0.5, "grpo": 0.6}, 2: {"sft": 0.5, "grpo": 0.6}})
     assert lines[-1].startswith("- sft → grpo: no significant change")
+    assert table({1: {"sft": 0.5, "grpo": 0.6}})[-1] == "One seed says nothing of others: no interval."
+
+
+def test_the_last_stage_is_compared_with_the_first_too():
+    lines = table({seed: {"base": 0.0, "sft": 0.1 * seed, "grpo": 0.5 + 0.01 * seed} for seed in (1, 2, 3)})
+    assert lines[-1].startswith("- base → grpo: +52.0 ± 2.5 points")
+
+
+def make(*options: str) -> subprocess.CompletedProcess:
+    """Its first line is run, the others are only shown."""
+    command = ["make", "--no-print-directory", "seeds", *options, "-o", "setup"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["SEEDS=1 2 x"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "x"'),
+        (["SEEDS="], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
+        (["ARGS=seed=5"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
+        (["ARGS=output_dir=outputs/y"], "output_dir: make seeds sets it for each seed: leave it out"),
+        (["ARGS=grpo.max_stepz=5"], "did you mean max_steps?"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_told_before_any_seed_is_trained(options, told):
+    done = make(*options)
+    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (2, True, False), done.stderr
+
+
+def test_each_seed_has_a_folder_in_the_recipes_own():
+    given = "'data.train=[arithmetic: {digits: 2}]'"
+    words = ["make", "-n", "seeds", "SEEDS=1 2", f"ARGS={given}"]
+    lines = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
+    for seed in (1, 2):
+        folder = f"'outputs/tiny-arithmetic'/seed-{seed}"
+        assert f"stages.grpo 'recipes/tiny-arithmetic.yaml' {given} seed={seed} output_dir={folder}" in lines
