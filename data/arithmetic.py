@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from collections.abc import Sequence
 
 from data.sources import DataError
 
@@ -27,18 +28,19 @@ def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0
     is_test = [zlib.crc32(f"{a}+{b}".encode()) % 10 == 0 for a, b in problems]
     slipped = random.Random(digits + 1)
     return [
-        {"problem": f"What is {a} + {b}?", "solution": str(a + b), **_worked(a, b, slipped.random() < slips)}
+        {"problem": f"What is {a} + {b}?", "solution": str(a + b), **worked(a, b, [slipped.random() < slips] * digits)}
         for (a, b), test in zip(problems, is_test, strict=True)
         if test == (split == "test")
     ]
 
 
-def _worked(a: int, b: int, slip: bool) -> dict[str, str]:
-    """Addition digit by digit from the right, the carry written as `+1`, or forgotten."""
+def worked(a: int, b: int, forgets: Sequence[bool]) -> dict[str, str]:
+    """Addition digit by digit from the right, the carry written as `+1`; `forgets` says for each digit whether the
+    carry out of it is forgotten."""
     steps, digits, carry = [], "", 0
-    for x, y in zip(str(a)[::-1], str(b)[::-1], strict=True):
+    for x, y, forget in zip(str(a)[::-1], str(b)[::-1], forgets, strict=True):
         total = int(x) + int(y) + carry
         steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
         digits = str(total % 10) + digits
-        carry = 0 if slip else total // 10
+        carry = 0 if forget else total // 10
     return {"reasoning": ", ".join(steps), "answer": str(total)[:-1] + digits}

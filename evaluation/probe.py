@@ -8,7 +8,6 @@ import json
 import math
 import random
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
@@ -16,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from data import prompt
 from evaluation.answers import Answers, settings
 from evaluation.contestants import Contestant
+from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
 from schema.faults import Fault, RecipeError
@@ -120,22 +120,13 @@ def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int
     cost = {
         "completions": len(answers.done),
         "tokens": sum(each["tokens"] for each in answers.done),
-        "seconds": _seconds(answers.file.with_suffix(".seconds.jsonl")),
+        "seconds": sum(seconds for seconds, _ in batches(answers.file.with_suffix(".seconds.jsonl"))),
     }
     figures = summary(right, n, group) | cost
     draw(folder / "pass_rates.png", right, n)
     write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
-
-
-def _seconds(file: Path) -> float:
-    """Of all batches. A full disk leaves a torn line, which counts nothing."""
-    total = 0.0
-    for line in file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else ():
-        with suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-            total += max(0.0, float(json.loads(line)["seconds"]))
-    return total
 
 
 def summary(right: list[int], n: int, group: int) -> dict:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -74,11 +75,21 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
         "truncated": sum(item["truncated"] for item in every) / len(every),
         "mean_tokens": sum(item["tokens"] for item in every) / len(every),
     }
-    if seconds and seconds.is_file():
-        batches = [json.loads(line) for line in seconds.read_text(encoding="utf-8").split("\n")[:-1]]
-        if batches:
-            figures["tokens_per_second"] = sum(b["tokens"] for b in batches) / sum(b["seconds"] for b in batches)
+    timed = batches(seconds) if seconds else []
+    if took := sum(each for each, _ in timed):
+        figures["tokens_per_second"] = sum(tokens for _, tokens in timed) / took
     return figures
+
+
+def batches(file: Path) -> list[tuple[float, int]]:
+    """(seconds, tokens) of each batch that was answered, from the file that records them. A full disk leaves a torn
+    line, which counts nothing."""
+    timed = []
+    for line in file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else ():
+        with suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+            batch = json.loads(line)
+            timed.append((max(0.0, float(batch["seconds"])), int(batch["tokens"])))
+    return timed
 
 
 def _shares(problems: list[Samples], key: str = "right") -> list[float]:

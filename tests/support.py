@@ -71,6 +71,17 @@ def run_program(program: Path, *arguments: object) -> subprocess.CompletedProces
     return done
 
 
+def kill_after_lines(lines: int, file: Path, stage: str, *arguments: object):
+    """Start a stage, and kill it with SIGKILL once it has written so many lines into a file."""
+    command = [sys.executable, "-m", f"stages.{stage}", *map(str, arguments)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not file.is_file() or len(file.read_text().splitlines()) < lines:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+
+
 def read_lines(file: Path) -> list[dict]:
     """The objects of a .jsonl file."""
     return list(map(json.loads, file.read_text().splitlines()))

@@ -3,9 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.support import ROOT, TWO_PROCESSES, read_lines, run_stage, same_weights
+from tests.support import ROOT, TWO_PROCESSES, kill_after_lines, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
 
 SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
@@ -141,13 +138,7 @@ def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path)
     whole = file.read_text()
     assert len(whole.splitlines()) == 161
     file.unlink()
-    command = [sys.executable, "-m", "stages.evaluate", *map(str, arguments[1:])]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    while not file.is_file() or len(file.read_text().splitlines()) < 40:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+    kill_after_lines(40, file, "evaluate", *arguments[1:])
     assert len(file.read_text()) < len(whole)
     file.write_text(file.read_text() + '{"id": 3, "samp')
     resumed = run_stage(*arguments).stdout

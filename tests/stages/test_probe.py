@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +9,7 @@ import pytest
 
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import ROOT, read_lines, run_stage, same_weights, write_lines
+from tests.support import kill_after_lines, read_lines, run_stage, same_weights, write_lines
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
@@ -91,13 +88,7 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
     file = copy / "probe/completions.jsonl"
     file.unlink()
-    command = [sys.executable, "-m", "stages.probe", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    while not file.is_file() or len(file.read_text().splitlines()) < 40:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+    kill_after_lines(40, file, "probe", *arguments)
     at_the_kill = len(probed(copy))
     kept = file.read_text().rpartition("\n")[0]
     assert at_the_kill == 24  # the probe that was finished before still counts

@@ -65,6 +65,11 @@ def _rate(rate: float, **others) -> dict:
     return {"learning_rate": rate, **others}
 
 
+def _falling(rate: float, power: float) -> dict:
+    """Highest at first, when nothing is known, and for most of the run low."""
+    return _rate(rate, lr_scheduler_type="polynomial", lr_scheduler_kwargs={"power": power, "lr_end": 0.0})
+
+
 def _batch(size: int) -> dict:
     return {"per_device_train_batch_size": size}
 
@@ -87,6 +92,9 @@ TUNED_TRL = GRID["batch 32, μ 2, lr 5e-05"]
 CHANGES = {
     "warm-up 10%": {"warmup_steps": 0.1},
     "constant rate": {"lr_scheduler_type": "constant"},
+    "cosine": {"lr_scheduler_type": "cosine"},
+    "1e-4, falling as a square": _falling(1e-4, 2.0),
+    "1e-4, falling as a cube": _falling(1e-4, 3.0),
     "β₂ 0.95": {"adam_beta2": 0.95},
     "scale none": {"scale_rewards": "none"},
     "scale batch": {"scale_rewards": "batch"},
@@ -102,6 +110,7 @@ CHANGES = {
     "max_grad_norm 0.2": {"max_grad_norm": 0.2},
     "20% most uncertain tokens": {"top_entropy_quantile": 0.2},
     "form unpaid": {"rewards.format_tags.weight": 0.0},
+    "β 0.001, temperature 0.8": {"beta": 0.001, "temperature": 0.8},
     # Other ways to spend the samples.
     "probe": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9]},
     "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},

@@ -87,10 +87,11 @@ def table(task: Task, lines: list[dict]) -> str:
             goal = float(accuracy(tuned, task.completions))
             needed.append(reached(smoothed(arms[arm][seed]), goal) / max(1.0, reached(tuned, goal)))
         mean, half = over_seeds([*areas[arm].values()])
+        spread = f" ± {half:.1f}" if math.isfinite(half) else ""  # a single seed has none
         final = 100 * np.mean([accuracy(line, task.completions) for line in arms[arm].values()])
         flat = np.mean([line["no_signal"] for line in arms[arm].values()])
         rows.append(
-            f"| {arm} | {len(arms[arm])} | {mean:.1f} ± {half:.1f} | {over(arm, DEFAULTS)} | {over(arm, TUNED)} | "
+            f"| {arm} | {len(arms[arm])} | {mean:.1f}{spread} | {over(arm, DEFAULTS)} | {over(arm, TUNED)} | "
             f"{final:.1f} | {median(needed)} | {flat:.2f} |"
         )
     first = lines[0]
