@@ -8,6 +8,7 @@ import torch
 
 from data import prompt
 from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_answers
+from evaluation.probe import chosen
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
@@ -17,6 +18,7 @@ from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
 from training.model import load_tokenizer
+from training.run_folder import not_probed
 
 SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
 GOLDS = 200  # golds of the training data that the verifier is tried on
@@ -50,6 +52,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
             yield finding(
                 recipe, "note", ("model",), "the chat template ends no turn with a special token; eos ends an answer"
             )
+        yield from _probe_findings(recipe, tokenizer, rows)
     yield from _data_findings(recipe, rows)
     if config is not None and sized:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
@@ -71,6 +74,16 @@ def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: s
             yield Finding("note", place, f"{about}not seen: {said}. {what} not checked")
         else:
             yield Finding("error", place, f"{about}{said}")
+
+
+def _probe_findings(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Finding]:
+    """Whether GRPO would take the probe that is there; says how many problems it leaves."""
+    if not_probed(recipe) or recipe.stage_dir("grpo/summary.json").is_file():
+        return
+    try:
+        chosen(recipe, tokenizer, rows)
+    except RecipeError as error:
+        yield from _not_seen(recipe, error, ("data", recipe.data.key_of_probe), "The probe is")
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:

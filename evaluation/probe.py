@@ -261,6 +261,8 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
             if not (_whole(i, 0) and _whole(n, 1) and _whole(right, 0) and right <= n):
                 raise ValueError("a line holds no pass rate")
             rates[i] = right / n
+        if len(rates) != head["probed"]:
+            raise ValueError("lines are missing")
         return head, rates
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecipeError([f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]) from None

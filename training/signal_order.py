@@ -21,6 +21,7 @@ from trl import GRPOConfig
 from trl.trainer.utils import RepeatSampler
 
 from schema.faults import RunStopped
+from schema.terminal import say
 from training.group_signal import without_signal
 
 COLUMN = "drawn_row"  # of the training data: the number of each row
@@ -186,10 +187,13 @@ class Drawn(Sampler):
 
 
 def order_by_signal(rows: list[dict], args: GRPOConfig) -> SignalOrder:
-    """The order for a run on these rows."""
-    cycle = args.steps_per_generation * args.num_iterations
+    """The order for a run on these rows; says how much it can tell them apart before it has seen them."""
+    known, cycle = labels(rows), args.steps_per_generation * args.num_iterations
+    classes = len(set(known))
+    first = "" if classes > 1 else ": they differ in no source, level or length, so the first epoch is shuffled"
+    say(f"order: by signal, from {classes} class{'es' * (classes > 1)} of problems{first}")
     return SignalOrder(
-        labels=labels(rows),
+        labels=known,
         batch=args.generation_batch_size // args.num_generations,
         seed=args.seed,
         high=sum(args.reward_weights) / 2,

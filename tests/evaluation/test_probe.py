@@ -114,13 +114,13 @@ def test_options_that_the_engine_lacks_are_refused():
         probe.starting_policy(other)
 
 
-HEAD = {"probed": 2, "samples": 4}
+HEAD = {"probed": 1, "samples": 4}
 LINE = {"id": 0, "right": 1, "n": 4}
 
 
 def test_what_a_probe_wrote_is_read(tmp_path):
-    write_lines(tmp_path / "pass_rates.jsonl", [HEAD, LINE, LINE | {"id": 7, "right": 4}])
-    assert probe.read(tmp_path / "pass_rates.jsonl") == (HEAD, {0: 0.25, 7: 1.0})
+    write_lines(tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}])
+    assert probe.read(tmp_path / "pass_rates.jsonl") == (HEAD | {"probed": 2}, {0: 0.25, 7: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,8 @@ def test_what_a_probe_wrote_is_read(tmp_path):
         *([HEAD | head, LINE] for head in ({"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5})),
         [HEAD | {"samples": 10**400}, LINE],
         [HEAD, {"id": 1}],
+        [HEAD | {"probed": 2}, LINE],  # cut off after a whole line
+        [HEAD | {"probed": 2}, LINE, LINE],
         *([HEAD, LINE | {"id": i}] for i in (None, 0.5, -1, True, math.inf)),
         *([HEAD, LINE | counts] for counts in ({"n": 0, "right": 0}, {"n": -1, "right": 3}, {"right": 5})),
         *([HEAD, LINE | {"right": right}] for right in (-1, 0.5, 10**400, "1")),

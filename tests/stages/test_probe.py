@@ -166,6 +166,17 @@ def test_another_probe_does_not_change_the_problems_of_a_run(copy):
     assert done.returncode == 2 and "or the probe that chose or ordered them" in done.stderr
 
 
+def test_a_check_says_how_many_problems_are_left_and_what_grpo_would_refuse(copy):
+    left = f"data: {sum(0.25 <= line['pass_rate'] <= 0.75 for line in probed(copy).values())} of the 24 problems"
+    assert left in run_stage("check", *tiny(copy, *CHOSEN)).stdout
+    hotter = run_stage("check", *tiny(copy, *CHOSEN, "grpo.temperature=0.5"), check=False)
+    assert hotter.returncode == 2 and "was measured with different settings (temperature)" in hotter.stdout
+    rates = copy / "probe/pass_rates.jsonl"
+    write_lines(rates, read_lines(rates)[:-1])
+    cut = run_stage("check", *tiny(copy, *CHOSEN), check=False)
+    assert cut.returncode == 2 and f"{rates} is not what a probe wrote" in cut.stdout
+
+
 def test_a_choice_that_leaves_nothing_is_refused(copy):
     done = run_stage("grpo", *tiny(copy, "data.pass_rate=[0.3, 0.4]"), check=False)
     assert done.returncode == 2
