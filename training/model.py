@@ -124,6 +124,12 @@ def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
     return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
 
 
+def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
+    """A head is given the last position only of a prompt: a slice, which torch multiplies with frozen weights row by
+    row, and on a CPU with a copy of them for each row (pytorch issue 151934). In one piece it is one product."""
+    return tuple(each.contiguous() if isinstance(each, torch.Tensor) else each for each in inputs)
+
+
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
@@ -174,6 +180,8 @@ def load_model(
         # back for every state_dict, losing digits each time (0.50.2): saving the adapter would change its base.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
+    if (head := model.get_output_embeddings()) is not None:
+        head.register_forward_pre_hook(_whole)
     # A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
     # sampling settings are used: a run samples as its recipe says.
     ends = model.generation_config.eos_token_id
