@@ -111,6 +111,7 @@ CHANGES = {
     "20% most uncertain tokens": {"top_entropy_quantile": 0.2},
     "form unpaid": {"rewards.format_tags.weight": 0.0},
     "β 0.001, temperature 0.8": {"beta": 0.001, "temperature": 0.8},
+    "β 0.001, temperature 0.8, groups of 4": {"beta": 0.001, "temperature": 0.8, "num_generations": 4},
     # Other ways to spend the samples.
     "probe": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9]},
     "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},
