@@ -59,6 +59,16 @@ def test_ratios_are_taken_within_a_seed():
     assert row.endswith("| 0.00 (0.00 to never) | 0.50 |")
 
 
+def test_arms_with_other_seeds_are_ranked_within_them():
+    """Seed 1 is easy: the worse arm, which has it alone, has the larger area."""
+    heights = {(TUNED, 0): 0.2, (TUNED, 1): 0.8, ("better", 0): 0.3, ("better", 1): 0.9, ("worse", 1): 0.7}
+    lines = [LINE | {"arm": arm, "seed": seed, "accuracy": [h] * 3} for (arm, seed), h in heights.items()]
+    text = table(dataclasses.replace(TASKS["smoke"], completions=200), lines)
+    assert (
+        text.index("| better | 2 | 60.0 |  | 1.30 |") < text.index(TUNED) < text.index("| worse | 1 | 70.0 |  | 0.88 |")
+    )
+
+
 @pytest.mark.parametrize("task", TASKS.values(), ids=lambda task: task.name)
 def test_every_arm_is_a_sound_recipe_that_spends_the_same(task):
     for arm in task.arms:

@@ -10,6 +10,8 @@ from scipy.optimize import isotonic_regression
 from evaluation.statistics import over_seeds
 from tests.bench.learning.arms import DEFAULTS, TUNED, Task
 
+FEW = 3  # seeds, at least, for an interval
+
 
 def area(line: dict, completions: int) -> float:
     """Mean accuracy over the completions generated, by the trapezoid rule, in percent. An arm that throws some away
@@ -40,17 +42,19 @@ def reached(line: dict, wanted: float) -> float:
 
 
 def ratio(values: list[float]) -> str:
-    """The geometric mean of one ratio per seed, and its 95% interval: Student's t over the seeds, of the logarithm."""
+    """The geometric mean of one ratio per seed, and of three or more its 95% interval: Student's t over the seeds, of
+    the logarithm."""
     if not values:
         return ""
     mean, half = over_seeds(np.log(values))
-    return f"{math.exp(mean):.2f} ({math.exp(mean - half):.2f} to {math.exp(mean + half):.2f})" if half < 9 else ""
+    bounds = f" ({math.exp(mean - half):.2f} to {math.exp(mean + half):.2f})" if len(values) >= FEW else ""
+    return f"{math.exp(mean):.2f}{bounds}"
 
 
 def median(values: list[float]) -> str:
     """The median of one value per seed, and the 95% percentile bootstrap interval of it over the seeds (Efron and
     Tibshirani 1993, chapter 13)."""
-    if len(values) < 3:
+    if len(values) < FEW:
         return ""
     picks = np.random.default_rng(0).integers(len(values), size=(4000, len(values)))
     each = np.sort(np.median(np.asarray(values)[picks], axis=1))
@@ -69,29 +73,32 @@ def by_arm(lines: list[dict]) -> dict[str, dict[int, dict]]:
 
 
 def table(task: Task, lines: list[dict]) -> str:
-    """One row for each arm, the best area first. Ratios are taken within a seed."""
+    """One row for each arm, the best first. Ratios are taken within a seed; arms need not have the same seeds."""
     arms = by_arm(lines)
     areas = {arm: {seed: area(line, task.completions) for seed, line in each.items()} for arm, each in arms.items()}
 
-    def over(arm: str, other: str) -> str:
+    def over(arm: str, other: str) -> list[float]:
         both = sorted(areas[arm].keys() & areas.get(other, {}).keys())
-        return ratio(
-            [areas[arm][seed] / areas[other][seed] for seed in both if areas[arm][seed] and areas[other][seed]]
-        )
+        return [areas[arm][seed] / areas[other][seed] for seed in both if areas[arm][seed] and areas[other][seed]]
+
+    def standing(arm: str) -> tuple[float, float]:
+        within = over(arm, TUNED)
+        return (np.mean(np.log(within)) if within else -math.inf), np.mean([*areas[arm].values()])
 
     rows = []
-    for arm in sorted(arms, key=lambda arm: -np.mean([*areas[arm].values()])):
+    for arm in sorted(arms, key=standing, reverse=True):
         needed = []
         for seed in sorted(arms[arm].keys() & arms.get(TUNED, {}).keys()):
             tuned = smoothed(arms[TUNED][seed])
             goal = float(accuracy(tuned, task.completions))
             needed.append(reached(smoothed(arms[arm][seed]), goal) / max(1.0, reached(tuned, goal)))
         mean, half = over_seeds([*areas[arm].values()])
-        spread = f" ± {half:.1f}" if math.isfinite(half) else ""  # a single seed has none
+        spread = f" ± {half:.1f}" if len(areas[arm]) >= FEW else ""
         final = 100 * np.mean([accuracy(line, task.completions) for line in arms[arm].values()])
         flat = np.mean([line["no_signal"] for line in arms[arm].values()])
+        ratios = " | ".join(ratio(over(arm, other)) for other in (DEFAULTS, TUNED))
         rows.append(
-            f"| {arm} | {len(arms[arm])} | {mean:.1f}{spread} | {over(arm, DEFAULTS)} | {over(arm, TUNED)} | "
+            f"| {arm} | {len(arms[arm])} | {mean:.1f}{spread} | {ratios} | "
             f"{final:.1f} | {median(needed)} | {flat:.2f} |"
         )
     first = lines[0]
