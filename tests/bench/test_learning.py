@@ -14,7 +14,7 @@ import pytest
 from schema.configs import generation
 from schema.recipe import read_recipe
 from tests.bench.learning.arms import DEFAULTS, TASKS, TUNED
-from tests.bench.learning.report import area, median, reached, smoothed, table
+from tests.bench.learning.report import area, median, reached, smoothed, table, write_report
 from tests.support import ROOT
 
 LINE = {"generated": [0, 100, 200], "accuracy": [0.2, 0.4, 0.4], "no_signal": 0.5, "n": 10, "problems": "test"}
@@ -66,6 +66,16 @@ def test_arms_with_other_seeds_are_ranked_within_them():
     text = table(dataclasses.replace(TASKS["smoke"], completions=200), lines)
     assert (
         text.index("| better | 2 | 60.0 |  | 1.30 |") < text.index(TUNED) < text.index("| worse | 1 | 70.0 |  | 0.88 |")
+    )
+
+
+def test_a_seed_whose_warm_start_failed_is_left_out_and_named(tmp_path):
+    starts = [
+        LINE | {"arm": TUNED, "seed": seed, "accuracy": [start, 0.9, 0.9]} for seed, start in ((1, 0.2), (2, 0.04))
+    ]
+    text = write_report(TASKS["smoke"], starts, tmp_path)
+    assert (
+        f"| {TUNED} | 1 |" in text and "left out, since their warm starts are right on less than 5%: seeds [2]" in text
     )
 
 

@@ -11,6 +11,7 @@ from evaluation.statistics import over_seeds
 from tests.bench.learning.arms import DEFAULTS, TUNED, Task
 
 FEW = 3  # seeds, at least, for an interval
+START = 0.05  # accuracy of a warm start below which a seed is left out: ratios of areas near 0 are noise
 
 
 def area(line: dict, completions: int) -> float:
@@ -132,7 +133,11 @@ def plot(task: Task, lines: list[dict], file: Path):
 
 
 def write_report(task: Task, lines: list[dict], folder: Path) -> str:
+    failed = sorted({line["seed"] for line in lines if line["accuracy"][0] < START})
+    lines = [line for line in lines if line["seed"] not in failed] or lines
     text = table(task, lines)
+    if failed:
+        text += f"\n\nleft out, since their warm starts are right on less than {START:.0%}: seeds {failed}"
     (folder / "learning.md").write_text(text + "\n", encoding="utf-8")
     plot(task, lines, folder / "learning.png")
     return f"\n{text}\n\nlines, table and plot: {folder}"
