@@ -65,8 +65,11 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     pairs = list(pairwise(labels))
     for before, after in pairs + ([(labels[0], labels[-1])] if len(pairs) > 1 else []):
         mean, half = over_seeds([each[after] - each[before] for each in accuracies.values()])
-        claim = "" if abs(mean) > half > 0 else "no significant change: "  # without any spread nothing is known of it
-        lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f} ± {100 * half:.1f} points")
+        claim = "" if abs(mean) > half else "no significant change: "
+        spread = f" ± {100 * half:.1f} points"
+        if spread == " ± 0.0 points":
+            claim, spread = "", " points in every seed; without a spread there is no interval"
+        lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f}{spread}")
     return lines
 
 

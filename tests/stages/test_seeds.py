@@ -30,6 +30,12 @@ def test_a_change_within_its_interval_is_not_claimed():
     assert lines[-1].startswith("- sft → grpo: no significant change: +6.7 ± ")
 
 
+def test_seeds_that_all_agree_have_no_interval():
+    assert table({seed: {"sft": 0.1, "grpo": 0.7} for seed in range(4)})[-1] == (
+        "- sft → grpo: +60.0 points in every seed; without a spread there is no interval"
+    )
+
+
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
 
@@ -59,9 +65,7 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_without_any_spread_nothing_is_claimed():
-    lines = table({1: {"sft": 0.5, "grpo": 0.6}, 2: {"sft": 0.5, "grpo": 0.6}})
-    assert lines[-1].startswith("- sft → grpo: no significant change")
+def test_one_seed_has_no_interval():
     assert table({1: {"sft": 0.5, "grpo": 0.6}})[-1] == "One seed says nothing of others: no interval."
 
 
