@@ -35,8 +35,8 @@ def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0
 
 
 def worked(a: int, b: int, forgets: Sequence[bool]) -> dict[str, str]:
-    """Addition digit by digit from the right, the carry written as `+1`; `forgets` says for each digit whether the
-    carry out of it is forgotten."""
+    """Addition digit by digit from the right, the carry written as `+1`. `forgets` says for each digit, from the right
+    too, whether the carry out of it is forgotten; out of the last digit none is."""
     steps, digits, carry = [], "", 0
     for x, y, forget in zip(str(a)[::-1], str(b)[::-1], forgets, strict=True):
         total = int(x) + int(y) + carry

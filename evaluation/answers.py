@@ -106,6 +106,8 @@ class Answers:
         kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
         kept.replace(self.file)
         seconds_file = self.file.with_suffix(".seconds.jsonl")
+        if seconds_file.is_file() and not seconds_file.read_bytes().endswith(b"\n"):  # a full disk tore its last line
+            seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
         with self.file.open("a", encoding="utf-8") as file, seconds_file.open("a", encoding="utf-8") as seconds:
             for number, batch in missing.items():
                 batch_began = time.monotonic()

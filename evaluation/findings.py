@@ -13,7 +13,7 @@ from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import missing_columns
-from schema.problem_sets import overlaps_to_drop, prompt_lengths, train_and_held_out
+from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from training import memory
@@ -52,7 +52,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
             yield finding(
                 recipe, "note", ("model",), "the chat template ends no turn with a special token; eos ends an answer"
             )
-        yield from _probe_findings(recipe, tokenizer, rows)
+        yield from _probe_findings(recipe, tokenizer)
     yield from _data_findings(recipe, rows)
     if config is not None and sized:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
@@ -76,12 +76,12 @@ def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: s
             yield Finding("error", place, f"{about}{said}")
 
 
-def _probe_findings(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Finding]:
+def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
     """Whether GRPO would take the probe that is there; says how many problems it leaves."""
-    if not_probed(recipe) or recipe.stage_dir("grpo/summary.json").is_file():
+    if recipe.data.key_of_probe is None or not_probed(recipe) or recipe.stage_dir("grpo/summary.json").is_file():
         return
     try:
-        chosen(recipe, tokenizer, rows)
+        chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("data", recipe.data.key_of_probe), "The probe is")
 

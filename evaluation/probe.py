@@ -100,7 +100,8 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     first = prompt.prompt_ids(tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system))
     of_answers = settings(contestant, rows, first)
     folder = contestant.trained or Path(base_model(contestant.recipe))
-    weights = [sha256(each) for each in sorted(folder.glob("*.safetensors"))] or None  # None for a Hub id
+    files = sorted(each for each in folder.glob("*.safetensors") if each.is_file())
+    weights = [sha256(each) for each in files] or None  # None for a Hub id
     return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {"weights": weights}
 
 

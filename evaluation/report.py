@@ -81,14 +81,14 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     return figures
 
 
-def batches(file: Path) -> list[tuple[float, int]]:
+def batches(file: Path) -> list[tuple[float, float]]:
     """(seconds, tokens) of each batch that was answered, from the file that records them. A full disk leaves a torn
     line, which counts nothing."""
     timed = []
     for line in file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else ():
         with suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             batch = json.loads(line)
-            timed.append((max(0.0, float(batch["seconds"])), int(batch["tokens"])))
+            timed.append((max(0.0, float(batch["seconds"])), float(batch["tokens"])))
     return timed
 
 

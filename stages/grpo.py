@@ -61,6 +61,8 @@ def main(recipe: Recipe):
         # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
+    if trainer.order:
+        say(f"order: {trainer.order}")
     train(trainer, folder, recipe, interrupts, "grpo")
     parts = time_by_part(trainer.state.log_history)
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}

@@ -126,7 +126,7 @@ def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
 
 def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
     """A head is given the last position only of a prompt: a slice, which torch multiplies with frozen weights row by
-    row, and on a CPU with a copy of them for each row (pytorch issue 151934). In one piece it is one product."""
+    row, and in 16 bits on a CPU with a copy of them for each (pytorch issue 151934). In one piece it is one product."""
     return tuple(each.contiguous() if isinstance(each, torch.Tensor) else each for each in inputs)
 
 

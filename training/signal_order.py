@@ -21,7 +21,6 @@ from trl import GRPOConfig
 from trl.trainer.utils import RepeatSampler
 
 from schema.faults import RunStopped
-from schema.terminal import say
 from training.group_signal import without_signal
 
 COLUMN = "drawn_row"  # of the training data: the number of each row
@@ -73,10 +72,16 @@ class SignalOrder(TrainerCallback, ExportableState):
 
     def __init__(self, labels: Sequence, batch: int, seed: int, high: float, lag: int):
         self.belief, self.rows, self.batch, self.seed = Belief(labels), len(labels), batch, seed
+        self.classes = len(set(labels))  # of rows, before any was seen
         self.high, self.lag = high, lag
         self.seen: list[tuple[list[int], list[int]]] = []
         self.learned = 0  # batches of `seen` that the belief knows
         self.drawn: dict[int, tuple[list[int], dict[str, float]]] = {}  # and not yet seen
+
+    def __str__(self) -> str:
+        if self.classes == 1:
+            return "by signal, but all problems are of one source, level and length class: the first epoch is shuffled"
+        return f"by signal, from {self.classes} classes of problems"
 
     def epoch(self) -> Iterator[list[int]]:
         """The rows of each generation batch of the epoch that the run is in, from its start; no row twice."""
@@ -187,13 +192,10 @@ class Drawn(Sampler):
 
 
 def order_by_signal(rows: list[dict], args: GRPOConfig) -> SignalOrder:
-    """The order for a run on these rows; says how much it can tell them apart before it has seen them."""
-    known, cycle = labels(rows), args.steps_per_generation * args.num_iterations
-    classes = len(set(known))
-    first = "" if classes > 1 else ": they differ in no source, level or length, so the first epoch is shuffled"
-    say(f"order: by signal, from {classes} class{'es' * (classes > 1)} of problems{first}")
+    """The order for a run on these rows."""
+    cycle = args.steps_per_generation * args.num_iterations
     return SignalOrder(
-        labels=known,
+        labels=labels(rows),
         batch=args.generation_batch_size // args.num_generations,
         seed=args.seed,
         high=sum(args.reward_weights) / 2,

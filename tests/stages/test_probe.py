@@ -177,6 +177,15 @@ def test_a_check_says_how_many_problems_are_left_and_what_grpo_would_refuse(copy
     assert cut.returncode == 2 and f"{rates} is not what a probe wrote" in cut.stdout
 
 
+def test_a_check_takes_a_probe_of_data_that_overlaps_with_a_benchmark(copy, tmp_path):
+    write_lines(tmp_path / "exam.jsonl", [{"problem": next(iter(probed(copy))), "answer": 1}])
+    given = tiny(copy, f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]")
+    shutil.rmtree(copy / "probe")
+    assert "1 training problems dropped" in run_stage("probe", *given, "--problems", "8").stdout
+    checked = run_stage("check", *given, "data.order=easy first").stdout
+    assert "data: 8 of the 8 problems that were probed (of 81 in all)" in checked
+
+
 def test_a_choice_that_leaves_nothing_is_refused(copy):
     done = run_stage("grpo", *tiny(copy, "data.pass_rate=[0.3, 0.4]"), check=False)
     assert done.returncode == 2

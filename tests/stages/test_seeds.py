@@ -65,6 +65,11 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
     assert (tmp_path / "precious").read_text() == "mine"
 
 
+def test_a_gain_that_rounds_to_nothing_is_none():
+    gains = {seed: {"sft": 0.5, "grpo": 0.5 + 0.001 * (seed == 1)} for seed in range(6)}
+    assert table(gains)[-1] == "- sft → grpo: no significant change: +0.0 ± 0.0 points"
+
+
 def test_one_seed_has_no_interval():
     assert table({1: {"sft": 0.5, "grpo": 0.6}})[-1] == "One seed says nothing of others: no interval."
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from datasets import Dataset
 from transformers import TrainerState
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from data.problems import TAKEN
 from schema.faults import RunStopped
 from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights, write_lines
-from training.signal_order import COLUMN, HIGH, LOW, MIXED, Belief, Drawn, SignalOrder, labels, order_by_signal
+from training.signal_order import COLUMN, HIGH, LOW, MIXED, Belief, Drawn, SignalOrder, labels
 from training.trainer import BySignal
 
 LEVELS = ("right", "wrong", "mixed")  # as tests.varied_reward.by_level pays
@@ -271,10 +271,9 @@ def rows_of(batches: list[str]) -> list[int]:
     return [int(each.split(":")[0]) for batch in batches for each in batch.split()]
 
 
-def test_problems_that_are_all_alike_are_told(capsys):
-    rows = [{"problem": "1 + 2", "source": "mine"}] * 8
-    order_by_signal(rows, GRPOConfig(per_device_train_batch_size=8, reward_weights=[1.0], bf16=False))
-    assert "from 1 class of problems: they differ in no source, level or length" in capsys.readouterr().out
+def test_problems_that_are_all_alike_are_told():
+    alike = str(order(labels([{"problem": "1 + 2", "source": "mine"}] * 8)))
+    assert alike == "by signal, but all problems are of one source, level and length class: the first epoch is shuffled"
 
 
 def test_a_run_that_is_cut_in_its_second_epoch_draws_the_same_problems(tmp_path):

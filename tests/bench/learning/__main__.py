@@ -1,6 +1,6 @@
 """How fast GRPO learns, by the completions it generates: held-out accuracy over them, for arms × seeds.
 
-    python -m tests.bench.learning                             # every task's baselines, five seeds; resumable
+    python -m tests.bench.learning                             # the baselines and `ours`, five seeds; resumable
     python -m tests.bench.learning --task "four digits" --arms grid --seeds 1 2 3 --problems study --cores 0 1
     python -m tests.bench.learning --report                    # tables and plots again, from the lines on disk
 

@@ -134,9 +134,10 @@ def plot(task: Task, lines: list[dict], file: Path):
 
 def write_report(task: Task, lines: list[dict], folder: Path) -> str:
     failed = sorted({line["seed"] for line in lines if line["accuracy"][0] < START})
-    lines = [line for line in lines if line["seed"] not in failed] or lines
+    kept = [line for line in lines if line["seed"] not in failed]
+    lines = kept or lines
     text = table(task, lines)
-    if failed:
+    if failed and kept:
         text += f"\n\nleft out, since their warm starts are right on less than {START:.0%}: seeds {failed}"
     (folder / "learning.md").write_text(text + "\n", encoding="utf-8")
     plot(task, lines, folder / "learning.png")
