@@ -61,6 +61,8 @@ def stages(task: Task, arm: str, seed: int, folder: Path, problems: str) -> dict
     flat = [line[key] for line in logged if line.get(key) is not None]
     checkpoints = sorted((home / "grpo").glob("checkpoint-*"), key=lambda each: int(each.name.split("-")[1]))
     steps = int(checkpoints[-1].name.split("-")[1])
+    # A run that was interrupted has one more, where that was.
+    checkpoints = [each for each in checkpoints if int(each.name.split("-")[1]) % (steps // task.points) == 0]
     trained = task.completions - spent
     generated = [spent + round(int(each.name.split("-")[1]) / steps * trained) for each in checkpoints]
     # Of arms that throw some away.
