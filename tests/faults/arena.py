@@ -17,7 +17,7 @@ from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, same_weights, weights
 
 STEPS = 8
 SHORT = ["data.validation=40", "sft.max_steps=100", f"grpo.max_steps={STEPS}", "grpo.save_steps=2"]
-SHORT += ["grpo.logging_steps=1", "grpo.save_total_limit=3"]
+SHORT += ["grpo.logging_steps=1", "grpo.save_total_limit=3", "grpo.num_iterations=1"]
 PAIR = ["grpo.per_device_train_batch_size=12"]
 CPU2 = [ACCELERATE, *TWO_PROCESSES]
 SECOND = "checkpoint-4/trainer_state.json"  # the last file but the manifest

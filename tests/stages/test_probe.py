@@ -14,6 +14,7 @@ from tests.support import kill_after_lines, read_lines, run_stage, same_weights,
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
 SHORT += ["sft.per_device_train_batch_size=32", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+SHORT += ["grpo.num_iterations=1"]
 STEPS, CUT = 8, 5
 SHORT += [f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9", "grpo.logging_steps=1"]
 CHOSEN = ["data.pass_rate=[0.25, 0.75]", "data.order=easy first"]

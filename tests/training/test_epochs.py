@@ -9,7 +9,7 @@ from tests.support import TWO_PROCESSES, run_stage, write_lines
 
 STEPS, CUT = 8, 5  # three steps an epoch
 OVERRIDES = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
-OVERRIDES += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1"]
+OVERRIDES += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1", "grpo.num_iterations=1"]
 OVERRIDES += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 CPU2 = {"launcher": TWO_PROCESSES, "OMP_NUM_THREADS": "1"}
 

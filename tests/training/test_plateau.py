@@ -105,11 +105,11 @@ def test_it_stops_if_asked_and_not_while_it_warms_up(capsys):
     ("overrides", "told"),
     [
         ([], "set grpo.eval_steps"),
-        (["grpo.eval_steps=20", "grpo.save_steps=20"], "it needs 8 evaluations, and the run has 6"),
+        (["grpo.eval_steps=40", "grpo.save_steps=40"], "it needs 8 evaluations, and the run has 6"),
         (["grpo.eval_steps=10", "evaluate.checkpoint_problems=24"], "24 problems seldom show"),
-        (["grpo.eval_steps=1"], "may see fewer than 3 training rewards"),
+        (["grpo.num_iterations=1", "grpo.eval_steps=1"], "may see fewer than 3 training rewards"),
         (["grpo.eval_steps=10"], None),
-        (["grpo.eval_steps=20", "evaluate.stop_when_flat=false"], None),
+        (["grpo.eval_steps=40", "evaluate.stop_when_flat=false"], None),
     ],
 )
 def test_check_says_where_it_can_see_nothing(overrides, told):
@@ -119,7 +119,13 @@ def test_check_says_where_it_can_see_nothing(overrides, told):
 
 
 SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=120", "sft.max_steps=100", "grpo.max_steps=11"]
-SHORT += ["grpo.eval_steps=1", "grpo.logging_steps=1", "grpo.save_total_limit=3", "evaluate.stop_when_flat=true"]
+SHORT += [
+    "grpo.num_iterations=1",
+    "grpo.eval_steps=1",
+    "grpo.logging_steps=1",
+    "grpo.save_total_limit=3",
+    "evaluate.stop_when_flat=true",
+]
 SHORT += ["grpo.learning_rate=1e-12", "grpo.num_generations=4", "grpo.lr_scheduler_type=constant"]
 
 

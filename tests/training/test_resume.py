@@ -15,7 +15,7 @@ LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 SHORT = ["data.validation=40", "sft.max_steps=60", "sft.save_steps=20", "grpo.max_steps=8", "grpo.save_steps=2"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
-SMALL = ["grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+SMALL = ["grpo.per_device_train_batch_size=16", "grpo.num_generations=4", "grpo.num_iterations=1"]
 FOUR = ["grpo.steps_per_generation=4", "grpo.gradient_accumulation_steps=2"]
 BOTH = [*FOUR, "grpo.num_iterations=2", "grpo.save_steps=4"]
 

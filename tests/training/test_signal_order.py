@@ -245,7 +245,8 @@ def test_the_layout_is_that_of_trls_sampler(monkeypatch):
 
 STEPS, CUT = 9, 5
 RUN = ["data.order=by signal", "data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1"]
-RUN += ["grpo.save_total_limit=20", "grpo.num_generations=4", "rewards.correct_answer={weight: 0.0}"]
+RUN += ["grpo.save_total_limit=20", "grpo.num_generations=4", "grpo.num_iterations=1"]
+RUN += ["rewards.correct_answer={weight: 0.0}"]
 RUN += ["rewards.format_tags={weight: 0.0}", "rewards.tests.varied_reward.by_level={weight: 1.0}"]
 ONE = ["grpo.per_device_train_batch_size=8", "grpo.gradient_accumulation_steps=1"]
 AHEAD = ["grpo.per_device_train_batch_size=8", "grpo.gradient_accumulation_steps=3", "grpo.steps_per_generation=1"]

@@ -32,7 +32,7 @@ class Task:
 
     def budget(self, arm: str) -> list[str]:
         """The overrides of an arm, with as many steps as its completions last."""
-        values = {"per_device_train_batch_size": 64, "num_generations": 8} | self.arms[arm]
+        values = {"per_device_train_batch_size": 64, "num_generations": 8, "num_iterations": 1} | self.arms[arm]
         values = {key: value for key, value in values.items() if key not in OF_THE_BENCHMARK}
         sampled = generation({key: value for key, value in values.items() if "." not in key})
         batches = (self.completions - self.probed(arm)) / sampled.completions / self.arms[arm].get("spends", 1)
