@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from evaluation.report import batches
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import kill_after_lines, read_lines, run_stage, same_weights, write_lines
@@ -93,8 +94,12 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     at_the_kill = len(probed(copy))
     kept = file.read_text().rpartition("\n")[0]
     assert at_the_kill == 24  # the probe that was finished before still counts
+    timed = file.with_suffix(".seconds.jsonl")
+    before = len(batches(timed))
+    timed.write_text(timed.read_text() + '{"seconds": 9')
     resumed = run_stage("probe", *arguments).stdout
     assert " 8/" not in resumed and "s left" in resumed
+    assert len(batches(timed)) - before == resumed.count("s left")  # none is lost behind the torn line
     killed = file.read_text()
     assert killed.startswith(kept)
     file.unlink()
