@@ -6,16 +6,13 @@ Seconds of a sampled batch, in alternating pairs of one run.
 """
 
 import argparse
-import random
 import statistics
 import time
 
-from data import prompt
-from schema import configs, hardware
+from schema import hardware
 from schema.launch import recipe_arguments
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.bench.merged import policy_in, sample
+from tests.bench.merged import batch_of, policy_in, sample
 from training.model import load_tokenizer
 
 
@@ -29,11 +26,10 @@ def main():
     recipe = hardware.fitted(asked)
     tokenizer = load_tokenizer(recipe)
     model = policy_in(recipe, recipe.model.dtype, tokenizer)
-    size = configs.setting(recipe, "grpo", "per_device_train_batch_size")
-    rows = random.Random(0).sample(load_train(recipe)[0], size)
-    ids = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
-    batch = dict(tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device))
-    print(f"{hardware.line(recipe, asked.model.dtype)}; {size} completions of {options.tokens} tokens")
+    batch = batch_of(recipe, tokenizer, model)
+    print(
+        f"{hardware.line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of {options.tokens} tokens"
+    )
     hooks = model.get_output_embeddings()._forward_pre_hooks
     mended, ratios = dict(hooks), []
 

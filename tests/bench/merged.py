@@ -41,6 +41,14 @@ def resize(model: PeftModel, size: float):
             parameter.data.copy_(torch.randn(parameter.shape) * size)
 
 
+def batch_of(recipe: Recipe, tokenizer, model: PeftModel) -> dict:
+    """As many prompts of the training data as GRPO samples at once."""
+    size = configs.setting(recipe, "grpo", "per_device_train_batch_size")
+    rows = random.Random(0).sample(load_train(recipe)[0], size)
+    ids = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
+    return dict(tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device))
+
+
 @torch.no_grad()
 def sample(model: PeftModel, batch: dict, tokens: int) -> torch.Tensor:
     torch.manual_seed(2)
@@ -89,12 +97,10 @@ def main():
     tokenizer = load_tokenizer(recipe)
     model = policy_in(recipe, recipe.model.dtype, tokenizer)
     keep_base_exact(model)
-    rows = random.Random(0).sample(
-        load_train(recipe)[0], configs.setting(recipe, "grpo", "per_device_train_batch_size")
+    batch = batch_of(recipe, tokenizer, model)
+    print(
+        f"{hardware.line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of {options.tokens} tokens"
     )
-    ids = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
-    batch = dict(tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device))
-    print(f"{hardware.line(recipe, asked.model.dtype)}; {len(rows)} completions of {options.tokens} tokens")
     resize(model, SIZES[-1])
     speed(model, batch, options.tokens, options.pairs)
     survival(model)
