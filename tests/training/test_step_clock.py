@@ -19,6 +19,7 @@ ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import step_clock\nstep_clock.QUIET, step_clock.EVERY, step_clock.TICK = 0, 0.05, 0.01\n"
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
 SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40", "grpo.gradient_accumulation_steps=4"]
+SHORT += ["grpo.per_device_train_batch_size=64", "grpo.num_iterations=1"]
 
 
 @pytest.fixture
