@@ -1,5 +1,6 @@
 """Builds trl's GRPOTrainer as a recipe describes it, with the data that it trains on."""
 
+import copy
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from schema.names import missing_columns, prepare_rewards
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
+from training.completions import recorded
 from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
@@ -38,6 +40,7 @@ class GreedyEvaluation(GRPOTrainer):
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})
         before = dict(config)
+        sampled_last = copy.deepcopy(self._logs)  # a batch that is trained on twice is written again after this
         try:
             vars(generator).update(greedy)
             config.update(greedy)
@@ -47,6 +50,7 @@ class GreedyEvaluation(GRPOTrainer):
             vars(generator).update(sampled)
             config.update(before)
             self.log_completions = self.args.log_completions
+            self._logs = sampled_last
 
 
 class BySignal(GreedyEvaluation):
@@ -107,7 +111,7 @@ def trainer_for(
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
     rewards = counted(guarded_rewards(recipe), args.reward_weights, args.num_generations, order and order.observe)
     finite = FiniteNumbers()
-    rewards[0] = finite.watching(rewards[0])
+    rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
     keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
     if choosing:
         truth = list(recipe.rewards).index("correct_answer")
