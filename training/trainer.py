@@ -1,6 +1,5 @@
 """Builds trl's GRPOTrainer as a recipe describes it, with the data that it trains on."""
 
-import copy
 from pathlib import Path
 
 import torch
@@ -40,7 +39,6 @@ class GreedyEvaluation(GRPOTrainer):
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})
         before = dict(config)
-        sampled_last = copy.deepcopy(self._logs)  # a batch that is trained on twice is written again after this
         try:
             vars(generator).update(greedy)
             config.update(greedy)
@@ -50,7 +48,6 @@ class GreedyEvaluation(GRPOTrainer):
             vars(generator).update(sampled)
             config.update(before)
             self.log_completions = self.args.log_completions
-            self._logs = sampled_last
 
 
 class BySignal(GreedyEvaluation):
