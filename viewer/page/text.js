@@ -34,7 +34,7 @@ function visible(text) {
 function number(value, digits = 3) {
   if (value === null || value === undefined) return "none";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e6)) return value.toExponential(2).replace(/-/g, "−");
+  if (size !== 0 && (size < 0.5 * 10 ** -digits || size >= 1e12)) return value.toExponential(2).replace(/-/g, "−");
   return value.toLocaleString("en", { maximumFractionDigits: digits, useGrouping: size >= 10000 }).replace("-", "−");
 }
 
