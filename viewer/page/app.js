@@ -23,14 +23,17 @@ async function show(view, at = []) {
   }
   const main = document.getElementById("main");
   main.setAttribute("aria-labelledby", `tab-${view}`);
+  const reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
   try {
     const content = await VIEWS[view][1](at);
+    clearTimeout(reading);
     if (app.view !== view) return; // another view was chosen meanwhile
     const chooser = app.runs.length > 1 && view !== "overview"
       ? choice("Run", app.runs.map((run, i) => [i, run.name]), app.run, (value) => ((app.run = Number(value)), remember(view), show(view)))
       : null;
     main.replaceChildren(...[chooser, content].filter(Boolean));
   } catch (error) {
+    clearTimeout(reading);
     main.replaceChildren(h("p", { class: "error" }, error.message));
   }
 }
