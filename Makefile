@@ -15,6 +15,9 @@ CARD ?=
 RUN ?=
 HTML ?=
 PORT ?=
+# For `make explain`: a step whose completions were written, and the completion's number in it.
+STEP ?=
+ROW ?=
 # For `make seeds`.
 SEEDS ?= 1 2 3 4 5
 # More options for the installer, which pip and uv both understand.
@@ -144,6 +147,9 @@ eval-report: report
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
 	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))
+
+explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
+	@$(PY) stages.explain $(RUN) --step '$(STEP)' $(if $(ROW),--row '$(ROW)')
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from viewer import changed, groups
+from viewer import changed, groups, tokens
 from viewer.runs import curves, describe
 
 # The pattern of a question's path, and the function that answers it for a run.
@@ -15,6 +15,8 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"groups": lambda run: {"groups": (every := groups.index(run)), "of": len(every)},
     r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
     r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},
+    r"explained": tokens.explained,
+    r"tokens/(\d+)/(\d+)": lambda run, step, row: tokens.tokens(run, int(step), int(row)),
     r"changed/([^/]+)/([^/]+)/([^/]+)": changed.changed,
     r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, benchmark, before, after, question: changed.pair(
         run, benchmark, before, after, int(question)

@@ -113,6 +113,20 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     }
 
 
+def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
+    """The group of one completion, with `batch`, the tokens of each completion of its step where the run wrote them.
+
+    Raises:
+        ValueError: there is none in that place.
+    """
+    described = describe(run)
+    found = group(run, step, row // _size(described["settings"]["num_generations"])) if row >= 0 else {"rows": []}
+    if row not in [each["row"] for each in found["rows"]]:
+        raise ValueError(f"step {step} has no completion {row}")
+    tokens = [each["tokens"] for each in _of_step(run, step, described)]
+    return found | {"batch": None if None in tokens else tokens}
+
+
 def text(run: Path, step: int, row: int) -> str:
     """One completion whole.
 

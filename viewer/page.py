@@ -13,7 +13,7 @@ from viewer.groups import index
 from viewer.runs import describe
 
 FOLDER = Path(__file__).parent / "page"
-OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "changed.js", "app.js")
+OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
@@ -69,6 +69,11 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
         yield f"{number}/groups", {"groups": kept, "of": len(every)}
         for each in kept:
             question = f"{number}/group/{each['step']}/{each['group']}"
+            yield question, answer(runs, question)
+        there = answer(runs, f"{number}/explained")
+        yield f"{number}/explained", there
+        for each in there:
+            question = f"{number}/tokens/{each['step']}/{each['row']}"
             yield question, answer(runs, question)
         for benchmark, labels in described["evaluations"].items():
             for before, after in ((a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]):

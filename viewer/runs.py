@@ -80,6 +80,7 @@ def describe(run: Path) -> dict[str, Any]:
     }
     return {
         "name": name_of(run),
+        "folder": str(run),
         "settings": {key: (library_fields.defaults("grpo") | given).get(key) for key in SETTINGS},
         "rewards": weights,
         "finished": bool(summary),

@@ -5,6 +5,7 @@ const EVERY = 5000; // ms between two looks at a run that is not finished
 const VIEWS = {
   overview: ["Overview", async () => overview(app.runs, app.curves)],
   groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: Number(group) }, (...at) => remember("groups", at))],
+  tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
   changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],
 };
 const app = { runs: [], curves: [], run: 0, view: "overview" };
@@ -78,6 +79,13 @@ async function follow() {
   setTimeout(follow, EVERY);
 }
 
+/** Open what an address names, as a link does. */
+async function goTo(address) {
+  const [view, run, ...at] = address.slice(1).split("/");
+  app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
+  await show(view in VIEWS ? view : "overview", at);
+}
+
 async function start() {
   tabs();
   try {
@@ -86,9 +94,7 @@ async function start() {
     document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));
     return;
   }
-  const [view, run, ...at] = location.hash.slice(1).split("/");
-  app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
-  await show(view in VIEWS ? view : "overview", at);
+  await goTo(location.hash);
   setTimeout(follow, EVERY);
 }
 
@@ -98,6 +104,7 @@ function again() {
   clearTimeout(resized);
   resized = setTimeout(() => app.view === "overview" && app.runs.length && show("overview"), 150);
 }
+window.addEventListener("hashchange", () => goTo(location.hash));
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (window.innerWidth !== width) {

@@ -157,7 +157,7 @@ function groupDetail(number_, run, group) {
         h("div", { class: "line" }, h("span", {}, "advantage"), bar, told),
         text,
         row.length > row.text.length ? h("button", { onclick: (event) => rest(event.currentTarget, text, row) }, `Show all ${number(row.length)} characters`) : null,
-        facts.length ? h("p", { class: "quiet" }, facts.join(", ")) : null,
+        h("p", { class: "quiet" }, facts.length ? `${facts.join(", ")}; ` : null, h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
       ),
     };
   }
