@@ -176,7 +176,7 @@ bench-learning: setup  ## held-out accuracy over the completions generated, for 
 	@$(RUN) tests.bench.learning $(ARGS)
 
 # A user's own files beside these are not ours to lint.
-ROOMS := data evaluation rewards schema stages tests training
+ROOMS := data evaluation rewards schema stages tests training viewer
 
 lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)
