@@ -148,6 +148,9 @@ eval-report: report
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
 	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))
 
+lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
+	@$(PY) stages.view --lab $(if $(PORT),--port $(PORT))
+
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
 	@$(PY) stages.explain $(RUN) --step '$(STEP)' $(if $(ROW),--row '$(ROW)')
 

@@ -15,9 +15,9 @@ from viewer.runs import find, name_of
 PORT = 8090
 
 
-def main(runs: list[str], html: Path | None, port: int):
+def main(runs: list[str], html: Path | None, port: int, lab: bool):
     """Show what runs did."""
-    found = find(runs)
+    found = [] if lab else find(runs)
     names = ", ".join(name_of(run) for run in found)
     if html is not None:
         from viewer.page import whole
@@ -35,7 +35,7 @@ def main(runs: list[str], html: Path | None, port: int):
     from viewer.server import serve
 
     def ready(taken: int):
-        say(f"view: {names}, at http://127.0.0.1:{taken} until you press Ctrl-C")
+        say(f"view: {names or 'the lab'}, at http://127.0.0.1:{taken} until you press Ctrl-C")
         if not sys.stdout.isatty():
             return
         say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
@@ -52,6 +52,7 @@ if __name__ == "__main__":
     parser.add_argument("runs", nargs="*", help="the folders of GRPO runs")
     parser.add_argument("--html", type=Path, help="write one file instead of serving a page")
     parser.add_argument("--port", type=int, default=PORT, help="0 takes any that is free")
+    parser.add_argument("--lab", action="store_true", help="the lab alone, without a run")
     given = vars(parser.parse_args())
     with mistakes_reported():
         main(**given)

@@ -13,7 +13,7 @@ from viewer.groups import index
 from viewer.runs import describe
 
 FOLDER = Path(__file__).parent / "page"
-OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "app.js")
+OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")

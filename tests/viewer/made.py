@@ -87,3 +87,30 @@ def evaluation(folder: Path, hostile: bool = False):
             )
         text = "".join(json.dumps(each) + "\n" for each in lines)
         (folder / f"{label}.jsonl").write_text(text, encoding="utf-8")
+
+
+def explained(run: Path, step: int, row: int):
+    """What `make explain` writes, of four tokens whose third is clipped."""
+    columns = {
+        "new": [-0.1, -0.2, -0.3, -0.4],
+        "old": [-0.1, -0.2, -0.7055, -0.4],
+        "reference": [-0.1, -0.2, -1.0, -0.4],
+    }
+    columns |= {"entropy": [0.1, 0.2, 0.3, 0.4], "ratio": [1.0, 1.0, 1.5, 1.0], "kl": [0.0, 0.0, 0.3, 0.0]}
+    columns |= {"unclipped": [-0.8, -0.8, -1.2, -0.8], "clipped": [-0.8, -0.8, -0.96, -0.8]}
+    columns |= {"loss": [0.8, 0.8, 1.212, 0.8], "stopped": [0.0] * 4}
+    settings = {"loss_type": "grpo", "importance_sampling_level": "token", "epsilon": 0.2, "epsilon_high": 0.2}
+    found = {
+        "step": step,
+        "row": row,
+        "question": "What is 1 + 1?",
+        "advantage": -0.8,
+        "policies": {"old": "the warm start", "new": "the run's result", "reference": "the warm start"},
+        "settings": settings | {"beta": 0.04, "use_bias_correction_kl": False, "max_completion_length": 40},
+        "weight": 0.01,
+        "notes": [],
+        "tokens": ["a", HOSTILE[1], "c", HOSTILE[3]],
+        **columns,
+    }
+    (run / "explain").mkdir(exist_ok=True)
+    (run / "explain" / f"{step}-{row}.json").write_text(json.dumps(found), encoding="utf-8")

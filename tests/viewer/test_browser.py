@@ -11,6 +11,7 @@ import pytest
 
 from tests.viewer import made
 from tests.viewer.test_server import served
+from viewer import lab
 from viewer.page import whole
 
 pytestmark = pytest.mark.browser
@@ -265,3 +266,47 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write('{"step": 40, "reward": 1.0}\n')
         tab.locator(".tile", has_text="step 40").wait_for(timeout=15_000)
+
+
+def test_the_lab_shows_the_numbers_that_numpy_has(tab):
+    with served("--lab") as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".numbers")
+        assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Lab"]
+        tab.get_by_label("Algorithm").select_option("rloo")
+        tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
+        tab.get_by_label("β, the weight of the KL").fill("0.1")
+        tab.get_by_role("button", name="Next step").click()
+        settings = {"landscape": "two peaks", "beta": 0.1}
+        expected = lab.run("rloo", **settings)
+        step, update = expected["steps"][1], expected["steps"][1]["updates"][0]
+        tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
+        rows = [row.split("\t") for row in tab.locator(".numbers tbody tr").all_inner_texts()]
+        assert [int(row[1]) for row in rows] == step["actions"]
+        said = [[float(each.replace("−", "-").rstrip("%")) for each in row[2:]] for row in rows]
+        for i, (reward, baseline, advantage, before, now, ratio, _, kl) in enumerate(said):
+            assert reward == pytest.approx(step["rewards"][i], abs=6e-4)
+            assert baseline == pytest.approx(step["baselines"][i], abs=6e-4)
+            assert advantage == pytest.approx(step["advantages"][i], abs=6e-4)
+            assert before == pytest.approx(100 * step["old_probabilities"][i], abs=0.06)
+            assert now == pytest.approx(100 * update["new_probabilities"][i], abs=0.06)
+            assert ratio == pytest.approx(update["ratios"][i], abs=6e-4)
+            assert kl == pytest.approx(update["kl"][i], abs=6e-5)
+        for name in lab.ALGORITHMS:  # over 200 steps, side by side
+            final = lab.run(name, **settings)["expected_reward"][-1]
+            assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".at").inner_text())
+
+
+def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
+    run = made.run(tmp_path)
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
+        tab.get_by_role("link", name="its tokens").nth(1).click()
+        tab.get_by_text(f"make explain RUN={run} STEP=2 ROW=9").wait_for()
+        made.explained(run, 2, 9)
+        tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
+        tab.locator(".token").nth(2).click()
+        numbers = tab.locator(".sum").inner_text()
+        assert "1.5 × −0.8 = −1.2" in numbers and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in numbers
+        assert "−−1.2 + 0.04 × 0.3 = 1.212" in numbers
+        assert tab.locator(".token").nth(1).inner_text() == made.HOSTILE[1].replace(" ", "·")

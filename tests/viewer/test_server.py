@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.parse
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 
 from tests.support import ROOT, run_stage
 from tests.viewer import made
+from viewer.lab import ALGORITHMS
 
 
 @contextmanager
-def served(*runs: Path):
+def served(*runs: Path | str):
     """(process, port) of a server that shows these runs."""
     command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -56,6 +58,22 @@ def test_it_answers_what_the_page_asks(port):
     page = ask(port, "/")[2].decode()
     for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
         assert ask(port, asset)[0] == 200, asset
+
+
+def test_it_computes_the_lab_and_refuses_what_the_lab_does(port):
+    asked = urllib.parse.quote(json.dumps({"algorithm": "grpo", "max_steps": 3}))
+    assert len(json.loads(ask(port, f"/api/lab/run/{asked}")[2])["steps"]) == 3
+    every = json.loads(ask(port, f"/api/lab/compare/{asked}")[2])
+    assert set(every) == set(ALGORITHMS) and len(every["rloo"]["expected_reward"]) == 4
+    for wrong, said in (
+        ({"max_steps": 10**9}, "max_steps"),
+        ({"nothing": 1}, "nothing"),
+        ([1], "JSON object"),
+        ({"logits": ["x"]}, "logits"),
+    ):
+        for kind in ("run", "compare"):
+            status, _, body = ask(port, f"/api/lab/{kind}/{urllib.parse.quote(json.dumps(wrong))}")
+            assert status == 404 and said in json.loads(body)["error"]
 
 
 def test_what_it_cannot_answer_is_told_in_a_line(port):

@@ -8,6 +8,7 @@ const VIEWS = {
   tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
   changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],
 };
+if (!ANSWERS) VIEWS.lab = ["Lab", labView]; // which needs a server that computes
 const app = { runs: [], curves: [], run: 0, view: "overview" };
 
 /** The address names the view, the run and what is open in it: #groups/0/40/3. */
@@ -59,7 +60,7 @@ function tabs() {
 async function load() {
   app.runs = await ask("runs");
   app.curves = await Promise.all(app.runs.map((_, i) => ask(`${i}/curves`)));
-  const names = app.runs.map((run) => run.name).join(", ");
+  const names = app.runs.map((run) => run.name).join(", ") || "The lab";
   document.title = names;
   document.getElementById("title").replaceChildren(visible(names));
 }
@@ -83,13 +84,14 @@ async function follow() {
 async function goTo(address) {
   const [view, run, ...at] = address.slice(1).split("/");
   app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
-  await show(view in VIEWS ? view : "overview", at);
+  await show(view in VIEWS ? view : Object.keys(VIEWS)[0], at);
 }
 
 async function start() {
-  tabs();
   try {
     await load();
+    if (!app.runs.length) for (const name of Object.keys(VIEWS)) if (name !== "lab") delete VIEWS[name];
+    tabs();
   } catch (error) {
     document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));
     return;

@@ -38,6 +38,9 @@ function number(value, digits = 3) {
   return value.toLocaleString("en", { maximumFractionDigits: digits, useGrouping: size >= 10000 }).replace("-", "−");
 }
 
+/** A number in a column, where all have the same digits. */
+const fixed = (value, digits = 3) => (Math.abs(value) < 0.5 * 10 ** -digits ? 0 : value).toFixed(digits).replace("-", "−");
+
 /** A number for an axis: as many digits as tell its ticks apart. */
 function tick(value) {
   const size = Math.abs(value);
