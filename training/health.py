@@ -78,13 +78,11 @@ class Run:
         numbers = {key: value for key, value in line.items() if isinstance(value, int | float) and math.isfinite(value)}
         if ACCURACY in numbers:
             self.judged.append(line)
-        elif "reward" in numbers:
+        if "reward" in numbers:
             self.rewards.append((line["step"], line["reward"]))
-            if line["step"] > self.warmup:
-                for key, value in numbers.items():
-                    self.values[key].append(value)
-        else:
-            return []
+        if line["step"] > self.warmup:
+            for key, value in numbers.items():  # a line may have a few: trl logs a reward only where it sampled
+                self.values[key].append(value)
         told = {name: rule(self) for name, rule in RULES.items() if name not in self.said}
         new = [Advice(line["step"], name, message) for name, message in told.items() if message]
         self.said.update(each.rule for each in new)
@@ -184,7 +182,7 @@ def gamed(run: Run) -> str | None:
     return (
         f"held-out accuracy fell from {best[ACCURACY]:.1%} at step {best['step']} to {since[-1][ACCURACY]:.1%} while "
         f"the training reward rose from {mean(before).value:.3g} to {mean(later).value:.3g}: the policy may be paid "
-        f"for something else. Read the newest file in completions/, try `make audit`, and lower the weights of "
+        "for something else. Read the newest file in completions/, try `make audit`, and lower the weights of "
         f"rewards other than correct_answer; {stop}"
     )
 
@@ -267,7 +265,7 @@ def sampler_mismatch(run: Run) -> str | None:
     if not cut:
         what = "set model.dtype to what vLLM computes in (bfloat16), or sample without it (grpo.use_vllm: false)"
     return (
-        f"vLLM samples from another policy than the one that is trained: their probabilities of a token have a mean "
+        "vLLM samples from another policy than the one that is trained: their probabilities of a token have a mean "
         f"ratio of {ratio.value:.3f} over the last {WINDOW} logged steps, not 1. To repair it, {what}"
     )
 
@@ -275,8 +273,12 @@ def sampler_mismatch(run: Run) -> str | None:
 def clipping(run: Run) -> str | None:
     """Many tokens are outside the trust region and give no gradient. Silent for `importance_sampling_level: sequence`,
     which clips whole completions by design."""
-    clipped = run.last("clip_ratio/region_mean")
-    if clipped is None or run.grpo["importance_sampling_level"] == "sequence" or clipped.low <= CLIPPED:
+    # The first pass over a batch clips nothing; with `num_iterations: 2` that may be every other line.
+    shares = [each for each in run.values.get("clip_ratio/region_mean", ())[-2 * WINDOW :] if each][-WINDOW:]
+    if len(shares) < WINDOW or run.grpo["importance_sampling_level"] == "sequence":
+        return None
+    clipped = mean(shares)
+    if clipped.low <= CLIPPED:
         return None
     return (
         f"{clipped.value:.0%} of the tokens were clipped over the last {WINDOW} logged steps: the policy moves too far "

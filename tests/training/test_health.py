@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 from transformers import TrainerState
 
 from schema import sections
@@ -89,9 +90,7 @@ def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     """Without `beta` there is no KL, without vLLM no ratio; a reward may be absent or of the user's own."""
     sick = {key: value for _, values, _, _ in SICK for key, value in values.items()} | {CORRECT: 0.01}
     history = [{key: value for key, value in line.items() if key != missing} for line in logged((40, sick))]
-    by = {name for _, name in told(history)}
-    assert by == {name for _, name in told([line | {missing: None} for line in history])}
-    assert bool(by) == (missing != "reward")
+    assert told(history) == told([line | {missing: None} for line in history]) != []
 
 
 @pytest.mark.parametrize(
@@ -108,6 +107,16 @@ def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
 def test_where_the_same_values_are_healthy(rule, values, recipe):
     history = logged((20, {}), (20, values))
     assert rule not in [name for _, name in told(history, {"grpo": RECIPE["grpo"] | recipe})]
+
+
+def test_lines_of_single_passes_are_judged_too():
+    """Of two passes over a batch, each logged: the first has what was sampled and clips nothing, the second clips."""
+    history = logged((30, {}))
+    for first, second in zip(history[::2], history[1::2], strict=True):
+        first[CLIP], first[CUT], second[CLIP] = 0.0, 0.6, 0.3
+        for key in ("reward", CORRECT, FORM, FLAT, LENGTH, CUT, RATIO):
+            del second[key]
+    assert told(history) == [(75, "truncated"), (80, "clipping")]
 
 
 def test_a_growing_kl_is_told_though_it_is_steep():
@@ -260,9 +269,10 @@ def test_the_table_has_every_rule_with_its_threshold():
 def test_a_real_run_is_told(tmp_path):
     """Four tokens are no room for an answer."""
     overrides = [f"output_dir={tmp_path}", "data.validation=16", "sft.max_steps=60", "grpo.max_steps=10"]
-    overrides += ["grpo.logging_steps=1", "grpo.max_completion_length=4"]
+    overrides += ["grpo.logging_steps=1", "grpo.max_completion_length=4", "grpo.num_iterations=1"]
     run_stage("sft", "recipes/tiny-arithmetic.yaml", *overrides)
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
-    assert said.count("step 8: 100% of the completions were cut off") == 1 == said.count("grpo.max_completion_length")
-    history = read_lines(tmp_path / "grpo/metrics.jsonl")
-    assert (8, "truncated") in told(history, {"grpo": {}})
+    history, recipe = read_lines(tmp_path / "grpo/metrics.jsonl"), YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml")
+    found = findings(history, recipe)
+    assert told(history) == [(8, "no signal"), (8, "truncated")]
+    assert [said.count(f"step {each.step}: {each.message}\n") for each in found] == [1, 1]
