@@ -22,6 +22,7 @@ from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
+from training.progress import Advise
 from training.sampling import mergeable, sample_merged
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32, sharded
@@ -128,6 +129,7 @@ def trainer_for(
     trainer.add_callback(order or SameOrder())
     if choosing:
         trainer.add_callback(keep_best)
+    trainer.add_callback(Advise(recipe))  # after keep_best, which adds to the history which answers were right
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
     policy = trainer.accelerator.unwrap_model(trainer.model)
