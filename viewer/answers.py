@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from viewer import changed, groups, lab, tokens
-from viewer.runs import curves, describe
+from viewer.runs import advice, curves, describe
 
 # The pattern of a question's path, and the function that answers it for a run.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     r"run": describe,
     r"curves": curves,
+    r"advice": advice,
     r"groups": lambda run: {"groups": (every := groups.index(run)), "of": len(every)},
     r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
     r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},

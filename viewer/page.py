@@ -63,7 +63,8 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
     yield "runs", answer(runs, "runs")
     for number, run in enumerate(runs):
         described = describe(run)
-        yield f"{number}/curves", answer(runs, f"{number}/curves")
+        for question in ("curves", "advice"):
+            yield f"{number}/{question}", answer(runs, f"{number}/{question}")
         every = index(run)
         kept = evenly(every, max(1, COMPLETIONS // len(runs) // max([each["n"] for each in every], default=1)))
         yield f"{number}/groups", {"groups": kept, "of": len(every)}

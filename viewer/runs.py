@@ -9,6 +9,7 @@ from typing import Any
 from schema import library_fields
 from schema.faults import RecipeError
 from schema.strict_yaml import LARGEST, Unreadable, value_of
+from training.health import findings
 
 # trl's settings that the page works with; their defaults are trl's own.
 SETTINGS = (
@@ -124,17 +125,33 @@ def curves(run: Path) -> dict[str, list]:
 @lru_cache(maxsize=8)
 def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
     rows: dict[int, dict] = {}
-    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            line = json.loads(text)
-            step = line["step"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            continue  # a line that is being written, or not a run's
-        if type(step) is int and isinstance(line, dict):
-            rows.setdefault(step, {}).update(line)
+    for line in _lines(file):
+        rows.setdefault(line["step"], {}).update(line)
     steps = sorted(rows)
     names = sorted({key for row in rows.values() for key, value in row.items() if _number(value)} - {"step"})
     return {"step": steps} | {name: [finite(rows[step].get(name)) for step in steps] for name in names}
+
+
+def _lines(file: Path) -> list[dict]:
+    """The lines that a run logged, without one that is being written, or is not a run's."""
+    lines = []
+    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and type(line.get("step")) is int:
+            lines.append(line)
+    return lines
+
+
+def advice(run: Path) -> list[dict[str, Any]]:
+    """What the rules of docs/health.md say of the run so far."""
+    try:
+        found = findings(_lines(inside(run, "metrics.jsonl")), _yaml(run))
+    except (TypeError, KeyError, AttributeError, ArithmeticError):
+        return []  # values that no run writes
+    return [each._asdict() for each in found]
 
 
 def _number(value: Any) -> bool:

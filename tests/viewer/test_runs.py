@@ -6,7 +6,7 @@ import pytest
 from schema.faults import RecipeError
 from tests.viewer import made
 from viewer.changed import changed, pair
-from viewer.runs import curves, describe, find, inside, name_of
+from viewer.runs import advice, curves, describe, find, inside, name_of
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
@@ -84,3 +84,16 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     for wrong in (("nowhere", "sft", "grpo", 0), ("held-out", "other", "grpo", 0), ("held-out", "sft", "grpo", 9)):
         with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
             pair(path, *wrong)
+
+
+def test_the_page_has_the_runs_advice(tmp_path):
+    run = made.run(tmp_path)
+    assert advice(run) == []
+    lines = [{"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    told = advice(run)
+    assert [(each["rule"], each["step"]) for each in told] == [("truncated", 8)]
+    assert "grpo.max_completion_length (now 40)" in told[0]["message"]
+    for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {warmup_steps: x}", ""):
+        (run / "recipe.yaml").write_text(recipe, encoding="utf-8")
+        advice(run)  # a stranger's file ends in no trace

@@ -3,7 +3,7 @@
 
 const EVERY = 5000; // ms between two looks at a run that is not finished
 const VIEWS = {
-  overview: ["Overview", async () => overview(app.runs, app.curves)],
+  overview: ["Overview", async () => overview(app.runs, app.curves, await Promise.all(app.runs.map((_, i) => ask(`${i}/advice`))))],
   groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: Number(group) }, (...at) => remember("groups", at))],
   tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
   changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],

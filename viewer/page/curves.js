@@ -22,7 +22,7 @@ const TABLE_STEPS = 24; // of each run in the table
 const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 
 /** The view. `runs`: what describes them; `curves`: the columns of each. */
-function overview(runs, curves) {
+function overview(runs, curves, advice) {
   const charts = h("div", { class: "charts" });
   const drawn = [];
   const missing = [];
@@ -39,6 +39,7 @@ function overview(runs, curves) {
     "div",
     {},
     h("div", { class: "tiles" }, runs.map((run, i) => tile(run, curves[i], i))),
+    advice.map((told, i) => sicknesses(told, runs[i], runs.length > 1)),
     charts,
     missing.length ? h("p", { class: "quiet" }, `Not logged by ${runs.length > 1 ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
     h("details", {}, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
@@ -46,6 +47,13 @@ function overview(runs, curves) {
   // A canvas is as wide as its figure, which has a width only once it is in the page.
   requestAnimationFrame(() => drawn.forEach((each) => draw(each, runs, curves)));
   return view;
+}
+
+/** What docs/health.md's rules say of a run. */
+function sicknesses(told, run, several) {
+  if (!told.length) return null;
+  const from = several ? [visible(run.name), ": "] : [];
+  return h("section", { class: "advice", "aria-label": "What to look at" }, told.map((each) => h("p", {}, from, h("b", {}, `step ${each.step}, ${each.rule}: `), visible(each.message))));
 }
 
 /** [{run, key, label}] of the columns that a chart shows and a run has. */
