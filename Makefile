@@ -11,7 +11,7 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
-# For `make view`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
+# For `make view`, `make chat` and `make explain`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
 RUN ?=
 HTML ?=
 PORT ?=
@@ -147,6 +147,9 @@ eval-report: report
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
 	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))
+
+chat: setup  ## ask a run's policy questions of your own, with the prompt it was trained with: RUN=outputs/x/grpo
+	@$(PY) stages.chat $(RUN)
 
 lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
 	@$(PY) stages.view --lab $(if $(PORT),--port $(PORT))

@@ -5,16 +5,14 @@
 """
 
 import argparse
-import dataclasses
 import json
 
 from schema import hardware
 from schema.faults import RecipeError
-from schema.recipe import load_recipe
 from schema.terminal import say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.checkpoints import write_whole
-from training.run_folder import link_inside
+from training.run_folder import link_inside, recipe_of
 from viewer import groups
 from viewer.runs import find
 
@@ -32,8 +30,7 @@ def main(run: list[str], step: int, row: int):
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
         raise RecipeError([f"{error}; the steps whose completions were written: {', '.join(steps)}"]) from None
-    recipe = hardware.fitted(load_recipe(path / "recipe.yaml", [], check=()))
-    recipe = dataclasses.replace(recipe, output_dir=str(path.parent))
+    recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
 
     from evaluation.explain import explained

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from schema import hardware
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
-from schema.recipe import Recipe
+from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
 from schema.sections import Data, Evaluate
 from schema.strict_yaml import LARGEST, Unreadable, value_of
@@ -132,6 +132,15 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     path = recipe.stage_dir(stage)
     finished = (path / "summary.json").is_file()
     return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
+
+
+def recipe_of(run: Path) -> Recipe:
+    """The recipe that a stage's folder was made with, its folder being where it is now.
+
+    Raises:
+        RecipeError: the saved recipe is not one, or names what a recipe may not.
+    """
+    return load_recipe(run / "recipe.yaml", [f"output_dir={json.dumps(str(run.parent))}"], check=())
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:

@@ -9,6 +9,7 @@ from typing import Any
 from viewer import changed, groups, lab, tokens
 from viewer.runs import advice, curves, describe
 
+MEMORY = Path(__file__).parent / "page/memory.json"  # made by tests/bench/sizes.py
 # The pattern of a question's path, and the function that answers it for a run.
 QUESTIONS: dict[str, Callable[..., Any]] = {
     r"run": describe,
@@ -46,7 +47,10 @@ def answer(runs: list[Path], question: str) -> Any:
 
 
 def _of_lab(asked: str) -> Any:
-    """What the lab computes: `settings`; `compare` of all algorithms, or a `run` of one, with settings as JSON."""
+    """What the lab computes: its `settings`; the `memory` of PPO and GRPO by the size of a model; with settings as JSON,
+    `compare` of all algorithms, or a `run` of one."""
+    if asked == "memory":
+        return json.loads(MEMORY.read_text(encoding="utf-8"))
     if asked == "settings":
         return {
             "algorithms": lab.ALGORITHMS,

@@ -120,10 +120,10 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
         ValueError: there is none in that place.
     """
     described = describe(run)
-    found = group(run, step, row // _size(described["settings"]["num_generations"])) if row >= 0 else {"rows": []}
-    if row not in [each["row"] for each in found["rows"]]:
-        raise ValueError(f"step {step} has no completion {row}")
     tokens = [each["tokens"] for each in _of_step(run, step, described)]
+    if not 0 <= row < len(tokens):
+        raise ValueError(f"step {step} has no completion {row}")
+    found = group(run, step, row // _size(described["settings"]["num_generations"]))
     return found | {"batch": None if None in tokens else tokens}
 
 

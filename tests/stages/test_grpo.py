@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +15,7 @@ from transformers import AutoTokenizer
 
 from tests.support import ROOT, TWO_PROCESSES, kill_after_lines, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
+from viewer.tokens import tokens
 
 SHORT = ["data.validation=40", "sft.max_steps=100", "grpo.max_steps=4", "grpo.logging_steps=1", "grpo.save_steps=2"]
 SHORT += ["grpo.num_iterations=1"]
@@ -73,6 +76,29 @@ def test_both_stages_change_the_weights(run):
     name = "model.layers.0.mlp.down_proj.weight"
     assert not torch.equal(built[name], sft[name])
     assert not torch.equal(sft[name], grpo[name])
+
+
+def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(run):
+    asked = read_lines(run / "eval/held-out/grpo.jsonl")[1:4]
+    command = [sys.executable, "-m", "stages.chat", str(run)]
+    text = "".join(each["problem"] + "\n" for each in asked) + "\nnot asked any more\n"
+    said = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=True).stdout
+    answers = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
+    assert answers == [each["response"] for each in asked]
+    assert f"make merge RECIPE={run}/grpo/recipe.yaml" in said
+
+
+def test_a_completion_is_explained_token_by_token(run):
+    said = run_stage("explain", run, "--step", 4, "--row", 9).stdout
+    assert "sampled by the policy after step 2 or one after it, compared with the run's result" in said
+    found = tokens(run / "grpo", 4, 9)
+    row = pd.read_parquet(run / "grpo/completions/completions_00004.parquet").iloc[9]
+    assert len(found["tokens"]) == row["tokens"] and "note:" not in said
+    assert found["advantage"] == pytest.approx(row["advantage"], abs=1e-5)
+    assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
+    assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
+    done = run_stage("explain", run, "--step", 4, "--row", 99, check=False)
+    assert done.returncode == 2 and "step 4 has no completion 99" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_finished_run_is_left_alone(run):

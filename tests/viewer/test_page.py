@@ -58,7 +58,14 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     there = {str(each) for each in files if each.parts[0] != "node_modules"}
-    assert there == {*page.ASSETS, "index.html", "package.json", "package-lock.json", "vendor/uPlot.LICENSE"}
+    assert there == {
+        *page.ASSETS,
+        "index.html",
+        "package.json",
+        "package-lock.json",
+        "memory.json",
+        "vendor/uPlot.LICENSE",
+    }
 
 
 def test_the_vendored_library_is_the_locked_one():

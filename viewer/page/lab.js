@@ -103,6 +103,7 @@ async function labView() {
   });
   const peak = h("input", { type: "range", min: 0, max: 9, step: 1, value: asked.peak, "aria-label": "place of the peak", oninput: () => set("peak")(Number(peak.value)) });
   await compute();
+  const memory = await ask("lab/memory");
   return h(
     "div",
     { class: "two" },
@@ -121,7 +122,26 @@ async function labView() {
       knobs,
       wrong,
     ),
-    h("div", {}, chart, steps),
+    h("div", {}, chart, steps, ofMemory(memory)),
+  );
+}
+
+/** What the critic costs: GiB on one GPU, by the size of the model and the way to train it. */
+function ofMemory({ card, recipe, sizes }) {
+  const ways = Object.keys(Object.values(sizes)[0]);
+  const most = Math.max(...Object.values(sizes).flatMap((each) => Object.values(each)));
+  return h(
+    "section",
+    { class: "wide" },
+    h("h2", {}, "What the critic costs"),
+    h("p", { class: "quiet" }, `Estimated GiB on one GPU of ${number(card)} with the recipe ${recipe}, vLLM's share included, by the size of the model; `, h("code", {}, "make memory"), " estimates yours."),
+    h(
+      "table",
+      { class: "actions" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "model"), ways.map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, Object.entries(sizes).map(([size, row]) => h("tr", {}, h("th", { scope: "row" }, size), ways.map((way) => h("td", { class: row[way] > card ? "over" : null }, meter(row[way] / most, way.startsWith("PPO") ? "c2" : "c1"), `${fixed(row[way], 1)}${row[way] > card ? " ✕" : ""}`))))),
+    ),
+    h("p", { class: "quiet" }, `✕ does not fit ${number(card)} GiB.`),
   );
 }
 

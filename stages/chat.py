@@ -1,0 +1,78 @@
+"""Ask a run's policy questions of your own, with the prompt that it was trained with. Each question stands alone, as in
+training, and is answered greedily, as in the evaluation.
+
+`python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the terminal or from a file.
+"""
+
+import argparse
+import sys
+
+from schema import hardware
+from schema.recipe import Recipe
+from schema.terminal import clean, make_command, say
+from stages.cli import mistakes_reported, quiet_libraries
+from training.run_folder import recipe_of
+from viewer.runs import find
+
+
+def main(run: list[str]):
+    """Ask a run's policy questions of your own."""
+    path = find(run)[0]
+    recipe = hardware.fitted(recipe_of(path))
+    quiet_libraries()
+    answer = answering(recipe)
+    say(f"{path}: ask one question a line; an empty line ends")
+    say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {recipe.stage_dir('merged')})")
+    while True:
+        if sys.stdin.isatty():
+            print("\n> ", end="", flush=True)
+        question = sys.stdin.readline()
+        if not question.strip():
+            return
+        if not sys.stdin.isatty():
+            say(f"\n> {question.strip()}")
+        answer(question.strip())
+
+
+def answering(recipe: Recipe):
+    """A function that answers a question, and prints the answer while it is written."""
+    import torch
+    from transformers import TextStreamer
+
+    from data import prompt
+    from evaluation.engines import max_new_tokens
+    from training.model import load_model, load_tokenizer
+
+    class Harmless(TextStreamer):
+        """Prints what a model writes without the control characters in it."""
+
+        def on_finalized_text(self, text: str, stream_end: bool = False):
+            print(clean(text), end="\n" if stream_end else "", flush=True)
+
+    tokenizer = load_tokenizer(recipe)
+    model = load_model(recipe, tokenizer, recipe.stage_dir("grpo")).eval()
+    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
+        model = model.to("cuda")
+
+    @torch.inference_mode()
+    def answer(question: str):
+        ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question, recipe.prompt.system)))
+        batch = torch.tensor([ids], device=model.device)
+        model.generate(
+            input_ids=batch,
+            attention_mask=torch.ones_like(batch),
+            do_sample=False,
+            max_new_tokens=max_new_tokens(recipe),
+            pad_token_id=tokenizer.pad_token_id,
+            streamer=Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True),
+        )
+
+    return answer
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m stages.chat", description=main.__doc__)
+    parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
+    given = vars(parser.parse_args())
+    with mistakes_reported():
+        main(**given)
