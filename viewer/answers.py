@@ -47,8 +47,8 @@ def answer(runs: list[Path], question: str) -> Any:
 
 
 def _of_lab(asked: str) -> Any:
-    """What the lab computes: its `settings`; the `memory` of PPO and GRPO by the size of a model; with settings as JSON,
-    `compare` of all algorithms, or a `run` of one."""
+    """What the lab computes: its `settings`; `memory`, of PPO and GRPO by the size of a model; with settings as
+    JSON, `compare` of all algorithms, or a `run` of one."""
     if asked == "memory":
         return json.loads(MEMORY.read_text(encoding="utf-8"))
     if asked == "settings":
