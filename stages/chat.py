@@ -7,6 +7,7 @@ training, and is answered greedily, as in the evaluation.
 import argparse
 import sys
 
+from data import prompt
 from schema import hardware
 from schema.recipe import Recipe
 from schema.terminal import clean, make_command, say
@@ -39,7 +40,6 @@ def answering(recipe: Recipe):
     import torch
     from transformers import TextStreamer
 
-    from data import prompt
     from evaluation.engines import max_new_tokens
     from training.model import load_model, load_tokenizer
 

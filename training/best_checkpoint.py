@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 
 from schema.configs import ACCURACY
 from schema.terminal import say
+from training.gamed import gamed
 from training.plateau import plateau
 
 # The key, in the line of an evaluation, of a "1" or "0" for each problem, in the order of their texts.
@@ -20,10 +21,10 @@ RIGHT = "eval_right"
 
 
 class KeepBest(TrainerCallback):
-    """Prints each evaluation, and stops the run when held-out accuracy has stayed below its best for `patience`
-    evaluations in a row while the training reward rose; with `stop_when_flat` also when it no longer rises, which is
-    otherwise said once. It reads the trainer's own history, which a resumed run still has, and adds to it which
-    problems were right."""
+    """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its best for
+    `patience` evaluations in a row while the training reward rose; with `stop_when_flat` also when it no longer rises,
+    which is otherwise said once. It reads the trainer's own history, which a resumed run still has, and adds to it
+    which problems were right."""
 
     def __init__(self, patience: int, stop_when_flat: bool):
         self.patience, self.stop_when_flat = patience, stop_when_flat
@@ -59,7 +60,8 @@ class KeepBest(TrainerCallback):
         best_step, best = max(accuracies, key=lambda each: (each[1], -each[0]))
         behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
         say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
-        if reason := hacked(accuracies, rewards, self.patience):
+        judged = [(line["step"], line[RIGHT]) for line in state.log_history if RIGHT in line]
+        if reason := gamed(judged, rewards, self.patience):
             control.should_training_stop = True
             say(reason)
         elif reason := self._flat(args, state, rewards):
@@ -80,31 +82,3 @@ class KeepBest(TrainerCallback):
             f"grpo: {reason}. More steps are unlikely to help. Where `no signal` is high, other problems or a higher "
             "learning_rate may; evaluate.stop_when_flat: true ends such a run here"
         )
-
-
-def hacked(accuracies: list[tuple[int, float]], rewards: list[tuple[int, float]], patience: int) -> str | None:
-    """The message to stop the run with, or None to carry on.
-
-    Args:
-        accuracies: (step, held-out accuracy) of every evaluation so far.
-        rewards: (step, mean training reward) of every logged step so far.
-    """
-    best = max(accuracy for _, accuracy in accuracies)
-    best_step = max(step for step, accuracy in accuracies if accuracy == best)
-    since = [each for each in accuracies if each[0] > best_step]
-    earlier = [reward for step, reward in rewards if step <= best_step]
-    later = [reward for step, reward in rewards if step > best_step]
-    if not 0 < patience <= len(since) or not earlier or not later:
-        return None
-    # As many logged steps as there are since the best, so that the slow start of a run does not count as a rise.
-    before = earlier[-len(later) :]
-    risen = sum(later) / len(later) - sum(before) / len(before)
-    if risen <= 0:
-        return None
-    step, accuracy = since[-1]
-    return (
-        f"grpo: stopped at step {step}. Held-out accuracy has been below its best, {best:.1%} at step {best_step}, for "
-        f"{len(since)} evaluations (now {accuracy:.1%}), while the training reward rose by {risen:.3g}: the policy is "
-        "rewarded for something other than right answers. Read the newest file in completions/, and try "
-        "`make audit`. evaluate.patience sets how many evaluations to wait for; 0 never stops."
-    )

@@ -16,6 +16,7 @@ from schema.configs import ACCURACY
 from schema.library_fields import defaults
 from schema.recipe import Recipe
 from schema.sections import Evaluate
+from training.gamed import fell, gamed
 
 WINDOW = 8  # logged lines that a rule judges together
 START = 4  # logged lines that show how a run began
@@ -160,7 +161,7 @@ def truncated(run: Run) -> str | None:
     )
 
 
-def gamed(run: Run) -> str | None:
+def gamed_soon(run: Run) -> str | None:
     """The reward rises while held-out accuracy falls. Silent where `evaluate.patience` ends the run, which says so."""
     if len(run.judged) <= FALLS:
         return None
@@ -168,13 +169,11 @@ def gamed(run: Run) -> str | None:
     since = [line for line in run.judged if line["step"] > best["step"]]
     later = [reward for step, reward in run.rewards if step > best["step"]]
     before = [reward for step, reward in run.rewards if step <= best["step"]][-len(later) :]
-    if len(since) < FALLS or not all(_fell(best, line) for line in since[-FALLS:]):
+    if len(since) < FALLS or not all(fell(best.get(JUDGED, ""), line.get(JUDGED, "")) for line in since[-FALLS:]):
         return None
     if not before or not later or not mean(later).above(mean(before)):
         return None
-    from training.best_checkpoint import hacked
-
-    if hacked([(line["step"], line[ACCURACY]) for line in run.judged], run.rewards, run.patience):
+    if gamed([(line["step"], line[JUDGED]) for line in run.judged if JUDGED in line], run.rewards, run.patience):
         return None
     stop = "evaluate.patience: 0 never stops such a run"
     if run.patience:
@@ -185,13 +184,6 @@ def gamed(run: Run) -> str | None:
         "for something else. Read the newest file in completions/, try `make audit`, and lower the weights of "
         f"rewards other than correct_answer; {stop}"
     )
-
-
-def _fell(best: dict, now: dict) -> bool:
-    """Whether clearly more of the same problems were lost since than won: McNemar's z above 2."""
-    pairs = list(zip(best.get(JUDGED, ""), now.get(JUDGED, ""), strict=False))
-    lost, won = (sum(pair == (a, b) for pair in pairs) for a, b in (("1", "0"), ("0", "1")))
-    return lost - won > 2 * math.sqrt(lost + won)
 
 
 def entropy_collapse(run: Run) -> str | None:
@@ -290,7 +282,7 @@ def clipping(run: Run) -> str | None:
 RULES = {
     "no signal": no_signal,
     "truncated": truncated,
-    "gamed": gamed,
+    "gamed": gamed_soon,
     "entropy collapse": entropy_collapse,
     "KL blow-up": kl_blow_up,
     "form only": form_only,

@@ -308,5 +308,5 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
         tab.locator(".token").nth(2).click()
         numbers = tab.locator(".sum").inner_text()
         assert "1.5 × −0.8 = −1.2" in numbers and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in numbers
-        assert "−−1.2 + 0.04 × 0.3 = 1.212" in numbers
+        assert "−(−1.2) + 0.04 × 0.3 = 1.212" in numbers
         assert tab.locator(".token").nth(1).inner_text() == made.HOSTILE[1].replace(" ", "·")

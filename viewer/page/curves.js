@@ -4,7 +4,7 @@
 const CHARTS = [
   { title: "Reward", about: "mean total reward of a batch", series: ["reward"] },
   { title: "Parts of the reward", about: "mean of each reward, before its weight", series: /^rewards\/(.+)\/mean$/ },
-  { title: "Held-out accuracy", about: "greedy answers to held-out problems", series: ["eval_rewards/correct_answer/mean"], share: true },
+  { title: "Held-out accuracy", about: "greedy answers to held-out problems", series: ["eval_rewards/correct_answer/mean"], share: true, zoom: true },
   { title: "Groups without signal", about: "all completions of the group earned the same", series: ["groups_without_signal"], share: true },
   { title: "Completion length", about: "tokens: mean and longest", series: ["completions/mean_length", "completions/max_length"] },
   { title: "Truncated", about: "completions cut off by max_completion_length", series: ["completions/clipped_ratio"], share: true },
@@ -78,7 +78,7 @@ function draw({ chart, series, figure }, runs, curves) {
   const options = {
     width: figure.clientWidth,
     height: 180,
-    scales: { x: { time: false }, y: { range: chart.share ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
+    scales: { x: { time: false }, y: { range: chart.share && !chart.zoom ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
     axes: [
       { ...axis, space: 60, size: 32 },
       { ...axis, size: 64, values: (plot, ticks) => ticks.map((each) => (chart.share ? `${tick(100 * each)}%` : tick(each))) },

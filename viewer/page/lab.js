@@ -160,7 +160,7 @@ function actions(run, step, update) {
         "tbody",
         {},
         run.action_rewards.map((reward, action) =>
-          h("tr", {}, h("th", { scope: "row" }, String(action)), h("td", {}, meter(reward, "c3"), fixed(reward)), h("td", {}, drawn[action] ? `${drawn[action]} ×` : ""), h("td", {}, meter(update.probabilities[action], "c1"), percent(update.probabilities[action])), h("td", {}, meter(after[action], "c1"), percent(after[action])), h("td", {}, fixed(update.gradient[action], 4))),
+          h("tr", {}, h("th", { scope: "row" }, String(action)), h("td", {}, meter(reward, "c3"), fixed(reward)), h("td", {}, drawn[action] ? `${drawn[action]} ×` : ""), h("td", {}, meter(update.probabilities[action], "c1"), `${fixed(100 * update.probabilities[action], 1)}%`), h("td", {}, meter(after[action], "c1"), `${fixed(100 * after[action], 1)}%`), h("td", {}, fixed(update.gradient[action], 4))),
         ),
       ),
     ),

@@ -103,7 +103,7 @@ function workedOut(told, settings, i) {
     lines.push(["the smaller of both", `${n(Math.min(told.unclipped[i], told.clipped[i]))}${told.stopped[i] ? ", where the clip leaves no gradient" : ""}`]);
   }
   lines.push(["KL to the reference", `exp(${n(told.reference[i])} − ${n(told.new[i])}) − (${n(told.reference[i])} − ${n(told.new[i])}) − 1${s.use_bias_correction_kl ? ", × ratio," : ""} = ${n(told.kl[i])}`]);
-  lines.push(["loss", `−${n(cispo ? told.clipped[i] : Math.min(told.unclipped[i], told.clipped[i]))} + ${n(s.beta)} × ${n(told.kl[i])} = ${n(told.loss[i])}`]);
+  lines.push(["loss", `−(${n(cispo ? told.clipped[i] : Math.min(told.unclipped[i], told.clipped[i]))}) + ${n(s.beta)} × ${n(told.kl[i])} = ${n(told.loss[i])}`]);
   if (told.weight) lines.push(["in the loss of the batch", `${n(told.loss[i])} × ${number(told.weight, 6)} (${s.loss_type}) = ${number(told.loss[i] * told.weight, 6)}`]);
   lines.push(["entropy here", `${n(told.entropy[i])} nats`]);
   return h(
