@@ -27,6 +27,7 @@ class KeepBest(TrainerCallback):
 
     def __init__(self, patience: int, stop_when_flat: bool):
         self.patience, self.stop_when_flat = patience, stop_when_flat
+        self.stopped: str | None = None  # why it stopped the run
         self.batch: list[tuple[str, float | None]] = []  # the last one's problems, and whether each was answered right
         self.right: dict[str, float | None] = {}
 
@@ -60,10 +61,11 @@ class KeepBest(TrainerCallback):
         behind = f", best {best:.1%} at step {best_step}" if step != best_step else ""
         say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
         if reason := hacked(accuracies, rewards, self.patience):
-            control.should_training_stop = True
+            control.should_training_stop, self.stopped = True, reason
             say(reason)
         elif reason := self._flat(args, state, rewards):
             control.should_training_stop |= self.stop_when_flat
+            self.stopped = reason if self.stop_when_flat else None
             say(reason)
 
     def _flat(self, args, state, rewards: list[tuple[int, float]]) -> str | None:
