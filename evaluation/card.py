@@ -19,7 +19,6 @@ from schema.strict_yaml import LARGEST, Unreadable, value_of
 from training.checkpoints import write_whole
 from training.model import is_adapter
 
-MADE = {"sft": "an SFT warm start", "grpo": "GRPO", "merged": "GRPO"}
 QUESTION = "What is 47 + 85?"
 
 
@@ -43,7 +42,9 @@ def card(run: Run, stage: str) -> str:
     lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {run_files.title(path)}", ""]
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
-    lines += [f"{kind} for mathematics, made by {MADE[stage]}{', its adapter merged in' if was_merged else ''}.", ""]
+    made = "an SFT warm start" if stage == "sft" else "GRPO"
+    made += " after an SFT warm start" if stage != "sft" and run.section("sft") else ""
+    lines += [f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.", ""]
     named = f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
     lines += [f"Base: {run_files.base(run)}. The licence of the base{named}.", ""]
     lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]

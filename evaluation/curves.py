@@ -3,15 +3,16 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from evaluation.run_files import plain
 from evaluation.statistics import wilson
 from schema.configs import ACCURACY
-from schema.terminal import clean
 from training.best_checkpoint import RIGHT
 from training.group_signal import METRIC
 
 Points = list[tuple[int, float]]
 COLUMNS = 3
 FEW = 30  # points; that many can each be seen
+MOST = 8  # rewards in one picture
 
 
 class Panel(NamedTuple):
@@ -43,7 +44,8 @@ def draw(file: Path, metrics: list[dict]) -> bool:
     from matplotlib.figure import Figure
 
     rewards = sorted({key for line in metrics for key in line if key.startswith("rewards/") and key.endswith("/mean")})
-    parts = Panel("rewards, unweighted", {key: key.removeprefix("rewards/").removesuffix("/mean") for key in rewards})
+    words = {key: key.removeprefix("rewards/").removesuffix("/mean") for key in rewards[:MOST]}
+    parts = Panel("rewards, unweighted", words)
     curves = []
     for panel in (PANELS[0], parts, *PANELS[1:]):
         lines = {word: points for key, word in panel.keys.items() if (points := _points(metrics, key))}
@@ -72,7 +74,7 @@ def _points(metrics: list[dict], key: str) -> Points:
 def _panel(axes, panel: Panel, lines: dict[str, Points]):
     for word, points in lines.items():
         marker = "." if len(points) <= FEW else None
-        word = clean(word)[:24].replace("$", r"\$").lstrip("_")  # a literal $, not math; a leading _ hides the word
+        word = plain(word)[:24].replace("$", r"\$").lstrip("_")  # a literal $, not math; a leading _ hides the word
         axes.plot(*zip(*points, strict=True), marker=marker, linewidth=1.2, markersize=4, label=word)
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel("step", fontsize=8)

@@ -53,9 +53,9 @@ def read_run(folder: Path) -> Run:
         if file.stat().st_size > 4 * LARGEST:
             raise Unreadable("it is too large")
         recipe = value_of(file.read_text(encoding="utf-8"))
-        found = {name: _json(file := folder / name) for name in ("versions.json", "summary.json", "data.json")}
         if not isinstance(recipe, dict):
             raise TypeError("it is no mapping")
+        found = {name: _json(file := folder / name) for name in ("versions.json", "summary.json", "data.json")}
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RecipeError([f"{file} is not what a run wrote ({type(error).__name__}: {error})"]) from None
     kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
@@ -104,16 +104,21 @@ def reduced(value: Any) -> Any:
     return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
 
+def plain(text: str) -> str:
+    """A text without what a terminal would obey and UTF-8 cannot hold."""
+    return clean(text.encode("utf-8", "replace").decode("utf-8"))
+
+
 def code(text: object, most: int = 200) -> str:
     """A text as inline code, on one line, which it cannot end; in a table's cell too."""
-    line = re.sub(r"[`|]", "'", " ".join(clean(str(text)).split())) or " "
+    line = re.sub(r"[`|]", "'", " ".join(plain(str(text)).split())) or " "
     return f"`{line[:most]}{'…' if len(line) > most else ''}`"
 
 
 def fenced(text: str, language: str = "") -> list[str]:
     """A text as a block of code: its fence is longer than any in it, so that it cannot end the block."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return [fence + language, clean(text).rstrip(), fence]
+    return [fence + language, plain(text).rstrip(), fence]
 
 
 def on_hub(run: Run) -> str | None:

@@ -21,10 +21,8 @@ def main():
     parser.add_argument("files", nargs="*", type=Path, help=what)
     given = parser.parse_args().files
     if len(given) == 1 and (given[0] / "recipe.yaml").is_file():
-        from evaluation import run_report
-
         with mistakes_reported():
-            say(f"report: {run_report.write(given[0])}")
+            say(f"report: {of_run(given[0])}")
         return
     files = sorted(given[0].glob("*.jsonl")) if len(given) == 1 and given[0].is_dir() else given
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
@@ -32,13 +30,19 @@ def main():
         strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
         if not files or strangers or len({file.parent for file in files}) != 1:
             what = ", ".join(map(str, strangers or given)) or "nothing"
-            raise ValueError(f"{what}: name the folder of one benchmark's answers, FILE=folder{_known()}")
+            raise ValueError(f"{what}: name the folder of one benchmark's answers or of a run, FILE=folder{_known()}")
         if wrong := link_inside(files[0].parent):
             raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
         print(f"report: {clean(str(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def of_run(folder: Path) -> Path:
+    from evaluation import run_report  # imports torch, which a benchmark's report does not need
+
+    return run_report.write(folder)
 
 
 def _known() -> str:

@@ -1,4 +1,4 @@
-"""The lines of a model's card, run as they stand there: an adapter, and the whole model that `make merge` makes of it."""
+"""The lines of a model's card, run as they stand there: an adapter, and the model that `make merge` makes of it."""
 
 import subprocess
 import sys
@@ -58,8 +58,8 @@ def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments):
 def test_a_card_says_what_was_measured_and_no_path_of_this_machine(arguments):
     for stage, what in (
         ("sft", "A LoRA adapter for mathematics, made by an SFT warm start."),
-        ("grpo", "A LoRA adapter for mathematics, made by GRPO."),
-        ("merged", "A model for mathematics, made by GRPO, its adapter merged in."),
+        ("grpo", "A LoRA adapter for mathematics, made by GRPO after an SFT warm start."),
+        ("merged", "A model for mathematics, made by GRPO after an SFT warm start, its adapter merged in."),
     ):
         card = (folder_of(arguments) / stage / "README.md").read_text()
         assert what in card and "Base: `tiny-qwen3-seed42`, a local folder." in card

@@ -83,9 +83,10 @@ def evaluated(run: Path, right: list[bool], weights: str | None = None):
     folder.mkdir(parents=True, exist_ok=True)
     answers(folder, "base", [False] * len(right))
     answers(folder, "grpo", right)
-    head, *items = (folder / "grpo.jsonl").read_text().splitlines()
-    head = json.loads(head) | {"weights": weights or weights_of(run), "temperature": 0, "max_new_tokens": 512}
-    (folder / "grpo.jsonl").write_text("\n".join([json.dumps(head), *items]) + "\n")
+    for label, told in (("base", None), ("grpo", weights or weights_of(run))):
+        head, *items = (folder / f"{label}.jsonl").read_text().splitlines()
+        head = json.loads(head) | {"weights": told, "temperature": 0, "max_new_tokens": 512}
+        (folder / f"{label}.jsonl").write_text("\n".join([json.dumps(head), *items]) + "\n")
     (folder / "summary.json").write_text("{}")
 
 
@@ -244,12 +245,12 @@ def test_a_text_cannot_break_out(run):
     }
     (run / "recipe.yaml").write_text(json.dumps(recipe))  # which is YAML
     (run / "versions.json").write_text(json.dumps({"hardware": [HOSTILE], HOSTILE: HOSTILE}))
-    summary = SUMMARY | dict.fromkeys(("best_checkpoint", "resumed_from", "stopped"), HOSTILE)
+    summary = SUMMARY | dict.fromkeys(("best_checkpoint", "resumed_from", "stopped"), HOSTILE + "\ud800")
     (run / "summary.json").write_text(json.dumps(summary))
     frame = groups(HOSTILE).rename(columns={"correct_answer": HOSTILE})
     frame["prompt"] = [[{"role": "user", "content": HOSTILE}]] * 4
     frame.to_parquet(run / "completions/completions_00010.parquet")
-    write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}$\\frac$/mean": 1.0, "reward": 1.0}])
+    write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}])
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
     assert not any("owned" in each for each in headings(report) + headings(card))
