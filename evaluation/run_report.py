@@ -14,6 +14,7 @@ from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
+from training.health import findings
 from training.model import is_adapter
 from training.run_folder import link_inside, lock
 
@@ -22,15 +23,12 @@ STAGES = ("sft", "grpo")
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
 # The columns of trl's files of completions that are no rewards.
-NOT_REWARDS = ("step", "prompt", "completion", "advantage")
+NOT_REWARDS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
 
 
-def write(folder: Path, findings: Sequence[str] = ()) -> Path:
+def write(folder: Path) -> Path:
     """Write a finished run's card and, where it is GRPO's, `report.md` and `curves.png`, and return the path of what to
     read.
-
-    Args:
-        findings: what to look at, a sentence each.
 
     Raises:
         RecipeError: the folder holds no finished run, is in use, or has a link in it.
@@ -46,12 +44,25 @@ def write(folder: Path, findings: Sequence[str] = ()) -> Path:
         return folder / "README.md"
     metrics = read_metrics(folder / "metrics.jsonl")
     drawn = draw(folder / "curves.png", metrics)
-    write_whole(folder / "report.md", report(run, metrics, drawn, findings))
+    write_whole(folder / "report.md", report(run, metrics, drawn, advice(run, metrics)))
     return folder / "report.md"
 
 
+def advice(run: Run, metrics: list[dict]) -> list[str]:
+    """What the metrics show to be wrong, a sentence each."""
+    try:
+        return [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
+    except (TypeError, KeyError, AttributeError, ArithmeticError):  # of values in the recipe that no run writes
+        return []
+
+
 def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) -> str:
-    """The page as Markdown. `drawn`: whether there is a picture of the curves."""
+    """The page as Markdown.
+
+    Args:
+        drawn: whether there is a picture of the curves.
+        findings: what there is to look at, a sentence each.
+    """
     lines = [f"# {run_files.title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {run_files.base(run)}"]
     problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
     lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(run_files.data(run))]
@@ -145,9 +156,12 @@ def group(rows: list[dict]) -> list[str]:
     step, shown = rows[0]["step"], rows[:COMPLETIONS]
     of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
     lines = [f"## A group of step {step if run_files.is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
+    lines += ["", f"gold {code(rows[0]['gold'])}"] if "gold" in rows[0] else []
     for number, row in enumerate(shown, 1):
         scores = {name: value for name, value in row.items() if name not in NOT_REWARDS and scored(value)}
         words = [f"{code(name, 60)} {'none' if value is None else f'{value:.3g}'}" for name, value in scores.items()]
+        words += [f"{row['tokens']} tokens"] if run_files.is_of(row.get("tokens"), int) else []
+        words += ["truncated"] if row.get("truncated") is True else []
         words += [f"advantage {row['advantage']:+.3g}"] if run_files.is_of(row["advantage"], float) else []
         lines += ["", f"{number}. {', '.join(words)}", "", *shortened(row["completion"])]
     return lines

@@ -8,8 +8,11 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback
 
+from schema.recipe import Recipe
+from schema.terminal import say
 from training import group_signal
 from training.best_checkpoint import RIGHT
+from training.health import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
@@ -50,6 +53,21 @@ def duration(seconds: float) -> str:
     if seconds > 5400:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
+class Advise(TrainerCallback):
+    """Says what a run's lines show to be wrong, once: not again what those of its checkpoint showed before."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe, self.run = recipe, None
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if self.run is None:
+            self.run = Run(self.recipe)
+            for line in state.log_history[:-1]:
+                self.run.judge(line)
+        for step, _, message in self.run.judge(state.log_history[-1]):
+            say(f"step {step}: {message}")
 
 
 class Metrics(TrainerCallback):

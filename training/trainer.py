@@ -17,10 +17,12 @@ from schema.names import missing_columns, prepare_rewards
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
+from training.completions import recorded
 from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
+from training.progress import Advise
 from training.sampling import mergeable, sample_merged
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32, sharded
@@ -107,7 +109,7 @@ def trainer_for(
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
     rewards = counted(guarded_rewards(recipe), args.reward_weights, args.num_generations, order and order.observe)
     finite = FiniteNumbers()
-    rewards[0] = finite.watching(rewards[0])
+    rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
     keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
     if choosing:
         truth = list(recipe.rewards).index("correct_answer")
@@ -127,6 +129,7 @@ def trainer_for(
     trainer.add_callback(order or SameOrder())
     if choosing:
         trainer.add_callback(keep_best)
+    trainer.add_callback(Advise(recipe))  # after keep_best, which adds to the history which answers were right
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
     policy = trainer.accelerator.unwrap_model(trainer.model)

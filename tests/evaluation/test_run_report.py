@@ -49,6 +49,9 @@ def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
             "completion": [{"role": "assistant", "content": f"{completion} {i}"}],
             "correct_answer": float(i % 2),
             "short": None,
+            "gold": "4",
+            "tokens": 5,
+            "truncated": i == 1,
             "advantage": 0.7 if i % 2 else -0.7,
         }
         for i in range(4)
@@ -176,17 +179,20 @@ def test_the_report_says_what_happened(run):
     assert "It was interrupted, and resumed from `checkpoint-10`." in report
     assert "It kept `checkpoint-20`, of held-out accuracy 50.0%; at the last evaluation it was 50.0%." in report
     assert (
-        "```\n2 + 0?\n```\n\n1. `correct_answer` 0, `short` none, advantage -0.7\n\n```\n<answer>4</answer> 0" in report
+        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n```\n<answer>4</answer> 0"
+        in report
     )
+    assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
     assert "2 + 1?" not in report  # another group
     assert "It was not evaluated." in report and "It was not evaluated: nothing is known of its accuracy." in card
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_findings_have_their_place(run):
-    run_report.write(run, ["entropy fell to 0.01 at step 20"])
-    report = (run / "report.md").read_text()
-    assert "## What is there to look at?\n\n- entropy fell to 0.01 at step 20\n" in report
+def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
+    assert "look at" not in written(run)[0]
+    write_lines(run / "metrics.jsonl", [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)])
+    report, _ = written(run)
+    assert "## What is there to look at?\n\n- step 8: " in report and "90%" in report
 
 
 def test_both_show_the_result_of_these_weights_alone(run):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 from tests.support import ROOT, TWO_PROCESSES, kill_after_lines, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
@@ -51,7 +52,15 @@ def test_a_run_leaves_a_folder_a_person_can_read(run):
     assert time["sampling"]["seconds"] == pytest.approx(logged, abs=0.001)
     completions = pd.read_parquet(run / "grpo/completions/completions_00001.parquet")
     assert len(completions) == 32
-    assert {"prompt", "completion", "correct_answer", "format_tags", "advantage"} <= set(completions.columns)
+    columns = {"step", "prompt", "completion", "correct_answer", "format_tags", "advantage"}
+    assert set(completions.columns) == columns | {"gold", "tokens", "truncated"}
+    tokenizer = AutoTokenizer.from_pretrained(run / "grpo")
+    for row in completions.itertuples():
+        a, b = map(int, re.findall(r"\d+", row.prompt[0]["content"]))
+        assert int(row.gold) == a + b
+        ends = not row.truncated  # with a token of its own
+        assert row.tokens == len(tokenizer(row.completion[0]["content"])["input_ids"]) + ends
+    assert not completions["truncated"].all()
     assert json.loads((run / "grpo/versions.json").read_text())["packages"]["trl"] == "1.16.0"
     items = read_lines(run / "eval/held-out/grpo.jsonl")[1:]
     assert sorted(item["id"] for item in items) == list(range(40))

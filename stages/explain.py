@@ -1,0 +1,73 @@
+"""Work out what the loss says to each token of one completion that a run sampled.
+
+`python -m stages.explain outputs/<recipe>/grpo --step 40 --row 3`; the result is a file in the run's folder, which
+`make view` draws.
+"""
+
+import argparse
+import dataclasses
+import json
+
+from schema import hardware
+from schema.faults import RecipeError
+from schema.recipe import load_recipe
+from schema.terminal import say
+from stages.cli import mistakes_reported, quiet_libraries
+from training.checkpoints import write_whole
+from training.run_folder import link_inside
+from viewer import groups
+from viewer.runs import find
+
+FOLDER = "explain"
+SHOWN = 8  # tokens on the terminal
+
+
+def main(run: list[str], step: int, row: int):
+    """Work out what the loss says to each token of one completion."""
+    path = find(run)[0]
+    if wrong := link_inside(path):
+        raise RecipeError([wrong])
+    try:
+        group = groups.of_row(path, step, row)
+    except ValueError as error:
+        steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
+        raise RecipeError([f"{error}; the steps whose completions were written: {', '.join(steps)}"]) from None
+    recipe = hardware.fitted(load_recipe(path / "recipe.yaml", [], check=()))
+    recipe = dataclasses.replace(recipe, output_dir=str(path.parent))
+    quiet_libraries()
+
+    from evaluation.explain import explained
+    from training.model import load_tokenizer
+
+    warm_start = recipe.stage_dir("sft") if recipe.sft is not None else None
+    place = next(i for i, each in enumerate(group["rows"]) if each["row"] == row)
+    found = explained(recipe, load_tokenizer(recipe), path, warm_start, step, group, place)
+    file = path / FOLDER / f"{step}-{row}.json"
+    file.parent.mkdir(exist_ok=True)
+    write_whole(file, json.dumps(found) + "\n")
+    _say(found)
+    say(f"explain: all {len(found['tokens'])} tokens are in {file}\nnext: make view RUN={path}")
+
+
+def _say(found: dict):
+    """The policies, and the tokens that the run has moved furthest."""
+    used = found["policies"]
+    say(f"sampled by {used['old']} or one after it, compared with {used['new']}; the reference is {used['reference']}")
+    for note in found["notes"]:
+        say(f"note: {note}")
+    moved = sorted(range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i]))[:SHOWN]
+    say(f"advantage {found['advantage']:.3f}; the tokens that moved furthest:")
+    say(f"{'token':>14}  {'ratio':>8}  {'kl':>8}  {'entropy':>8}  {'loss':>8}")
+    for i in sorted(moved):
+        numbers = "  ".join(f"{found[name][i]:8.4f}" for name in ("ratio", "kl", "entropy", "loss"))
+        say(f"{found['tokens'][i]!r:>14.14}  {numbers}{'  clipped' if found['stopped'][i] else ''}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m stages.explain", description=main.__doc__)
+    parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
+    parser.add_argument("--step", type=int, required=True, help="a step whose completions were written")
+    parser.add_argument("--row", type=int, default=0, help="the completion's number in that step")
+    given = vars(parser.parse_args())
+    with mistakes_reported():
+        main(**given)

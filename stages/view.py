@@ -1,0 +1,58 @@
+"""Show what runs did, in a browser: curves, groups, what changed. A page served on this machine, or one file.
+
+`python -m stages.view outputs/<recipe>/grpo …`; with no run named, the one that was written to last.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from schema.faults import RecipeError
+from schema.terminal import say
+from stages.cli import mistakes_reported
+from viewer.runs import find, name_of
+
+PORT = 8090
+
+
+def main(runs: list[str], html: Path | None, port: int, lab: bool):
+    """Show what runs did."""
+    found = [] if lab else find(runs)
+    names = ", ".join(name_of(run) for run in found)
+    if html is not None:
+        from viewer.page import whole
+
+        if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
+            raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
+        try:
+            text = whole(found)
+        except ValueError as error:
+            raise RecipeError([str(error)]) from None
+        html.write_text(text, encoding="utf-8")
+        say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
+        return
+
+    from viewer.server import serve
+
+    def ready(taken: int):
+        say(f"view: {names or 'the lab'}, at http://127.0.0.1:{taken} until you press Ctrl-C")
+        if not sys.stdout.isatty():
+            return
+        say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
+
+    try:
+        serve(found, port, ready)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or "a port is a number up to 65535"
+        raise RecipeError([f"PORT={port}: {why}: take another, or 0 for any that is free"]) from None
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m stages.view", description=main.__doc__)
+    parser.add_argument("runs", nargs="*", help="the folders of GRPO runs")
+    parser.add_argument("--html", type=Path, help="write one file instead of serving a page")
+    parser.add_argument("--port", type=int, default=PORT, help="0 takes any that is free")
+    parser.add_argument("--lab", action="store_true", help="the lab alone, without a run")
+    given = vars(parser.parse_args())
+    with mistakes_reported():
+        main(**given)

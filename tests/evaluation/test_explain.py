@@ -1,0 +1,123 @@
+"""A token's loss, as it is worked out for a reader, is the one that trl trains on."""
+
+import copy
+import json
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOConfig, GRPOTrainer
+
+from evaluation import explain
+from schema.faults import RecipeError
+from schema.local_models import built_model
+from schema.recipe import load_recipe
+
+TEXTS = ["<think>1+1=2</think>\n<answer>2</answer>", "<answer>12</answer>", "7", "<think>9"]
+ADVANTAGES = [1.2, -0.4, 0.0, -0.8]
+
+
+@pytest.fixture(scope="module")
+def models():
+    """(tokenizer, new, old, reference): policies a few percent apart, so that some ratios leave the clip range."""
+    folder = built_model("tiny-qwen3", 42)
+    tokenizer, new = (
+        AutoTokenizer.from_pretrained(folder, padding_side="left"),
+        AutoModelForCausalLM.from_pretrained(folder),
+    )
+    others = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        other = copy.deepcopy(new)
+        for each in other.parameters():
+            each.data += 0.01 * torch.randn_like(each)
+        others.append(other.eval())
+    return tokenizer, new.eval(), *others
+
+
+@torch.no_grad()
+def logged(model, prompt: list[int], ids: list[int], temperature: float) -> torch.Tensor:
+    logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / temperature
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss_type": "dapo"},
+        {"loss_type": "dapo", "beta": 0.04},
+        {"loss_type": "grpo", "beta": 0.04, "epsilon_high": 0.28, "temperature": 0.7},
+        {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False},
+        {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+        {"loss_type": "bnpo", "epsilon": 0.05},
+        {"loss_type": "dr_grpo", "beta": 0.1},
+        {"loss_type": "cispo", "epsilon_high": 1.1},
+    ],
+    ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
+)
+def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
+    tokenizer, new, old, reference = models
+    recipe = load_recipe(
+        "recipes/tiny-arithmetic.yaml",
+        [f"grpo.{key}={json.dumps(value)}" for key, value in options.items()],
+        check=(),
+    )
+    settings = explain.settings_of(recipe)
+    args = GRPOConfig(
+        output_dir=str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        report_to="none",
+        max_completion_length=48,
+        per_device_train_batch_size=4,
+        num_generations=4,
+        steps_per_generation=1,
+        gradient_accumulation_steps=1,
+        gradient_checkpointing=False,
+        **options,
+    )
+    data = Dataset.from_list([{"prompt": "1"}] * 4)
+    trainer = GRPOTrainer(
+        new, lambda completions, **_: [0.0] * len(completions), args, data, processing_class=tokenizer
+    )
+    trainer.model.train()  # tells trl that this is no evaluation; the model has no dropout
+    trainer.current_gradient_accumulation_steps = 1
+    prompt = tokenizer("What is 1 + 1?")["input_ids"]
+    completions = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
+    temperature, longest = settings["temperature"], max(map(len, completions))
+    columns = [[logged(model, prompt, ids, temperature) for ids in completions] for model in (new, old, reference)]
+    padded = [torch.stack([torch.nn.functional.pad(row, (0, longest - len(row))) for row in each]) for each in columns]
+    ids = torch.tensor([each + [tokenizer.pad_token_id] * (longest - len(each)) for each in completions])
+    mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in completions])
+    inputs = {
+        "prompt_ids": torch.tensor([prompt] * 4),
+        "prompt_mask": torch.ones(4, len(prompt), dtype=torch.long),
+        "completion_ids": ids,
+        "completion_mask": mask,
+        "advantages": torch.tensor(ADVANTAGES),
+        "num_items_in_batch": mask.sum(),
+        "old_per_token_logps": padded[1],
+    }
+    if settings["beta"]:
+        inputs["ref_per_token_logps"] = padded[2]
+    theirs = trainer._compute_loss(trainer.model, inputs).item()
+    batch = [len(each) for each in completions]
+    ours, stopped = 0.0, 0
+    for now, before, there, advantage in zip(*columns, ADVANTAGES, strict=True):
+        found = explain.terms(now, before, there, advantage, settings)
+        ours += found.loss.sum().item() * explain.weight(len(now), batch, settings)
+        stopped += int(found.stopped.sum())
+    assert ours == pytest.approx(theirs, abs=2e-6)
+    assert abs(theirs) > 1e-3
+    if options["loss_type"] != "cispo" and "importance_sampling_level" not in options:
+        assert stopped > 0  # or the clip was not tried
+
+
+@pytest.mark.parametrize(
+    "override", ["loss_type=sapo", "loss_type=vespo", "top_entropy_quantile=0.5", "delta=2.0", "entropy_coef=0.1"]
+)
+def test_a_loss_that_is_not_worked_out_is_refused(override):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"grpo.{override}"], check=())
+    with pytest.raises(RecipeError, match=r"is not worked out token by token"):
+        explain.settings_of(recipe)

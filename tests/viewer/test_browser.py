@@ -1,0 +1,312 @@
+"""The page of `make view` in a real browser: clicked, dragged, read by keyboard, given hostile texts."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.viewer import made
+from tests.viewer.test_server import served
+from viewer import lab
+from viewer.page import whole
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+# A browser started for a test asks nobody for anything, and runs as whoever runs the tests.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM, "no Chromium found: install it, or name it with CHROMIUM=path"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def tab(browser):
+    """A new page; whatever goes wrong in it, or asks another machine, fails the test."""
+    wrong = []
+    page = browser.new_page(viewport=WIDE)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: wrong.append(request.url) if elsewhere(request.url) else None)
+    yield page
+    page.close()
+    assert wrong == []
+
+
+def elsewhere(url: str) -> bool:
+    return not url.startswith(("http://127.0.0.1:", "file://", "data:"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """(an honest run, a hostile one, the address of the page that shows both)."""
+    folder = tmp_path_factory.mktemp("outputs")
+    good, bad = made.run(folder / "good"), made.run(folder / "bad", hostile=True)
+    with served(good, bad) as (_, port):
+        yield good, bad, f"http://127.0.0.1:{port}/"
+
+
+def number(page, name: str) -> float:
+    return float(page.locator(f"[data-{name}]").first.get_attribute(f"data-{name}"))
+
+
+def shown_advantages(page) -> list[float]:
+    return page.eval_on_selector_all("[data-advantage]", "all => all.map(e => Number(e.dataset.value))")
+
+
+def by_numpy(totals: np.ndarray, divisor: float | None = None) -> np.ndarray:
+    """Equation 3.1 of DeepSeekMath as trl has it."""
+    return (totals - totals.mean()) / ((totals.std(ddof=1) if divisor is None else divisor) + 1e-4)
+
+
+def totals_of(run: Path, step: int, group: int) -> np.ndarray:
+    frame = pd.read_parquet(run / f"completions/completions_{step:05d}.parquet").iloc[8 * group : 8 * group + 8]
+    return (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy(copy=True)
+
+
+def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
+    tab.goto(runs[2] + "#groups/0/2/1")
+    tab.wait_for_selector("[data-advantage]")
+    totals = totals_of(runs[0], 2, 1)
+    assert np.allclose(shown_advantages(tab), by_numpy(totals), atol=1e-4)
+    slider = tab.locator("input[aria-label='Reward of completion 11']")
+    box = slider.bounding_box()
+    tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    tab.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    tab.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + box["height"] / 2, steps=5)
+    tab.mouse.up()
+    totals[3] = float(slider.input_value())
+    assert 0.6 < totals[3] < 1.1
+    assert np.allclose(shown_advantages(tab), by_numpy(totals), atol=1e-4)
+    assert number(tab, "mean") == pytest.approx(totals.mean(), abs=1e-6)
+    assert number(tab, "std") == pytest.approx(totals.std(ddof=1), abs=1e-6)
+    tab.get_by_role("button", name="As it was").click()
+    assert np.allclose(shown_advantages(tab), by_numpy(totals_of(runs[0], 2, 1)), atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", ["batch", "none"])
+def test_the_runs_own_scaling_is_used(tab, tmp_path, scale):
+    run = made.run(tmp_path, scale_rewards=scale)
+    everyone = np.concatenate([totals_of(run, 3, group) for group in range(3)])
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/3/2")
+        tab.wait_for_selector("[data-advantage]")
+        divisor = everyone.std(ddof=1) if scale == "batch" else 1 - 1e-4
+        assert np.allclose(shown_advantages(tab), by_numpy(totals_of(run, 3, 2), divisor), atol=1e-4)
+
+
+def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
+    tab.goto(runs[2] + "#groups/0/1/0")
+    tab.wait_for_selector("[data-advantage]")
+    thinner = tab.locator("input[aria-label='Completions in the group']")
+    thinner.focus()
+    for _ in range(5):
+        tab.keyboard.press("ArrowLeft")
+    totals = totals_of(runs[0], 1, 0)
+    assert tab.locator(".left-out").count() == 5
+    assert np.allclose(shown_advantages(tab)[:3], by_numpy(totals[:3]), atol=1e-4)
+    scatter = totals.std(ddof=1) / np.sqrt(3) * np.sqrt(5 / 8)
+    assert f"± {scatter:.3f}".rstrip("0") in tab.locator("main").inner_text()
+    tab.get_by_role("button", name="Draw others").click()
+    kept = [i for i, each in enumerate(tab.locator("article").all()) if "left-out" not in each.get_attribute("class")]
+    assert np.allclose(np.array(shown_advantages(tab))[kept], by_numpy(totals[kept]), atol=1e-4)
+
+
+def test_groups_are_filtered_and_sorted(tab, runs):
+    tab.goto(runs[2] + "#groups/0")
+    tab.wait_for_selector(".entry")
+    assert tab.locator(".entry").count() == 12
+    tab.get_by_label("Step").select_option("3")
+    assert tab.locator(".entry").count() == 3
+    tab.get_by_label("Order").select_option("high")
+    listed = [float(re.search(r"mean ([\d.]+)", each)[1]) for each in tab.locator(".entry").all_inner_texts()]
+    assert listed == sorted(listed, reverse=True)
+    tab.get_by_label("Show").select_option("truncated")
+    assert all("truncated" in each for each in tab.locator(".entry").all_inner_texts())
+
+
+def test_all_is_reached_by_keyboard(tab, runs):
+    tab.goto(runs[2])
+    tab.wait_for_selector(".chart canvas")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("ArrowRight")
+    tab.wait_for_selector(".entry")
+    assert tab.evaluate("document.activeElement.id") == "tab-groups"
+    tab.locator(".entry").first.focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Enter")
+    tab.locator("#said", has_text="Step 1, group 1").wait_for(state="attached")
+    assert tab.locator(".entry[aria-current]").count() == 1
+
+
+def test_curves_say_in_words_what_they_draw(tab, runs):
+    tab.goto(runs[2])
+    tab.wait_for_selector(".chart canvas")
+    words = tab.locator(".chart [role=img]").first.get_attribute("aria-label")
+    assert re.match(r"Reward\. \S*good, reward: [\d.]+ at step 1, [\d.]+ at step 4, between", words)
+    assert "/bad, reward" in words  # the second run, over the first
+    tab.get_by_text("The curves as a table").click()
+    assert tab.locator("table").count() == 2 and tab.locator("table").first.locator("tbody tr").count() == 4
+
+
+def test_what_was_won_comes_first_with_both_answers(tab, runs):
+    tab.goto(runs[2] + "#changed/0")
+    tab.wait_for_selector(".pair")
+    assert [each.split("\n")[0] for each in tab.locator(".entry").all_inner_texts()] == [
+        "won",
+        "lost",
+        "wrong twice",
+        "right twice",
+    ]
+    assert tab.locator(".pair .said").all_inner_texts() == ["sft says 0", "grpo says 0"]
+    tab.get_by_role("button", name="lost 1").click()
+    assert tab.locator(".entry").count() == 1
+
+
+@pytest.mark.parametrize("how", ["served", "one file"])
+def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
+    file = tmp_path / "page.html"
+    if how == "one file":
+        file.write_text(whole([runs[1]]), encoding="utf-8")
+    page, number = (file.as_uri(), 0) if how == "one file" else (runs[2], 1)
+    tab.goto(f"{page}#groups/{number}/1/0")
+    tab.wait_for_selector("[data-advantage]")
+    said = tab.locator(".completion .said").all_inner_texts()
+    assert said[0] == made.HOSTILE[0] and said[1] == made.HOSTILE[1] and said[2] == made.HOSTILE[2]
+    assert "U+001B[2J" in said[3] and "U+202E" in said[3] and "\u202e" not in said[3] and "\x1b" not in said[3]
+    assert len(said[4]) == 20_000
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.goto(f"{page}#changed/{number}")
+    tab.reload()
+    tab.wait_for_selector(".pair")
+    assert tab.locator(".pair .said").first.inner_text() == made.HOSTILE[2]
+    assert tab.evaluate("window.broken") is None and tab.locator("iframe, img, main script").count() == 0
+
+
+def test_one_file_opens_from_disk(tab, runs, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(whole([runs[0]]), encoding="utf-8")
+    tab.goto(file.as_uri())
+    tab.wait_for_selector(".chart canvas")
+    tab.get_by_role("tab", name="Groups").click()
+    tab.wait_for_selector("[data-advantage]")
+    assert len(shown_advantages(tab)) == 8
+
+
+def test_a_long_completion_is_shown_whole_when_asked_for(tab, runs):
+    tab.goto(runs[2] + "#groups/1/1/0")
+    tab.get_by_role("button", name="Show all 1,000,000 characters").click()
+    tab.get_by_role("button", name="Show all 1,000,000 characters").wait_for(state="detached")
+    assert len(tab.locator(".completion .said").nth(4).text_content()) == 1_000_000
+
+
+@pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view, scheme):
+    tab.set_viewport_size(PHONE)
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(f"{runs[2]}#{view}")
+    tab.wait_for_selector(".chart canvas, .detail h2")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert poor_contrast(tab) == []
+
+
+def poor_contrast(page) -> list:
+    """Texts with less than 4.5 : 1 against their background (WCAG 2.2, 1.4.3)."""
+    return page.evaluate(CONTRAST)
+
+
+CONTRAST = """() => {
+  const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const written = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  return [...document.querySelectorAll("main *, header *")]
+    .filter((e) => written(e) && e.getClientRects().length && !e.closest(".left-out, :disabled"))
+    .map((e) => {
+      const both = [luminance(rgb(getComputedStyle(e).color)), luminance(behind(e))].sort((x, y) => y - x);
+      return [(both[0] + 0.05) / (both[1] + 0.05), e.className, e.textContent.slice(0, 40)];
+    })
+    .filter(([contrast]) => contrast < 4.5);
+}"""
+
+
+def test_a_run_that_goes_on_is_followed(tab, tmp_path):
+    run = made.run(tmp_path)
+    (run / "summary.json").unlink()
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".chart canvas")
+        with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write('{"step": 40, "reward": 1.0}\n')
+        tab.locator(".tile", has_text="step 40").wait_for(timeout=15_000)
+
+
+def test_the_lab_shows_the_numbers_that_numpy_has(tab):
+    with served("--lab") as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".numbers")
+        assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Lab"]
+        tab.get_by_label("Algorithm").select_option("rloo")
+        tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
+        tab.get_by_label("β, the weight of the KL").fill("0.1")
+        tab.get_by_role("button", name="Next step").click()
+        settings = {"landscape": "two peaks", "beta": 0.1}
+        expected = lab.run("rloo", **settings)
+        step, update = expected["steps"][1], expected["steps"][1]["updates"][0]
+        tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
+        rows = [row.split("\t") for row in tab.locator(".numbers tbody tr").all_inner_texts()]
+        assert [int(row[1]) for row in rows] == step["actions"]
+        said = [[float(each.replace("−", "-").rstrip("%")) for each in row[2:]] for row in rows]
+        for i, (reward, baseline, advantage, before, now, ratio, _, kl) in enumerate(said):
+            assert reward == pytest.approx(step["rewards"][i], abs=6e-4)
+            assert baseline == pytest.approx(step["baselines"][i], abs=6e-4)
+            assert advantage == pytest.approx(step["advantages"][i], abs=6e-4)
+            assert before == pytest.approx(100 * step["old_probabilities"][i], abs=0.06)
+            assert now == pytest.approx(100 * update["new_probabilities"][i], abs=0.06)
+            assert ratio == pytest.approx(update["ratios"][i], abs=6e-4)
+            assert kl == pytest.approx(update["kl"][i], abs=6e-5)
+        for name in lab.ALGORITHMS:  # over 200 steps, side by side
+            final = lab.run(name, **settings)["expected_reward"][-1]
+            assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".at").inner_text())
+
+
+def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
+    run = made.run(tmp_path)
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
+        tab.get_by_role("link", name="its tokens").nth(1).click()
+        tab.get_by_text(f"make explain RUN={run} STEP=2 ROW=9").wait_for()
+        made.explained(run, 2, 9)
+        tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
+        tab.locator(".token").nth(2).click()
+        numbers = tab.locator(".sum").inner_text()
+        assert "1.5 × −0.8 = −1.2" in numbers and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in numbers
+        assert "−−1.2 + 0.04 × 0.3 = 1.212" in numbers
+        assert tab.locator(".token").nth(1).inner_text() == made.HOSTILE[1].replace(" ", "·")

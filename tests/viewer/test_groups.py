@@ -1,0 +1,100 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.viewer import made
+from viewer.groups import CUT, files, flags, group, index, text
+
+
+def test_an_index_tells_every_group(tmp_path):
+    path = made.run(tmp_path, steps=3, groups=2, size=4)
+    told = index(path)
+    assert [(each["step"], each["group"]) for each in told] == [(s, g) for s in (1, 2, 3) for g in (0, 1)]
+    frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
+    total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()
+    found = told[3]
+    assert found["question"] == "What is 2 + 1?" and found["n"] == 4
+    assert found["mean"] == pytest.approx(total.mean(), abs=1e-5)
+    assert found["std"] == pytest.approx(total.std(ddof=1), abs=1e-5)
+    assert found["right"] == frame["correct_answer"].sum() and found["truncated"] == frame["truncated"].sum()
+
+
+def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
+    path = made.run(tmp_path)
+    told = group(path, 4, 1)
+    totals = np.array([row["total"] for row in told["rows"]])
+    logged = [row["advantage"] for row in told["rows"]]
+    assert np.allclose((totals - totals.mean()) / (totals.std(ddof=1) + 1e-4), logged, atol=1e-4)
+    assert len(told["others"]) == 16 and told["gold"] == "1" and told["system"] == "Think."
+    assert told["rows"][0]["row"] == 8 and told["batch_tokens"] == sum(10 + i % 7 for i in range(24))
+    for step, place in ((4, 3), (4, -1), (9, 0)):
+        with pytest.raises(ValueError, match=r"has no group|no such file"):
+            group(path, step, place)
+
+
+def test_a_long_completion_is_cut_and_there_whole_when_asked_for(tmp_path):
+    path = made.run(tmp_path, hostile=True)
+    row = group(path, 1, 0)["rows"][4]
+    assert len(row["text"]) == CUT and row["length"] == 1_000_000
+    assert text(path, 1, 4) == made.HOSTILE[4]
+    json.dumps(group(path, 1, 0), allow_nan=False)
+
+
+def test_runs_of_before_the_gold_was_written_are_shown_too(tmp_path):
+    path = made.run(tmp_path, steps=1)
+    file = path / "completions/completions_00001.parquet"
+    pd.read_parquet(file).drop(columns=["gold", "tokens", "truncated"]).to_parquet(file)
+    told = group(path, 1, 0)
+    assert told["gold"] is None and told["batch_tokens"] is None and told["rows"][0]["tokens"] is None
+    assert index(path)[0]["truncated"] == 0
+
+
+def test_a_completion_without_a_reward_has_none(tmp_path):
+    path = made.run(tmp_path, steps=1)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    frame.loc[0, ["correct_answer", "format_tags"]] = np.nan
+    frame.loc[1, "format_tags"] = np.nan
+    frame.to_parquet(file)
+    rows = group(path, 1, 0)["rows"]
+    assert rows[0]["total"] is None and rows[1]["total"] == frame.loc[1, "correct_answer"]
+    assert index(path)[0]["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])
+def test_a_file_that_is_none_of_trls_is_told(tmp_path, content):
+    path = made.run(tmp_path, steps=1)
+    (path / "completions/completions_00001.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"completions_00001\.parquet cannot be read"):
+        index(path)
+
+
+def test_other_files_and_links_are_left_out(tmp_path):
+    path = made.run(tmp_path, steps=1)
+    (path / "completions/other.parquet").write_bytes(b"x")
+    (path / "completions/completions_00009.parquet").symlink_to(path / "completions/completions_00001.parquet")
+    assert [file.name for file in files(path)] == ["completions_00001.parquet"]
+
+
+GOOD = "<think>1+1=2</think>\n<answer>2</answer>"
+
+
+@pytest.mark.parametrize(
+    ("completion", "right", "advantage", "found"),
+    [
+        (GOOD, 1.0, 0.7, []),
+        (GOOD, 0.0, -0.7, []),
+        (GOOD, 0.0, 0.7, ["wrong, and above its group's mean"]),
+        (GOOD, None, 0.7, []),
+        ("<think></think><answer>2</answer>", 1.0, 0.7, ["an empty thought"]),
+        ("\n</think>\n<answer>2</answer>", 1.0, 0.7, ["an empty thought"]),
+        (GOOD + " so 3", 1.0, 0.7, ["text after the answer"]),
+        (GOOD + GOOD, 1.0, 0.7, ["several answers", "text after the answer"]),
+        ("no form at all", 0.0, -0.7, []),
+        (GOOD + "\n \n", 1.0, 0.7, []),
+    ],
+)
+def test_what_gives_reason_to_read_a_completion(completion, right, advantage, found):
+    assert flags(completion, right, advantage) == found

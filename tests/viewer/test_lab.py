@@ -1,0 +1,304 @@
+"""The lab's arithmetic: trl's own where both apply, finite differences, exact expectations, and what a run learns."""
+
+import ast
+import inspect
+import json
+import textwrap
+import time
+from collections import defaultdict
+from types import MethodType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from trl import GRPOConfig, GRPOTrainer
+from trl.trainer import grpo_trainer
+
+from viewer import lab
+
+ONE_TOKEN = ("grpo", "bnpo", "dr_grpo", "dapo")  # with completions of one token, the same loss
+EXACT = {"rel": 1e-6, "abs": 1e-9}
+
+
+def drawn(seed: int, group: int = 8, spread: float = 1.0):
+    """(logits, actions, rewards, old and reference log-probabilities) that have nothing in common."""
+    rng = np.random.default_rng(seed)
+    logits, old, reference = spread * rng.standard_normal((3, lab.ACTIONS))
+    actions = rng.integers(0, lab.ACTIONS, group)
+    return logits, actions, rng.random(group), lab.log_policy(old, 1.0), lab.log_policy(reference, 1.0)
+
+
+def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type="grpo"):
+    """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that answers with one token."""
+    logits = torch.tensor(logits, requires_grad=True)
+
+    def model(input_ids, labels, **rest):
+        logps = torch.log_softmax(logits / temperature, dim=0)  # trl's head divides by the temperature it was made with
+        entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
+        return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
+
+    args = SimpleNamespace(use_bias_correction_kl=False, delta=None, steps_per_generation=1)
+    trainer = SimpleNamespace(args=args, model=SimpleNamespace(training=True), accelerator=Accelerator(cpu=True))
+    trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
+    trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None
+    trainer.importance_sampling_level, trainer.loss_type, trainer.beta = "token", loss_type, beta
+    trainer.epsilon_low = trainer.epsilon_high = clip
+    trainer.current_gradient_accumulation_steps = trainer.max_completion_length = 1
+    trainer._metrics = {"train": defaultdict(list)}
+    method = GRPOTrainer._get_per_token_logps_and_entropies
+    trainer._get_per_token_logps_and_entropies = MethodType(method, trainer)
+    ids = torch.tensor(actions)[:, None]
+    inputs = {"prompt_ids": torch.zeros_like(ids), "completion_ids": ids, "advantages": torch.tensor(gains)}
+    inputs |= {"prompt_mask": torch.ones_like(ids), "completion_mask": torch.ones_like(ids)}
+    inputs |= {"old_per_token_logps": torch.tensor(old)[ids], "ref_per_token_logps": torch.tensor(reference)[ids]}
+    inputs["num_items_in_batch"] = torch.tensor(len(actions))
+    loss = GRPOTrainer._compute_loss(trainer, model, inputs)
+    loss.backward()
+    return loss.item(), logits.grad.numpy(), {name: each[0] for name, each in trainer._metrics["train"].items()}
+
+
+@pytest.mark.parametrize("loss_type", ONE_TOKEN)
+@pytest.mark.parametrize(
+    ("clip", "beta", "temperature"), [(0.2, 0.0, 1.0), (0.2, 0.04, 1.0), (0.0, 0.5, 0.7), (1.0, 1.0, 3.0)]
+)
+def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
+    clipped = 0
+    for seed in range(10):
+        logits, actions, rewards, old, reference = drawn(seed)
+        _, gains = lab.advantages("grpo", rewards)
+        ours = lab.update(logits, actions, gains, old, reference, clip, beta, temperature)
+        loss, gradient, metrics = by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type)
+        assert ours["loss"] == pytest.approx(loss, **EXACT)
+        assert ours["gradient"] == pytest.approx(gradient, **EXACT)
+        assert ours["is_clipped"].mean() == pytest.approx(metrics["clip_ratio/region_mean"])
+        assert beta == 0 or ours["kl"].mean() == pytest.approx(metrics["kl"], **EXACT)
+        clipped += ours["is_clipped"].sum()
+    assert 0 < clipped < 80  # the comparison had both kinds
+
+
+@pytest.mark.parametrize("scale", ["group", "none"])
+@pytest.mark.parametrize("rewards", [[1, 0, 0, 0], [1, 1, 1, 1], [0.3, -0.2, 0.9, 0.9, 0.1], [1.25, 0.25]])
+def test_advantages_are_trls(rewards, scale):
+    """By the lines of trl's method that compute them, found in its source and run here."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(GRPOTrainer._generate_and_score_completions)))
+    lines = next(
+        each for each in ast.walk(tree) if isinstance(each, ast.If) and "'sum_then_n" in ast.unparse(each.test)
+    )
+    trainer = SimpleNamespace(multi_objective_aggregation="sum_then_normalize", scale_rewards=scale)
+    trainer.reward_weights = torch.ones(1, dtype=torch.float64)
+    names = {"self": trainer, "rewards_per_func": torch.tensor(rewards, dtype=torch.float64)[:, None]}
+    names |= {"device": "cpu", "num_generations": len(rewards), "unscorable_mask": torch.zeros(len(rewards)).bool()}
+    exec(compile(ast.Module([lines], []), "trl", "exec"), vars(grpo_trainer) | names, names)
+    _, gains = lab.advantages("grpo", np.array(rewards, dtype=float), scale_rewards=scale)
+    assert gains == pytest.approx(names["advantages"].numpy(), **EXACT)
+
+
+def test_the_defaults_that_are_trls():
+    trls = GRPOConfig(use_cpu=True, bf16=False)
+    for name in ("num_generations", "epsilon", "beta", "temperature", "scale_rewards"):
+        assert lab.SETTINGS[name][1] == getattr(trls, name)
+    assert all(hasattr(trls, name) for name in lab.SETTINGS.keys() - {"noise", "peak", "logits"})
+
+
+@pytest.mark.parametrize("clip", [None, 0.2])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_the_gradient_is_that_of_finite_differences(clip, temperature):
+    for seed in range(10):
+        logits, actions, rewards, old, reference = drawn(seed, spread=0.5)
+
+        def loss(at, actions=actions, gains=rewards - 0.5, old=old, reference=reference):
+            return lab.update(at, actions, gains, old, reference, clip, 0.3, temperature)
+
+        small = 1e-6 * np.eye(lab.ACTIONS)
+        slopes = [(loss(logits + each)["loss"] - loss(logits - each)["loss"]) / 2e-6 for each in small]
+        assert loss(logits)["gradient"] == pytest.approx(slopes, abs=1e-7)
+
+
+def test_an_update_is_sgd():
+    logits, actions, rewards, old, reference = drawn(0)
+    made = lab.update(logits, actions, rewards, old, reference, 0.2, learning_rate=0.7)
+    assert made["logits_after"] == pytest.approx(logits - 0.7 * made["gradient"])
+
+
+def test_a_group_with_equal_rewards_moves_nothing_but_by_its_kl():
+    logits, actions, _, old, reference = drawn(3)
+    for algorithm in ("grpo", "rloo"):
+        _, gains = lab.advantages(algorithm, np.full(8, 0.25))  # 0.25: the mean is exact
+        assert not lab.update(logits, actions, gains, old, reference, 0.2)["gradient"].any()
+        made = lab.update(logits, actions, gains, old, reference, 0.2, beta=0.1)
+        nothing = lab.update(logits, actions, np.zeros(8), old, reference, 0.2, beta=0.1)
+        assert made["gradient"].any() and (made["gradient"] == nothing["gradient"]).all()
+
+
+def exact_gradient(logits, action_rewards, temperature=1.0):
+    """Of the expected reward J by the logits: π_a (r_a − J) / temperature."""
+    chances = np.exp(lab.log_policy(logits, temperature))
+    return chances * (action_rewards - chances @ action_rewards) / temperature
+
+
+GROUPS = 10_000
+
+
+def estimated(algorithm: str, logits, action_rewards, scale: str = "group"):
+    """(mean, standard error), each (10,), of minus the first update's gradient over many groups of 4."""
+    now, rng = lab.log_policy(logits, 1.0), np.random.default_rng(0)
+    found = []
+    for actions in rng.choice(lab.ACTIONS, (GROUPS, 4), p=np.exp(now)):
+        _, gains = lab.advantages(algorithm, action_rewards[actions], 0.3, scale)
+        found.append(-lab.update(logits, actions, gains, now, now)["gradient"])
+    return np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "share"), [("reinforce", 1), ("reinforce_baseline", 1), ("ppo", 1), ("rloo", 1), ("grpo", 3 / 4)]
+)
+def test_the_first_updates_gradient_is_that_of_the_expected_reward(algorithm, share):
+    """Without bias where the baseline knows nothing of the action; the mean of the group, which does, shrinks it to
+    (G − 1) / G. 4 standard errors: of 50 numbers, one is beyond them by chance in 3 of 1,000 tries."""
+    logits = 0.7 * np.random.default_rng(5).standard_normal(lab.ACTIONS)
+    action_rewards = lab.rewards_of("two peaks", 0)
+    mean, error = estimated(algorithm, logits, action_rewards, "none")
+    exact = exact_gradient(logits, action_rewards)
+    assert (abs(mean - share * exact) < 4 * error).all()
+    assert abs(exact).max() > 40 * error.max()  # so a tenth more or less would be seen
+
+
+def test_unscaled_grpo_is_rloo_but_for_a_factor():
+    rewards = drawn(1, group=5)[2]
+    assert lab.advantages("rloo", rewards)[1] == pytest.approx(5 / 4 * lab.advantages("grpo", rewards, 0.0, "none")[1])
+
+
+def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
+    """The mean of k3 over the policy is KL(policy ‖ reference); that of its gradient is KL(reference ‖ policy)'s."""
+    logits, _, _, _, reference = drawn(2)
+    now = lab.log_policy(logits, 1.0)
+    made = [lab.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0) for a in range(lab.ACTIONS)]
+    assert np.exp(now) @ [each["kl"][0] for each in made] == pytest.approx(made[0]["exact_kl"])
+    gradient = np.exp(now) @ np.array([each["gradient"] for each in made])
+    assert gradient == pytest.approx(np.exp(now) - np.exp(reference))
+
+
+@pytest.mark.parametrize(
+    ("landscape", "rewards"),
+    [
+        ("peak", {2: 1.0, 3: np.exp(-1), 4: np.exp(-4)}),
+        ("two peaks", {3: 0.7, 8: 1.0, 4: 0.7 * np.exp(-1), 9: np.exp(-1)}),
+        ("linear", {0: 0.0, 3: 1 / 3, 9: 1.0}),
+    ],
+)
+def test_landscapes(landscape, rewards):
+    made = lab.rewards_of(landscape, 2)
+    assert {place: made[place] for place in rewards} == pytest.approx(rewards)
+    assert made.max() == 1.0 and sum(made == 1.0) == 1
+
+
+@pytest.mark.parametrize("landscape", lab.LANDSCAPES)
+@pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
+def test_the_best_action_is_learned(algorithm, landscape):
+    """The defaults make it the likely answer for 10 of 10 seeds. Without a baseline whatever is sampled gains: on the
+    slope, the second best keeps for two seeds what it gained."""
+    runs = [lab.run(algorithm, landscape, seed=seed) for seed in range(10)]
+    likely = [each["probabilities"][np.argmax(each["action_rewards"])] for each in runs]
+    assert sum(each > 0.5 for each in likely) == (8 if (algorithm, landscape) == ("reinforce", "linear") else 10)
+    assert all(each["expected_reward"][-1] > each["expected_reward"][0] for each in runs)
+
+
+@pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
+def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
+    asked = {"num_iterations": 3, "learning_rate": 2.0, "beta": 0.01, "noise": 0.1, "max_steps": 30, "seed": 4}
+    made = lab.run(algorithm, "two peaks", **asked)
+    assert json.loads(json.dumps(made, allow_nan=False)) == made == lab.run(algorithm, "two peaks", **asked)
+    assert made["settings"] == {name: default for name, (_, default) in lab.SETTINGS.items()} | asked
+    assert len(made["steps"]) == 30 and made["diverged"] is None
+    logits, value, seen, clipped = [0.0] * 10, 0.0, [], 0
+    for i, step in enumerate(made["steps"]):
+        rewards, gains = np.array(step["rewards"]), np.array(step["advantages"])
+        assert (step["mean"], step["std"]) == pytest.approx((rewards.mean(), np.std(rewards, ddof=1)))
+        known = {"ppo": value, "reinforce_baseline": np.mean(seen or [0]), "reinforce": 0}
+        others = [np.delete(rewards, j).mean() for j in range(8)]
+        expected = (
+            [known[algorithm]] * 8 if algorithm in known else others if algorithm == "rloo" else [step["mean"]] * 8
+        )
+        assert step["baselines"] == pytest.approx(expected)
+        scale = step["std"] + 1e-4 if algorithm == "grpo" else 1
+        assert gains == pytest.approx((rewards - step["baselines"]) / scale)
+        assert step["updates"][0]["ratios"] == [1] * 8
+        seen.extend(rewards)
+        for update in step["updates"]:
+            assert update["logits"] == logits
+            ratios, sampled = np.array(update["ratios"]), np.array(update["probabilities"])[step["actions"]]
+            assert update["new_probabilities"] == list(sampled)
+            assert ratios == pytest.approx(sampled / step["old_probabilities"])
+            low, high = (0.8, 1.2) if algorithm in lab.CLIPS else (0, np.inf)
+            branches = ratios * gains, np.clip(ratios, low, high) * gains
+            assert update["unclipped"] == pytest.approx(branches[0]) and update["clipped"] == pytest.approx(branches[1])
+            assert update["is_clipped"] == list(branches[1] < branches[0])
+            assert update["policy_loss"] == pytest.approx(-np.minimum(*branches).mean())
+            assert update["loss"] == pytest.approx(update["policy_loss"] + 0.01 * np.mean(update["kl"]))
+            logits, clipped = update["logits_after"], clipped + sum(update["is_clipped"])
+            value += lab.CRITIC_RATE * (rewards.mean() - value)
+        final = np.exp(lab.log_policy(np.array(logits), 1.0))
+        assert made["expected_reward"][i + 1] == pytest.approx(final @ made["action_rewards"])
+        assert made["kl"][i + 1] == pytest.approx(final @ np.log(final / 0.1))
+    assert made["probabilities"] == pytest.approx(final)
+    assert bool(clipped) == (algorithm in lab.CLIPS)
+
+
+def test_all_algorithms_start_with_the_same_group_whatever_the_noise():
+    first = [lab.run(each, max_steps=1, noise=noise)["steps"][0] for each in lab.ALGORITHMS for noise in (0.0, 0.5)]
+    assert len({tuple(each["actions"]) for each in first}) == 1
+    assert len({tuple(each["rewards"]) for each in first}) == 2
+
+
+def test_a_run_can_start_elsewhere():
+    start = [3.0, *[0.0] * 8, -3.0]
+    made = lab.run("grpo", "linear", logits=start, temperature=2.0, max_steps=1)
+    weights = np.exp(np.array(start) / 2)
+    assert made["reference"] == pytest.approx(weights / weights.sum())
+    assert made["steps"][0]["updates"][0]["logits"] == start and made["kl"][0] == 0
+
+
+def test_a_run_whose_numbers_become_infinite_ends_before():
+    made = lab.run("grpo", "linear", learning_rate=10, beta=1.0, temperature=0.1, num_iterations=8)
+    assert made["diverged"] == len(made["steps"]) < 200
+    assert len(made["expected_reward"]) == len(made["steps"]) + 1
+    json.dumps(made, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"algorithm": "gpro"}, "algorithm: 'gpro' is not one of grpo, .*did you mean grpo"),
+        ({"landscape": "flat"}, "landscape: 'flat' is not one of peak, two peaks, linear"),
+        ({"epsilom": 0.2}, "unknown key 'epsilom'.*epsilon"),
+        ({"num_generations": 1}, "num_generations: expected a whole number from 2 to 64, got 1"),
+        ({"num_generations": 8.0}, "num_generations: expected a whole number"),
+        ({"num_iterations": True}, "num_iterations: expected a whole number from 1 to 8, got True"),
+        ({"max_steps": 0}, "max_steps: expected a whole number from 1 to 200"),
+        ({"learning_rate": float("nan")}, "learning_rate: expected a number from 0 to 10, got nan"),
+        ({"learning_rate": "0.5"}, "learning_rate: expected a number"),
+        ({"temperature": 0}, "temperature: expected a number from 0.1 to 10"),
+        ({"epsilon": -0.1}, "epsilon: expected a number from 0 to 1"),
+        ({"beta": 2}, "beta: expected a number from 0 to 1, got 2"),
+        ({"scale_rewards": "batch"}, "scale_rewards: 'batch' is not one of group, none"),
+        ({"noise": float("inf")}, "noise: expected a number from 0 to 1"),
+        ({"peak": 10}, "peak: expected a whole number from 0 to 9"),
+        ({"logits": [0.0] * 9}, "logits: expected 10 numbers, got 9"),
+        ({"logits": [0.0] * 9 + [11]}, "logits: expected a number from -10 to 10, got 11"),
+        ({"logits": "0"}, "logits: expected a list"),
+        ({"seed": -1}, "seed: expected a whole number from 0"),
+        ({"num_generations": 64, "num_iterations": 8}, "expected at most 40,000, got 102,400"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        lab.run(**settings)
+
+
+@pytest.mark.parametrize("group", [2, 25])
+def test_the_largest_run_takes_no_time(group):
+    """0.2 s of a slow core as measured; ten times that would be felt."""
+    started = time.process_time()
+    lab.run(num_generations=group, num_iterations=8)
+    assert time.process_time() - started < 2

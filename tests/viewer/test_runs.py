@@ -1,0 +1,99 @@
+import json
+import os
+
+import pytest
+
+from schema.faults import RecipeError
+from tests.viewer import made
+from viewer.changed import changed, pair
+from viewer.runs import advice, curves, describe, find, inside, name_of
+
+
+def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
+    older, newer = made.run(tmp_path / "outputs/a"), made.run(tmp_path / "outputs/b/seed-1")
+    os.utime(older / "metrics.jsonl", (1, 1))
+    assert find([], tmp_path / "outputs") == [newer]
+    assert find([str(older), str(newer.parent)]) == [older, newer]
+    assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
+    with pytest.raises(RecipeError, match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo"):
+        find(["nowhere"], tmp_path / "outputs")
+    with pytest.raises(RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"):
+        find([], tmp_path / "empty")
+
+
+def test_a_run_is_described_with_trls_defaults(tmp_path):
+    told = describe(made.run(tmp_path, loss_type="grpo"))
+    assert told["settings"]["scale_rewards"] == "group"  # trl's own default
+    assert told["settings"]["loss_type"] == "grpo" and told["settings"]["num_generations"] == 8
+    assert told["rewards"] == {"correct_answer": 1.0, "format_tags": 0.25}
+    assert told["finished"] and told["evaluations"] == {"held-out": ["base", "sft", "grpo"]}
+    json.dumps(told, allow_nan=False)
+
+
+def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    lines = [
+        '{"step": 5, "reward": 0.5, "kl": NaN}',
+        '{"step": 5, "eval_reward": 0.25, "eval_right": "0110"}',
+        '{"step": 10, "reward": 1e999, "flag": true}',
+        "no JSON",
+        '["step"]',
+        '{"step": "7", "reward": 1}',
+        '{"step": 15, "reward": 0.123456789',  # being written
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert curves(tmp_path) == {
+        "step": [5, 10],
+        "eval_reward": [0.25, None],
+        "kl": [None, None],
+        "reward": [0.5, None],
+    }
+    file.write_text('{"step": 1, "reward": 2.0}\n', encoding="utf-8")  # resumed from an earlier checkpoint
+    assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
+
+
+def test_nothing_outside_the_folder_is_read(tmp_path):
+    path = made.run(tmp_path / "run")
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text('{"step": 1, "reward": 5}\n', encoding="utf-8")
+    (path / "metrics.jsonl").unlink()
+    (path / "metrics.jsonl").symlink_to(secret)
+    for name in ("metrics.jsonl", "../../secret.jsonl", "completions", "nothing"):
+        with pytest.raises(ValueError, match="no such file"):
+            inside(path, name)
+    answers = path.parent / "eval/held-out/grpo.jsonl"
+    answers.unlink()
+    answers.symlink_to(secret)
+    with pytest.raises(ValueError, match="no such file"):
+        changed(path, "held-out", "base", "grpo")
+
+
+def test_the_questions_that_flipped_come_first(tmp_path):
+    path = made.run(tmp_path)
+    told = changed(path, "held-out", "sft", "grpo")
+    assert [(row["id"], row["kind"]) for row in told["rows"]] == [
+        (0, "won"),
+        (1, "lost"),
+        (2, "wrong twice"),
+        (3, "right twice"),
+    ]
+    assert told["counts"] == {"won": 1, "lost": 1, "wrong twice": 1, "right twice": 1}
+    both = pair(path, "held-out", "sft", "grpo", 0)
+    assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
+    assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
+    for wrong in (("nowhere", "sft", "grpo", 0), ("held-out", "other", "grpo", 0), ("held-out", "sft", "grpo", 9)):
+        with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
+            pair(path, *wrong)
+
+
+def test_the_page_has_the_runs_advice(tmp_path):
+    run = made.run(tmp_path)
+    assert advice(run) == []
+    lines = [{"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    told = advice(run)
+    assert [(each["rule"], each["step"]) for each in told] == [("truncated", 8)]
+    assert "grpo.max_completion_length (now 40)" in told[0]["message"]
+    for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {warmup_steps: x}", ""):
+        (run / "recipe.yaml").write_text(recipe, encoding="utf-8")
+        advice(run)  # a stranger's file ends in no trace

@@ -1,0 +1,156 @@
+"""The server of `make view`, really started."""
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.parse
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, run_stage
+from tests.viewer import made
+from viewer.lab import ALGORITHMS
+
+
+@contextmanager
+def served(*runs: Path | str):
+    """(process, port) of a server that shows these runs."""
+    command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)", line)[1])
+        finally:
+            process.kill()
+
+
+def ask(port: int, path: str, method: str = "GET", host: str | None = None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest(method, path, skip_host=host is not None)
+    if host is not None:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, dict(answer.getheaders()), answer.read()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outputs")
+    (folder / "secret.txt").write_text("secret", encoding="utf-8")
+    with served(made.run(folder / "a"), made.run(folder / "b", hostile=True)) as (_, port):
+        yield port
+
+
+def test_it_answers_what_the_page_asks(port):
+    runs = json.loads(ask(port, "/api/runs")[2])
+    assert [run["finished"] for run in runs] == [True, True]
+    assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4]
+    assert json.loads(ask(port, "/api/0/groups")[2])["of"] == 12
+    assert len(json.loads(ask(port, "/api/1/group/1/0")[2])["rows"]) == 8
+    assert json.loads(ask(port, "/api/1/text/1/2")[2])["text"] == made.HOSTILE[2]
+    assert json.loads(ask(port, "/api/0/changed/held-out/sft/grpo")[2])["counts"]["won"] == 1
+    page = ask(port, "/")[2].decode()
+    for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
+        assert ask(port, asset)[0] == 200, asset
+
+
+def test_it_computes_the_lab_and_refuses_what_the_lab_does(port):
+    asked = urllib.parse.quote(json.dumps({"algorithm": "grpo", "max_steps": 3}))
+    assert len(json.loads(ask(port, f"/api/lab/run/{asked}")[2])["steps"]) == 3
+    every = json.loads(ask(port, f"/api/lab/compare/{asked}")[2])
+    assert set(every) == set(ALGORITHMS) and len(every["rloo"]["expected_reward"]) == 4
+    for wrong, said in (
+        ({"max_steps": 10**9}, "max_steps"),
+        ({"nothing": 1}, "nothing"),
+        ([1], "JSON object"),
+        ({"logits": ["x"]}, "logits"),
+    ):
+        for kind in ("run", "compare"):
+            status, _, body = ask(port, f"/api/lab/{kind}/{urllib.parse.quote(json.dumps(wrong))}")
+            assert status == 404 and said in json.loads(body)["error"]
+
+
+def test_what_it_cannot_answer_is_told_in_a_line(port):
+    for question, said in (
+        ("7/curves", "there is no run 7"),
+        ("0/everything", "nothing answers everything"),
+        ("0/group/99/0", "there is no such file"),
+        ("0/changed/held-out/sft/nobody", "there is no evaluation of nobody"),
+    ):
+        status, _, body = ask(port, f"/api/{question}")
+        assert status == 404 and said in json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]", "localhost.evil.example:80"])
+def test_a_page_under_another_name_reads_nothing(port, host):
+    status, _, body = ask(port, "/api/runs", host=host)
+    assert status == 400 and b"name" not in body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/api/0/../../secret.txt",
+        "/vendor/../../../pyproject.toml",
+        "/api/0/changed/../sft/grpo",
+        "/api/0/changed/..%2f../secret/grpo",
+        "/api/0/changed/held-out/..%2f..%2f..%2fsecret/grpo",
+        "/api/0/text/1/99999999999999999999",
+        "//etc/passwd",
+        "/page.py",
+        "/package.json",
+    ],
+)
+def test_no_path_leads_outside_the_run(port, path):
+    status, _, body = ask(port, path)
+    assert status == 404 and b"secret\n" not in body and b"root:" not in body and b"[project]" not in body
+
+
+def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
+    assert ask(port, "/api/runs", "POST")[0] == 405
+    for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
+        headers = ask(port, path)[1]
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"] and headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
+    with served(made.run(tmp_path)) as (process, port):
+        listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        assert f"0100007F:{port:04X}" in listening and f"00000000:{port:04X}" not in listening
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) in (0, 130)
+        assert "Traceback" not in process.stdout.read()
+
+
+def test_a_run_that_goes_on_is_read_again(tmp_path):
+    run = made.run(tmp_path)
+    with served(run) as (_, port):
+        assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4]
+        with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write('{"step": 5, "reward": 1.0}\n')
+        assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "RUN=nowhere is no folder of a GRPO run"),
+        (["{run}", "--html", "page.txt"], "HTML=page.txt: name a file that ends in .html"),
+        (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
+        (["{run}", "--port", "70000"], "PORT=70000"),
+    ],
+)
+def test_a_mistake_is_one_message(tmp_path, arguments, said):
+    run = made.run(tmp_path)
+    done = run_stage("view", *(each.format(run=run) for each in arguments), check=False)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

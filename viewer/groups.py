@@ -1,0 +1,210 @@
+"""The groups that a run sampled, from the parquet files of its completions: an index of all, and one of them whole."""
+
+import math
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from viewer.runs import describe, finite, inside
+
+FILE = re.compile(r"completions_\d{5,}\.parquet")
+# What trl and the training write beside the rewards. The last three are missing in runs of before they were written.
+COLUMNS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
+TRUTH = "correct_answer"
+EXCERPT = 160  # characters of a question in a list
+CUT = 20_000  # characters of a completion, unless it is asked for whole
+MOST_ROWS = 100_000  # in one file; a batch has thousands at most
+
+# A completion's text shows these, and a right answer may hide them from the reward.
+ANSWERS = re.compile(r"<answer>", re.I)
+EMPTY_THOUGHT = re.compile(r"^\s*(<think>)?\s*</think>", re.I)
+AFTER = re.compile(r"</answer>\s*\S", re.I)
+
+
+def index(run: Path) -> list[dict[str, Any]]:
+    """Every group that the run's files hold, in order, with what a list shows of it.
+
+    Each has `step`, `group` (its place in the step), `question`, `n`, `mean` and `std` of the total rewards (ddof = 1,
+    as trl has it), `right` (how many answers were, None where no reward says), `truncated` and `flagged`.
+    """
+    described = describe(run)
+    size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
+    found = []
+    for file in files(run):
+        state = file.stat()
+        found += _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
+    return found
+
+
+def files(run: Path) -> list[Path]:
+    """The files of completions, by step."""
+    folder = run / "completions"
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    names = [each.name for each in folder.iterdir() if FILE.fullmatch(each.name)]
+    names.sort(key=lambda name: int(name[12:-8]))
+    return [inside(run, f"completions/{name}") for name in names if not (folder / name).is_symlink()]
+
+
+@lru_cache(maxsize=20_000)
+def _index(file: Path, _changed: int, _size_of: int, size: int, weights: tuple[float, ...]) -> list[dict[str, Any]]:
+    rows = _rows(file, weights)
+    return [_entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)]
+
+
+def _entry(rows: list[dict], place: int) -> dict[str, Any]:
+    totals = [row["total"] for row in rows if row["total"] is not None]
+    right = [row["rewards"].get(TRUTH) for row in rows]
+    mean, std = moments(totals)
+    return {
+        "step": rows[0]["step"],
+        "group": place,
+        "question": rows[0]["question"][:EXCERPT],
+        "n": len(rows),
+        "mean": finite(mean),
+        "std": finite(std),
+        "right": None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right),
+        "truncated": sum(bool(row["truncated"]) for row in rows),
+        "flagged": sum(bool(row["flags"]) for row in rows),
+    }
+
+
+def moments(totals: list[float]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation (ddof = 1) of a group's rewards; 0 deviation of a single one."""
+    if not totals:
+        return None, None
+    mean = math.fsum(totals) / len(totals)
+    if len(totals) == 1:
+        return mean, 0.0
+    return mean, math.sqrt(math.fsum((each - mean) ** 2 for each in totals) / (len(totals) - 1))
+
+
+def group(run: Path, step: int, place: int) -> dict[str, Any]:
+    """One group whole: its question and completions with their rewards, and `others`, the total rewards of the rest of
+    its batch, by which `scale_rewards: batch` scales.
+
+    Raises:
+        ValueError: there is no such group, or the file is not one of completions.
+    """
+    described = describe(run)
+    rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
+    mine = rows[place * size : (place + 1) * size] if place >= 0 else []
+    if not mine:
+        raise ValueError(f"step {step} has no group {place}")
+    shown = [
+        {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
+        | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"])}
+        for i, row in enumerate(mine)
+    ]
+    others = [row["total"] for i, row in enumerate(rows) if i // size != place]
+    first = mine[0]
+    return {
+        "step": step,
+        "group": place,
+        "question": first["question"][:CUT],
+        "system": first["system"],
+        "gold": first["gold"],
+        "rows": shown,
+        "others": others,
+        "batch_tokens": None if any(row["tokens"] is None for row in rows) else sum(row["tokens"] for row in rows),
+    }
+
+
+def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
+    """The group of one completion, with `batch`, the tokens of each completion of its step where the run wrote them.
+
+    Raises:
+        ValueError: there is none in that place.
+    """
+    described = describe(run)
+    found = group(run, step, row // _size(described["settings"]["num_generations"])) if row >= 0 else {"rows": []}
+    if row not in [each["row"] for each in found["rows"]]:
+        raise ValueError(f"step {step} has no completion {row}")
+    tokens = [each["tokens"] for each in _of_step(run, step, described)]
+    return found | {"batch": None if None in tokens else tokens}
+
+
+def text(run: Path, step: int, row: int) -> str:
+    """One completion whole.
+
+    Raises:
+        ValueError: there is none in that place.
+    """
+    rows = _of_step(run, step, describe(run))
+    if not 0 <= row < len(rows):
+        raise ValueError(f"step {step} has no completion {row}")
+    return rows[row]["text"]
+
+
+def _of_step(run: Path, step: int, described: dict) -> list[dict]:
+    return _rows(inside(run, f"completions/completions_{step:05d}.parquet"), tuple(described["rewards"].values()))
+
+
+def _size(num_generations: Any) -> int:
+    return num_generations if type(num_generations) is int and num_generations > 0 else 1
+
+
+def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
+    """The rows of a file of completions, each with its total reward and what its text gives reason to look at.
+
+    Raises:
+        ValueError: the file is not one of completions, or its rewards are not those of the recipe.
+    """
+    try:
+        parquet = pq.ParquetFile(file)
+        if parquet.metadata.num_rows > MOST_ROWS:
+            raise ValueError(f"it has {parquet.metadata.num_rows:,} rows")
+        rows = parquet.read(use_threads=False).to_pylist()
+        names = [name for name in parquet.schema_arrow.names if name not in COLUMNS]
+    except (OSError, ValueError) as error:  # pyarrow's errors are both
+        raise ValueError(f"{file} cannot be read: {str(error).splitlines()[0]:.200}") from None
+    if missing := [name for name in COLUMNS[:4] if rows and name not in rows[0]]:
+        raise ValueError(f"{file} has no column {missing[0]}: it is not what trl wrote")
+    if len(names) != len(weights):
+        names, weights = names[: len(weights)], weights[: len(names)]
+    return [_row(row, names, weights) for row in rows]
+
+
+def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
+    rewards = {name: finite(row[name]) for name in names}
+    paid = [w * r for r, w in zip(rewards.values(), weights, strict=True) if r is not None]
+    said, question, system = _said(row["completion"]), _said(row["prompt"], "user"), _said(row["prompt"], "system")
+    total, advantage = (finite(math.fsum(paid)) if paid else None), finite(row["advantage"])
+    return {
+        "step": row["step"],
+        "question": question,
+        "system": system,
+        "text": said,
+        "rewards": rewards,
+        "total": total,
+        "advantage": advantage,
+        "gold": row.get("gold"),
+        "tokens": row.get("tokens"),
+        "truncated": row.get("truncated"),
+        "flags": flags(said, rewards.get(TRUTH), advantage),
+    }
+
+
+def flags(completion: str, right: float | None, advantage: float | None) -> list[str]:
+    """What gives reason to read a completion: signs of a policy that pleases a reward and not the question."""
+    found = []
+    if right is not None and right <= 0 and advantage is not None and advantage > 0:
+        found.append("wrong, and above its group's mean")
+    if len(ANSWERS.findall(completion)) > 1:
+        found.append("several answers")
+    if EMPTY_THOUGHT.search(completion):
+        found.append("an empty thought")
+    if AFTER.search(completion):
+        found.append("text after the answer")
+    return found
+
+
+def _said(messages: Any, role: str | None = None) -> str:
+    """The text of a prompt or completion, which is one message, several, or plain text."""
+    if isinstance(messages, str):
+        return messages if role in (None, "user") else ""
+    said = [each for each in messages or [] if isinstance(each, dict) and role in (None, each.get("role"))]
+    return "\n\n".join(str(each.get("content") or "") for each in said)

@@ -1,0 +1,118 @@
+"use strict";
+// The frame: views as tabs, the run that a view is about, and what is new while a run goes on.
+
+const EVERY = 5000; // ms between two looks at a run that is not finished
+const VIEWS = {
+  overview: ["Overview", async () => overview(app.runs, app.curves, await Promise.all(app.runs.map((_, i) => ask(`${i}/advice`))))],
+  groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: Number(group) }, (...at) => remember("groups", at))],
+  tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
+  changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],
+};
+if (!ANSWERS) VIEWS.lab = ["Lab", labView]; // which needs a server that computes
+const app = { runs: [], curves: [], run: 0, view: "overview" };
+
+/** The address names the view, the run and what is open in it: #groups/0/40/3. */
+function remember(view, at = []) {
+  history.replaceState(null, "", `#${[view, app.run, ...at].join("/")}`);
+}
+
+async function show(view, at = []) {
+  app.view = view;
+  for (const tab of document.querySelectorAll("[role=tab]")) {
+    const chosen = tab.dataset.view === view;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  const main = document.getElementById("main");
+  main.setAttribute("aria-labelledby", `tab-${view}`);
+  const reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
+  try {
+    const content = await VIEWS[view][1](at);
+    clearTimeout(reading);
+    if (app.view !== view) return; // another view was chosen meanwhile
+    const chooser = app.runs.length > 1 && view !== "overview"
+      ? choice("Run", app.runs.map((run, i) => [i, run.name]), app.run, (value) => ((app.run = Number(value)), remember(view), show(view)))
+      : null;
+    main.replaceChildren(...[chooser, content].filter(Boolean));
+  } catch (error) {
+    clearTimeout(reading);
+    main.replaceChildren(h("p", { class: "error" }, error.message));
+  }
+}
+
+function tabs() {
+  const names = Object.keys(VIEWS);
+  const move = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = names[(names.indexOf(app.view) + step + names.length) % names.length];
+    remember(next);
+    show(next);
+    document.getElementById(`tab-${next}`).focus();
+  };
+  document.getElementById("tabs").replaceChildren(
+    ...names.map((name) => h("button", { role: "tab", id: `tab-${name}`, "data-view": name, "aria-controls": "main", onclick: () => (remember(name), show(name)), onkeydown: move }, VIEWS[name][0])),
+  );
+  document.getElementById("main").setAttribute("role", "tabpanel");
+}
+
+async function load() {
+  app.runs = await ask("runs");
+  app.curves = await Promise.all(app.runs.map((_, i) => ask(`${i}/curves`)));
+  const names = app.runs.map((run) => run.name).join(", ") || "The lab";
+  document.title = names;
+  document.getElementById("title").replaceChildren(visible(names));
+}
+
+async function follow() {
+  if (ANSWERS || app.runs.every((run) => run.finished)) return;
+  try {
+    const before = JSON.stringify(app.curves.map((each) => each.step.length)) + app.runs.map((run) => run.finished);
+    await load();
+    const now = JSON.stringify(app.curves.map((each) => each.step.length)) + app.runs.map((run) => run.finished);
+    if (now !== before && app.view === "overview") await show("overview");
+    document.body.classList.remove("stopped");
+  } catch (error) {
+    announce(error.message);
+    document.body.classList.add("stopped");
+  }
+  setTimeout(follow, EVERY);
+}
+
+/** Open what an address names, as a link does. */
+async function goTo(address) {
+  const [view, run, ...at] = address.slice(1).split("/");
+  app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
+  await show(view in VIEWS ? view : Object.keys(VIEWS)[0], at);
+}
+
+async function start() {
+  try {
+    await load();
+    if (!app.runs.length) for (const name of Object.keys(VIEWS)) if (name !== "lab") delete VIEWS[name];
+    tabs();
+  } catch (error) {
+    document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));
+    return;
+  }
+  await goTo(location.hash);
+  setTimeout(follow, EVERY);
+}
+
+// The curves are drawn in colours and widths of their own, so a new width or theme draws them again.
+let resized;
+function again() {
+  clearTimeout(resized);
+  resized = setTimeout(() => app.view === "overview" && app.runs.length && show("overview"), 150);
+}
+window.addEventListener("hashchange", () => goTo(location.hash));
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth !== width) {
+    width = window.innerWidth;
+    again();
+  }
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+start();

@@ -1,0 +1,86 @@
+"use strict";
+// What changed: the same held-out questions before and after, the ones that were won or lost first.
+
+const SHOWN = 100; // questions at a time
+
+async function changedView(number_, run) {
+  const benchmarks = Object.entries(run.evaluations).filter(([, labels]) => labels.length > 1);
+  if (!benchmarks.length) {
+    return h("p", {}, "No two models of this run have answered the same questions yet. ", h("code", {}, "make evaluate"), " asks them; ", h("code", {}, "make grpo"), " ends with that.");
+  }
+  const state = { benchmark: benchmarks[0][0], kind: "", shown: SHOWN };
+  const choices = h("div", { class: "choices" });
+  const list = h("ol", { class: "list", onkeydown: moveInList });
+  const counts = h("div", { class: "choices", role: "group", "aria-label": "What became of a question" });
+  const detail = h("section", { class: "detail", "aria-label": "Both answers" });
+  let found = null;
+
+  function labels() {
+    return run.evaluations[state.benchmark];
+  }
+  function choose() {
+    const all = labels();
+    state.after = all[all.length - 1];
+    state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
+  }
+  async function load() {
+    choices.replaceChildren(
+      choice("Questions", benchmarks.map(([name]) => [name, name]), state.benchmark, (value) => ((state.benchmark = value), choose(), load())),
+      choice("Before", labels().map((each) => [each, each]), state.before, (value) => ((state.before = value), load())),
+      choice("After", labels().map((each) => [each, each]), state.after, (value) => ((state.after = value), load())),
+    );
+    list.replaceChildren();
+    counts.replaceChildren();
+    try {
+      if (state.before === state.after) throw new Error("Choose two different models.");
+      found = await ask(`${number_}/changed/${state.benchmark}/${state.before}/${state.after}`);
+    } catch (error) {
+      detail.replaceChildren(h("p", { class: "error" }, error.message));
+      return;
+    }
+    state.kind = "";
+    refresh();
+    if (found.rows.length) await show(found.rows[0]);
+    else detail.replaceChildren();
+  }
+  function refresh() {
+    const all = Object.values(found.counts).reduce((a, b) => a + b, 0);
+    const button = (kind, text, n) => h("button", { class: `kind ${kind.replace(" ", "-")}`, "aria-pressed": String(state.kind === kind), onclick: () => ((state.kind = kind), (state.shown = SHOWN), refresh()) }, `${text} ${number(n)}`);
+    counts.replaceChildren(button("", "all", all), ...Object.entries(found.counts).map(([kind, n]) => button(kind, kind, n)));
+    const rows = found.rows.filter((row) => !state.kind || row.kind === state.kind);
+    list.replaceChildren(...rows.slice(0, state.shown).map((row) => h("li", {}, h("button", { class: "entry", "data-question": row.id, onclick: () => show(row) }, h("span", { class: `kind ${row.kind.replace(" ", "-")}` }, row.kind), h("span", { class: "question" }, visible(row.question))))));
+    if (rows.length > state.shown) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.shown += 5 * SHOWN), refresh()) }, `Show more of ${number(rows.length)}`)));
+    if (found.rows.length < all) list.append(h("li", { class: "quiet" }, `This file holds ${number(found.rows.length)} of the ${number(all)} questions, flips first.`));
+  }
+  async function show(row) {
+    for (const each of list.querySelectorAll(".entry")) {
+      if (each.dataset.question === String(row.id)) each.setAttribute("aria-current", "true");
+      else each.removeAttribute("aria-current");
+    }
+    try {
+      const both = await ask(`${number_}/pair/${state.benchmark}/${state.before}/${state.after}/${row.id}`);
+      detail.replaceChildren(
+        h("h2", { class: "asked" }, visible(both.question)),
+        h("p", {}, "right answer: ", h("b", {}, visible(both.gold))),
+        h("div", { class: "pair" }, both.answers.map(said)),
+      );
+      announce(`Question ${row.id}: ${row.kind}.`);
+    } catch (error) {
+      detail.replaceChildren(h("p", { class: "error" }, error.message));
+    }
+  }
+  function said(each) {
+    const judged = each.right === true ? "right" : each.right === false ? "wrong" : "not judged";
+    const facts = [each.reason, each.tokens === null || each.tokens === undefined ? "" : `${each.tokens} tokens`, each.truncated ? "truncated" : ""].filter(Boolean);
+    return h(
+      "article",
+      { class: "completion" },
+      h("header", {}, h("b", {}, visible(each.label)), h("span", { class: `kind ${judged === "right" ? "won" : "lost"}` }, judged), each.answer === null ? "no answer" : h("span", {}, "answer ", h("b", {}, visible(String(each.answer))))),
+      h("pre", { class: "said" }, visible(each.text)),
+      h("p", { class: "quiet" }, visible(facts.join(", "))),
+    );
+  }
+  choose();
+  await load();
+  return h("div", { class: "two" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);
+}

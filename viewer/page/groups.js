@@ -1,0 +1,227 @@
+"use strict";
+// The groups: every completion to one question, what it earned, and what that makes of its advantage.
+
+const KINDS_OF_GROUP = {
+  all: ["all groups", () => true],
+  mixed: ["mixed", (each) => each.right !== null && each.right > 0 && each.right < each.n],
+  right: ["all right", (each) => each.right !== null && each.right === each.n],
+  wrong: ["all wrong", (each) => each.right === 0],
+  flat: ["without signal", (each) => each.std !== null && each.std < 1e-6],
+  truncated: ["with truncated completions", (each) => each.truncated > 0],
+  flagged: ["flagged", (each) => each.flagged > 0],
+};
+const ORDERS = {
+  step: ["as sampled", () => 0],
+  newest: ["newest first", (a, b) => b.step - a.step || a.group - b.group],
+  std: ["widest spread first", (a, b) => b.std - a.std],
+  low: ["lowest reward first", (a, b) => a.mean - b.mean],
+  high: ["highest reward first", (a, b) => b.mean - a.mean],
+};
+const LISTED = 60; // groups at a time
+
+/** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` is told what is opened. */
+async function groupsView(number_, run, chosen, went) {
+  const { groups, of } = await ask(`${number_}/groups`);
+  const steps = [...new Set(groups.map((each) => each.step))];
+  const state = { kind: "all", order: "step", step: "", listed: LISTED };
+  const list = h("ol", { class: "list", onkeydown: moveInList });
+  const count = h("p", { class: "quiet" });
+  const detail = h("section", { class: "detail", "aria-label": "The chosen group" });
+  const kinds = Object.entries(KINDS_OF_GROUP).map(([key, [text, fits]]) => [key, `${text} (${groups.filter(fits).length})`]);
+
+  function refresh() {
+    const found = groups.filter((each) => KINDS_OF_GROUP[state.kind][1](each) && (state.step === "" || each.step === Number(state.step)));
+    if (state.order !== "step") found.sort(ORDERS[state.order][1]);
+    count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.`;
+    list.replaceChildren(...found.slice(0, state.listed).map(item));
+    if (found.length > state.listed) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.listed += 5 * LISTED), refresh()) }, `Show more of ${number(found.length)}`)));
+  }
+  function item(each) {
+    const right = each.right === null ? "" : `${each.right} of ${each.n} right, `;
+    const marks = [each.truncated ? `${each.truncated} truncated` : "", each.flagged ? `${each.flagged} flagged` : ""].filter(Boolean);
+    const open = chosen && each.step === chosen.step && each.group === chosen.group;
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        { class: "entry", "aria-current": open ? "true" : null, "data-group": `${each.step}/${each.group}`, onclick: () => show(each.step, each.group) },
+        h("span", { class: "where" }, `step ${each.step}, group ${each.group}`),
+        h("span", { class: "question" }, visible(each.question)),
+        h("span", { class: "quiet" }, `${right}mean ${number(each.mean)}, std ${number(each.std)}${marks.length ? `, ${marks.join(", ")}` : ""}`),
+        share(each),
+      ),
+    );
+  }
+  function share(each) {
+    if (each.right === null) return null;
+    const bar = h("span", { class: "share", "aria-hidden": "true" }, h("span", {}));
+    bar.firstChild.style.width = `${(100 * each.right) / each.n}%`;
+    return bar;
+  }
+  async function show(step, group) {
+    chosen = { step, group };
+    went(step, group);
+    for (const each of list.querySelectorAll(".entry")) {
+      if (each.dataset.group === `${step}/${group}`) each.setAttribute("aria-current", "true");
+      else each.removeAttribute("aria-current");
+    }
+    try {
+      const found = await ask(`${number_}/group/${step}/${group}`);
+      detail.replaceChildren(groupDetail(number_, run, found));
+      announce(`Step ${step}, group ${group}, ${found.rows.length} completions.`);
+    } catch (error) {
+      detail.replaceChildren(h("p", { class: "error" }, error.message));
+    }
+  }
+
+  refresh();
+  const start = chosen || groups.findLast(KINDS_OF_GROUP.mixed[1]) || groups[0];
+  if (start) await show(start.step, start.group);
+  else detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
+  const again = (key) => (value) => {
+    state[key] = value;
+    state.listed = LISTED;
+    refresh();
+  };
+  return h(
+    "div",
+    { class: "two" },
+    h(
+      "section",
+      { "aria-label": "Groups" },
+      h(
+        "div",
+        { class: "choices" },
+        choice("Step", [["", "all"], ...steps.map((each) => [each, String(each)])], "", again("step")),
+        choice("Show", kinds, state.kind, again("kind")),
+        choice("Order", Object.entries(ORDERS).map(([key, [text]]) => [key, text]), state.order, again("order")),
+      ),
+      count,
+      list,
+    ),
+    detail,
+  );
+}
+
+function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const entries = [...event.currentTarget.querySelectorAll("button")];
+  const next = entries[entries.indexOf(document.activeElement) + step];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+}
+
+/** One group, with rewards that can be moved and a G that can be thinned. */
+function groupDetail(number_, run, group) {
+  const settings = run.settings;
+  const logged = group.rows.map((row) => row.total);
+  const totals = [...logged];
+  const size = totals.length;
+  const batch = { completions: size + group.others.length, tokens: group.batch_tokens };
+  const movable = settings.multi_objective_aggregation !== "normalize_then_sum" && totals.every((each) => each !== null);
+  let drawn = totals.map((_, i) => i); // the completions in the order in which a thinner group takes them
+  let few = size;
+  const lowest = Math.min(0, ...totals.filter((each) => each !== null));
+  const highest = Math.max(...Object.values(run.rewards).reduce((sum, each) => [sum[0] + Math.max(0, each)], [0]), ...totals.filter((each) => each !== null));
+  const head = h("p", { class: "sums", role: "status" });
+  const thin = h("p", { class: "quiet" });
+  const cards = group.rows.map(card);
+
+  function card(row, i) {
+    const bar = h("span", { class: "advantage", "aria-hidden": "true" }, h("span", {}));
+    const told = h("output", { class: "number", "data-advantage": i });
+    const earned = h("output", { class: "number", "data-reward": i }, number(totals[i]));
+    const slider = h("input", { type: "range", min: lowest, max: highest, step: 0.01, value: totals[i] ?? 0, disabled: !movable, "aria-label": `Reward of completion ${row.row}`, oninput: () => move(i, Number(slider.value)) });
+    const parts = Object.entries(row.rewards).map(([name, each]) => `${name} ${number(each)}`);
+    const weight = weightOfToken(row.tokens, batch, settings);
+    const facts = [
+      row.tokens === null ? "" : `${row.tokens} tokens`,
+      row.truncated ? "truncated" : "",
+      weight === null ? "" : `each token weighs ${number(100 * weight)}% of the batch's loss`,
+    ].filter(Boolean);
+    const text = h("pre", { class: "said" }, visible(row.text));
+    return {
+      bar,
+      told,
+      earned,
+      slider,
+      element: h(
+        "article",
+        { class: "completion", "aria-label": `Completion ${row.row}` },
+        h("header", {}, h("b", {}, `#${row.row}`), h("span", { class: "quiet" }, parts.join(", ")), row.flags.map((each) => h("span", { class: "flag" }, each))),
+        h("label", { class: "line" }, h("span", {}, "reward"), slider, earned),
+        h("div", { class: "line" }, h("span", {}, "advantage"), bar, told),
+        text,
+        row.length > row.text.length ? h("button", { onclick: (event) => rest(event.currentTarget, text, row) }, `Show all ${number(row.length)} characters`) : null,
+        h("p", { class: "quiet" }, facts.length ? `${facts.join(", ")}; ` : null, h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
+      ),
+    };
+  }
+  async function rest(button, text, row) {
+    try {
+      text.replaceChildren(visible((await ask(`${number_}/text/${group.step}/${row.row}`)).text));
+      button.remove();
+    } catch (error) {
+      button.replaceWith(h("p", { class: "error" }, error.message));
+    }
+  }
+  function move(i, value) {
+    totals[i] = value;
+    refresh();
+  }
+  function refresh() {
+    const kept = drawn.slice(0, few);
+    const found = advantages(kept.map((i) => totals[i]), group.others, settings);
+    const all = cards.map((_, i) => (kept.includes(i) ? found.advantages[kept.indexOf(i)] : null));
+    const largest = Math.max(1, ...all.map((each) => Math.abs(each || 0)));
+    const moved = totals.some((each, i) => each !== logged[i]);
+    cards.forEach(({ element, bar, told, earned, slider }, i) => {
+      const value = movable ? all[i] : group.rows[i].advantage;
+      element.classList.toggle("left-out", value === null);
+      told.textContent = value === null ? "not drawn" : number(value);
+      told.dataset.value = value;
+      earned.textContent = number(totals[i]);
+      slider.value = totals[i] ?? 0;
+      bar.firstChild.className = value < 0 ? "down" : "up";
+      bar.firstChild.style.width = `${(50 * Math.abs(value || 0)) / largest}%`;
+    });
+    const divisor = { group: `(${number(found.std)} + 0.0001)`, batch: `(${number(found.divisor - SMALLEST_STD)} of the batch + 0.0001)`, none: "1, not scaled" }[scaling(settings)];
+    head.replaceChildren(
+      "mean ", h("output", { "data-mean": found.mean }, number(found.mean)), ", std ", h("output", { "data-std": found.std }, number(found.std)),
+      movable ? `; advantage = (reward − mean) / ${divisor}` : "; each reward is normalised before they are summed, so these are the advantages that the run logged",
+      moved ? " — you have moved rewards" : "",
+    );
+    const noise = deviationOfMean(totals, few);
+    thin.textContent = few < size
+      ? `With ${few} of the ${size} the baseline is ${number(found.mean)}, with all it is ${number(moments(totals).mean)}. Over all ways to draw ${few} of them it scatters by ± ${number(noise)}.`
+      : `G = ${size}. Fewer completions make a noisier baseline: move the slider.`;
+  }
+  const thinner = h("input", { type: "range", min: Math.min(2, size), max: size, step: 1, value: size, disabled: !movable || size < 3, "aria-label": "Completions in the group", oninput: () => ((few = Number(thinner.value)), refresh()) });
+  const redraw = h("button", { disabled: !movable || size < 3, onclick: () => ((drawn = shuffled(drawn)), refresh()) }, "Draw others");
+  const reset = h("button", { onclick: () => (logged.forEach((each, i) => (totals[i] = each)), (few = size), (thinner.value = size), (drawn = logged.map((_, i) => i)), refresh()) }, "As it was");
+  refresh();
+  return h(
+    "div",
+    {},
+    h("h2", { class: "asked" }, visible(group.question)),
+    group.gold === null ? null : h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
+    head,
+    h("div", { class: "line thin" }, h("span", {}, "G"), thinner, redraw, reset),
+    thin,
+    h("div", { class: "completions" }, cards.map((each) => each.element)),
+    group.system ? h("details", {}, h("summary", {}, "System prompt"), h("pre", { class: "said" }, visible(group.system))) : null,
+  );
+}
+
+function shuffled(items) {
+  const mixed = [...items];
+  for (let i = mixed.length - 1; i > 0; i--) {
+    const j = Math.floor(Math.random() * (i + 1));
+    [mixed[i], mixed[j]] = [mixed[j], mixed[i]];
+  }
+  return mixed;
+}

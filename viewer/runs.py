@@ -1,0 +1,182 @@
+"""A GRPO run's folder as the page shows it. It only reads, and only inside the folder: a run may be a stranger's."""
+
+import json
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from schema import library_fields
+from schema.faults import RecipeError
+from schema.strict_yaml import LARGEST, Unreadable, value_of
+from training.health import findings
+
+# trl's settings that the page works with; their defaults are trl's own.
+SETTINGS = (
+    "num_generations",
+    "scale_rewards",
+    "multi_objective_aggregation",
+    "loss_type",
+    "beta",
+    "epsilon",
+    "epsilon_high",
+    "learning_rate",
+    "max_completion_length",
+    "num_iterations",
+    "max_steps",
+    "use_vllm",
+)
+LONGEST_FILE = 256 * 2**20  # bytes of a file that is read whole
+LONGEST_RECIPE = 4 * LARGEST  # as training/run_folder.py bounds a saved recipe
+
+
+def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
+    """The folders of the GRPO runs that are named, each by its own folder or the one above it; with none named, the run
+    that was written to last.
+
+    Raises:
+        RecipeError: there is no such run; the message lists those that there are.
+    """
+    there = sorted((each.parent for each in root.glob("**/grpo/metrics.jsonl")), key=_written, reverse=True)
+    known = f": there are {', '.join(map(str, there[:8]))}" if there else f", and none in {root}: make grpo makes one"
+    if not named:
+        if not there:
+            raise RecipeError([f"no run to show{known}"])
+        return there[:1]
+    found = []
+    for each in named:
+        path = next((p for p in (Path(each), Path(each) / "grpo") if (p / "metrics.jsonl").is_file()), None)
+        if path is None:
+            raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
+        found.append(path)
+    return found
+
+
+def _written(run: Path) -> float:
+    return (run / "metrics.jsonl").stat().st_mtime
+
+
+def inside(run: Path, name: str) -> Path:
+    """A file of the run's folder.
+
+    Raises:
+        ValueError: it is not there, lies elsewhere, or is larger than a page can show.
+    """
+    file = run / name
+    if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
+        raise ValueError(f"{name}: there is no such file in {run}")
+    if file.stat().st_size > LONGEST_FILE:
+        raise ValueError(f"{file} has {file.stat().st_size / 2**20:,.0f} MiB, more than a page can show")
+    return file
+
+
+def describe(run: Path) -> dict[str, Any]:
+    """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
+    recipe, summary = _yaml(run), _json(run, "summary.json")
+    given = recipe.get("grpo") if isinstance(recipe.get("grpo"), dict) else {}
+    rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
+    weights = {
+        str(name): (each or {}).get("weight", 1.0) if isinstance(each, dict | None) else 1.0
+        for name, each in rewards.items()
+    }
+    return {
+        "name": name_of(run),
+        "folder": str(run),
+        "settings": {key: (library_fields.defaults("grpo") | given).get(key) for key in SETTINGS},
+        "rewards": weights,
+        "finished": bool(summary),
+        "summary": {key: summary.get(key) for key in ("steps", "seconds", "time", "best_accuracy") if key in summary},
+        "versions": _json(run, "versions.json"),
+        "evaluations": evaluations(run),
+    }
+
+
+def name_of(run: Path) -> str:
+    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over seeds."""
+    parts = [each for each in run.resolve().parts if each != "/"]
+    last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
+    parts = parts[last:]
+    return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
+
+
+def evaluations(run: Path) -> dict[str, list[str]]:
+    """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
+    found = {}
+    for folder in sorted((run.parent / "eval").glob("*/")):
+        labels = [
+            file.stem
+            for file in sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
+            if not file.name.endswith(".seconds.jsonl")
+        ]
+        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo"))}
+        if labels and folder.name != "models":
+            found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
+    return found
+
+
+def curves(run: Path) -> dict[str, list]:
+    """Every number that a run logged, as columns: "step", in order, and under each name a value or None for each step.
+    A resumed run rewrites its lines, so they are read again whenever the file has changed."""
+    file = inside(run, "metrics.jsonl")
+    state = file.stat()
+    return _curves(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=8)
+def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
+    rows: dict[int, dict] = {}
+    for line in _lines(file):
+        rows.setdefault(line["step"], {}).update(line)
+    steps = sorted(rows)
+    names = sorted({key for row in rows.values() for key, value in row.items() if _number(value)} - {"step"})
+    return {"step": steps} | {name: [finite(rows[step].get(name)) for step in steps] for name in names}
+
+
+def _lines(file: Path) -> list[dict]:
+    """The lines that a run logged, without one that is being written, or is not a run's."""
+    lines = []
+    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and type(line.get("step")) is int:
+            lines.append(line)
+    return lines
+
+
+def advice(run: Path) -> list[dict[str, Any]]:
+    """What the rules of docs/health.md say of the run so far."""
+    try:
+        found = findings(_lines(inside(run, "metrics.jsonl")), _yaml(run))
+    except (TypeError, KeyError, AttributeError, ArithmeticError):
+        return []  # values that no run writes
+    return [each._asdict() for each in found]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def finite(value: Any) -> float | None:
+    """The number with six digits; None for what JSON does not know as one."""
+    return float(f"{value:.6g}") if _number(value) and abs(value) < 1e300 and math.isfinite(value) else None
+
+
+def _yaml(run: Path) -> dict:
+    try:
+        file = inside(run, "recipe.yaml")
+        if file.stat().st_size > LONGEST_RECIPE:
+            return {}
+        value = value_of(file.read_text(encoding="utf-8"))
+    except (Unreadable, ValueError, OSError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _json(run: Path, name: str) -> dict:
+    try:
+        value = json.loads(inside(run, name).read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
