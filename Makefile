@@ -7,7 +7,7 @@ ACCELERATE ?=
 PROCESSES ?=
 # For `make evaluate`: any models (folders or Hub ids) or adapter folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make report`: the folder, or the files, of one benchmark's answers.
+# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder.
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
@@ -138,7 +138,7 @@ seeds: setup  ## run the chain of `make grpo` for each of SEEDS, and report the 
 	done
 	@$(PY) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
 
-report: setup  ## make every figure again from the answers on disk: FILE=outputs/x/eval/gsm8k
+report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
 	@$(PY) stages.report $(FILE)
 
 # Their former names.

@@ -14,6 +14,12 @@ from data import hub
 from data.gold import gold_answer
 
 FILE_TYPES = (".jsonl", ".parquet")
+# The sets to train on that are on the Hub: their id, and the licence that their card there names, where that was read.
+HUB = {
+    "gsm8k": ("openai/gsm8k", "mit"),
+    "math": ("DigitalLearningGmbH/MATH-lighteval", "mit"),
+    "svamp": ("ChilleD/SVAMP", None),
+}
 # Limits in rows and bytes: a file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
 LARGEST, LARGEST_BYTES = 2_000_000, 2**30
 
@@ -32,7 +38,7 @@ def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
     `{"question": "Natalia sold clips to 48 of her friends …", "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips in
     May.\\nNatalia sold 48+24 = <<48+24=72>>72 clips altogether in April and May.\\n#### 72"}`
     """
-    rows = _read("openai/gsm8k", "main", split, folder, f"gsm8k-{split}.parquet", ("question", "answer"))
+    rows = _read(HUB["gsm8k"][0], "main", split, folder, f"gsm8k-{split}.parquet", ("question", "answer"))
     return [_gsm8k_row(row["question"], row["answer"]) for row in rows]
 
 
@@ -50,8 +56,7 @@ def math(split: str, folder: Path | None = None) -> list[dict]:
 
     `{"problem": "What is $2^3$?", "level": "Level 1", "type": "Algebra", "solution": "We have $2^3 = \\boxed{8}$."}`
     """
-    name = "DigitalLearningGmbH/MATH-lighteval"
-    rows = _read(name, None, split, folder, f"math-{split}.parquet", ("problem", "solution"))
+    rows = _read(HUB["math"][0], None, split, folder, f"math-{split}.parquet", ("problem", "solution"))
     return [_math_row(row) for row in rows]
 
 
@@ -107,7 +112,7 @@ def olympiadbench(split: str = "test", folder: Path | None = None) -> list[dict]
 
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
     """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject."""
-    rows = _read("ChilleD/SVAMP", None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
+    rows = _read(HUB["svamp"][0], None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
     return [
         _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]))
         | {"subject": row.get("Type")}
@@ -136,7 +141,7 @@ def problems_of_file(split: str, file: str) -> list[dict]:
     `answer` (or `solution`), and may have `reasoning`, `level`, `subject` and others that rewards ask for."""
     if not Path(file).is_file():
         raise DataError(f"{file}: there is no such file")
-    rows = _jsonl(Path(file)) if file.endswith(".jsonl") else _parquet(Path(file))
+    rows = _jsonl(Path(file)) if file.endswith(".jsonl") else read_parquet(Path(file))
     columns = list(rows[0]) if rows else []
     gold = "solution" if "solution" in columns and "answer" not in columns else "answer"
     for number, row in enumerate(rows, 1):
@@ -168,7 +173,12 @@ def _jsonl(file: Path) -> list[dict]:
     return rows
 
 
-def _parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
+def read_parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
+    """The rows of a parquet file that has these columns.
+
+    Raises:
+        DataError: it lacks one, is larger than any data set here, or cannot be read.
+    """
     import pyarrow.parquet
 
     try:
@@ -228,7 +238,7 @@ def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file
         path = Path(folder) / file
         if not path.is_file():
             raise DataError(f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be left out")
-        return _parquet(path, columns)
+        return read_parquet(path, columns)
 
     from datasets import load_dataset
     from datasets.exceptions import DatasetNotFoundError

@@ -26,7 +26,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "model": base_model(recipe),
         "revision": recipe.model.revision,
         "trained": contestant.trained and str(contestant.trained),
-        "weights": _weights(contestant.trained or Path(base_model(recipe))),
+        "weights": weights_of(contestant.trained or Path(base_model(recipe))),
         "dtype": recipe.model.dtype,
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
@@ -43,7 +43,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
     }
 
 
-def _weights(folder: Path) -> str | None:
+def weights_of(folder: Path) -> str | None:
     """Changes when a folder's weights are replaced; None for a Hub id."""
     files = sorted(folder.glob("*.safetensors"))
     return _hash([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
 
@@ -19,9 +20,18 @@ TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 Samples = list[dict]  # the answers to one problem
 
 
+class Comparison(NamedTuple):
+    """`terms`: how each model answered, by its label. `answers`: to the problems that all have answered. `table`: the
+    report's first part in Markdown, the table, and the verdict between each model and the next."""
+
+    terms: dict[str, dict]
+    answers: dict[str, list[Samples]]
+    figures: dict[str, dict]
+    table: list[str]
+
+
 def write(folder: Path, labels: list[str]) -> str:
-    """Write the report of a benchmark over the problems that all its models have answered, and return its first part:
-    the table, and the verdict between each model and the next.
+    """Write the report of a benchmark, and return its first part (see `Comparison`).
 
     The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form, and flips to read;
     `summary.json` with the same figures; and `accuracy.png`.
@@ -29,23 +39,33 @@ def write(folder: Path, labels: list[str]) -> str:
     Raises:
         ValueError: answers are missing, or cannot be compared.
     """
-    files = {label: read(folder / f"{label}.jsonl") for label in labels}
-    if empty := [label for label, lines in files.items() if len(lines) < 2]:
-        raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
-    _require_same_terms({label: lines[0] for label, lines in files.items()})
-    answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
-    common = set.intersection(*(set(problems) for problems in answers.values()))
-    answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
-    if not common:
-        raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
-    figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
-    table = [*_table(folder.name, figures), "", *_verdicts(answers)]
+    _, answers, figures, table = compare(folder, labels)
     flips = [line for before, after in pairwise(_trained(labels)) for line in _flips(before, after, answers)]
     parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
     (folder / "report.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
     (folder / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     draw(folder / "accuracy.png", folder.name, answers)
     return "\n".join(table)
+
+
+def compare(folder: Path, labels: list[str]) -> Comparison:
+    """Compare models by their answers in a benchmark's folder.
+
+    Raises:
+        ValueError: answers are missing, or cannot be compared.
+    """
+    files = {label: read(folder / f"{label}.jsonl") for label in labels}
+    if empty := [label for label, lines in files.items() if len(lines) < 2]:
+        raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
+    terms = {label: lines[0] for label, lines in files.items()}
+    _require_same_terms(terms)
+    answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
+    common = set.intersection(*(set(problems) for problems in answers.values()))
+    answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
+    if not common:
+        raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
+    figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
+    return Comparison(terms, answers, figures, [*_table(folder.name, figures), "", *_verdicts(answers)])
 
 
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:

@@ -58,8 +58,8 @@ class Evaluate:
 
     `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
     others compare the stages. `patience`: training stops when accuracy on the former has been clearly below its best
-    for so many evaluations while reward rises (0: never). `stop_when_flat`: it also stops when that accuracy no longer rises;
-    otherwise the run only says so.
+    for so many evaluations while reward rises (0: never). `stop_when_flat`: it also stops when that accuracy no longer
+    rises; otherwise the run only says so.
     """
 
     benchmarks: list = field(default_factory=list)

@@ -6,8 +6,9 @@ files alone.
 """
 
 import argparse
+from pathlib import Path
 
-from evaluation import report
+from evaluation import report, run_report
 from evaluation.answers import Answers
 from evaluation.contestants import benchmarks, control, named_model, stages_of
 from evaluation.engines import engine
@@ -50,8 +51,21 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say()
         say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
     say(f"\nresults: {root}")
+    for contestant in contestants if not model else []:
+        if contestant.trained:
+            write_again(contestant.trained)
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
+
+
+def write_again(folder: Path):
+    """Write a run's card and report with the new results; what cannot be written is left as it is."""
+    try:
+        written = run_report.write(folder)
+        if written.name == "report.md":
+            say(f"report: {written}")
+    except RecipeError as error:
+        say(f"not written: the report of {folder} ({error})")
 
 
 def add_arguments(parser: argparse.ArgumentParser):

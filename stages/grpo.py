@@ -16,8 +16,7 @@ from schema.recipe import Recipe, require_values
 from schema.requirements import require
 from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
-from training.checkpoints import damage, write_whole
-from training.model_card import card
+from training.checkpoints import damage
 from training.run_folder import find_run, not_probed, warm_start_of
 
 
@@ -37,6 +36,7 @@ def main(recipe: Recipe):
     say(f"grpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
+    from evaluation import run_report
     from evaluation.probe import chosen
     from schema.problem_sets import load_train, share_held_out
     from training.interrupts import Interrupts
@@ -72,9 +72,13 @@ def main(recipe: Recipe):
     if recipe.adapter is not None and not sharded(trainer):
         best["adapter_error"] = check_adapter(trainer, recipe, tokenizer, rows, folder.path)
     if is_main_process():
-        write_whole(folder.path / "README.md", card(recipe, "grpo", folder.path))
-        summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began, "time": parts}
-        folder.finish(summary | {key: value for key, value in best.items() if value is not None})
+        summary = {"steps": trainer.state.global_step, "seconds": time.monotonic() - began, "time": parts} | best
+        summary |= {
+            "stopped": trainer.keep_best.stopped,
+            "resumed_from": folder.checkpoint and Path(folder.checkpoint).name,
+        }
+        folder.finish({key: value for key, value in summary.items() if value is not None})
+        say(f"grpo: report in {run_report.write(folder.path)}")
     if choosing:
         say(f"grpo: kept the best checkpoint, {best['best_checkpoint']}: held-out accuracy {best['best_accuracy']:.1%}")
     shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())

@@ -7,13 +7,12 @@ import dataclasses
 
 from peft import PeftModel
 
+from evaluation import card
 from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
-from training.checkpoints import write_whole
 from training.model import load_model, load_tokenizer
-from training.model_card import card
 from training.run_folder import find_run, link_inside
 
 
@@ -35,7 +34,7 @@ def main(recipe: Recipe):
         raise RecipeError([wrong])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    write_whole(partial / "README.md", card(recipe, "merged", trained))
+    card.write(trained, "merged", partial)
     partial.rename(merged)
     say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe)} MODEL={merged}")
 

@@ -1,6 +1,7 @@
-"""Write the report of an evaluation again, from the answers on disk alone.
+"""Write the report of an evaluation again, from the answers on disk alone; or that of a run, with its curves and its
+card, from the files in its folder.
 
-`python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it.
+`python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it, or `outputs/<recipe>/grpo`.
 """
 
 import argparse
@@ -8,28 +9,40 @@ import sys
 from pathlib import Path
 
 from evaluation.report import CONTROL, write
-from schema.terminal import clean, say_markdown
+from schema.terminal import clean, say, say_markdown
+from stages.cli import mistakes_reported
 from training.run_folder import link_inside
 
 
 def main():
-    """Write the report of finished answers again."""
+    """Write the report of finished answers, or of a finished run, again."""
     parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
-    parser.add_argument("files", nargs="*", type=Path, help="the answers to one benchmark (.jsonl), or their folder")
+    what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
+    parser.add_argument("files", nargs="*", type=Path, help=what)
     given = parser.parse_args().files
+    if len(given) == 1 and (given[0] / "recipe.yaml").is_file():
+        with mistakes_reported():
+            say(f"report: {of_run(given[0])}")
+        return
     files = sorted(given[0].glob("*.jsonl")) if len(given) == 1 and given[0].is_dir() else given
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
     try:
         strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
         if not files or strangers or len({file.parent for file in files}) != 1:
             what = ", ".join(map(str, strangers or given)) or "nothing"
-            raise ValueError(f"{what}: name the folder of one benchmark's answers, FILE=folder{_known()}")
+            raise ValueError(f"{what}: name the folder of one benchmark's answers or of a run, FILE=folder{_known()}")
         if wrong := link_inside(files[0].parent):
             raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except (OSError, ValueError) as error:
         print(f"report: {clean(str(error))}", file=sys.stderr)
         sys.exit(2)
+
+
+def of_run(folder: Path) -> Path:
+    from evaluation import run_report  # imports torch, which a benchmark's report does not need
+
+    return run_report.write(folder)
 
 
 def _known() -> str:

@@ -13,8 +13,6 @@ from schema.faults import Fault, RecipeError, said_by_library
 from schema.recipe import Recipe, require_values
 from schema.terminal import is_main_process, make_command, of_chain, say
 from stages.cli import quiet_libraries, run
-from training.checkpoints import write_whole
-from training.model_card import card
 from training.run_folder import find_run
 
 if TYPE_CHECKING:
@@ -39,6 +37,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     from trl import SFTTrainer
 
+    from evaluation import card
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
@@ -72,10 +71,10 @@ def main(recipe: Recipe, if_needed: bool = False):
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
-        write_whole(folder.path / "README.md", card(recipe, "sft", folder.path))
         folder.finish(
             {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
         )
+        card.write(folder.path, "sft")
     say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
     if not of_chain():
         say(f"next: {make_command('grpo', recipe)}")

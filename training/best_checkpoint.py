@@ -28,6 +28,7 @@ class KeepBest(TrainerCallback):
 
     def __init__(self, patience: int, stop_when_flat: bool):
         self.patience, self.stop_when_flat = patience, stop_when_flat
+        self.stopped: str | None = None  # why it stopped the run
         self.batch: list[tuple[str, float | None]] = []  # the last one's problems, and whether each was answered right
         self.right: dict[str, float | None] = {}
 
@@ -62,10 +63,11 @@ class KeepBest(TrainerCallback):
         say(f"step {step}: held-out accuracy {accuracy:.1%}{behind}")
         judged = [(line["step"], line[RIGHT]) for line in state.log_history if RIGHT in line]
         if reason := gamed(judged, rewards, self.patience):
-            control.should_training_stop = True
+            control.should_training_stop, self.stopped = True, reason
             say(reason)
         elif reason := self._flat(args, state, rewards):
             control.should_training_stop |= self.stop_when_flat
+            self.stopped = reason if self.stop_when_flat else None
             say(reason)
 
     def _flat(self, args, state, rewards: list[tuple[int, float]]) -> str | None:

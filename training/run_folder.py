@@ -49,7 +49,6 @@ class RunFolder:
     finished: bool
     checkpoint: str | None
     recipe: dict
-    seed: int
 
     def begin(self, rows: list[dict]):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
@@ -84,34 +83,14 @@ class RunFolder:
         self.lock()
         if not (self.path / "recipe.yaml").is_file():
             write_whole(file, json.dumps(data) + "\n")
-            write_whole(self.path / "versions.json", json.dumps(_versions(self.seed), indent=2) + "\n")
+            write_whole(self.path / "versions.json", json.dumps(_versions(self.recipe), indent=2) + "\n")
             resolved = io.StringIO()
             YAML().dump(_without_nothing(self.recipe), resolved)
             write_whole(self.path / "recipe.yaml", resolved.getvalue())
 
     def lock(self):
-        """Lock the folder for as long as this process lives; the kernel releases the lock with it.
-
-        Raises:
-            RecipeError: another process has it.
-        """
-        if self.path in _locks or not self.path.is_dir():
-            return
-        file = (self.path / ".lock").open("a+", encoding="utf-8")
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            raise RecipeError(
-                [
-                    f"{self.path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
-                    "this run its own folder (output_dir)"
-                ]
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        _locks[self.path] = file
+        """See `lock`."""
+        lock(self.path)
 
     def finish(self, summary: dict):
         """Mark the run finished."""
@@ -119,6 +98,31 @@ class RunFolder:
 
 
 _locks: dict[Path, IO] = {}
+
+
+def lock(path: Path):
+    """Lock a run's folder for as long as this process lives; the kernel releases the lock with it.
+
+    Raises:
+        RecipeError: another process has it.
+    """
+    if path in _locks or not path.is_dir():
+        return
+    file = (path / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        raise RecipeError(
+            [
+                f"{path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
+                "this run its own folder (output_dir)"
+            ]
+        ) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    _locks[path] = file
 
 
 def find_run(recipe: Recipe, stage: str) -> RunFolder:
@@ -131,7 +135,7 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
         raise RecipeError([fault])
     path = recipe.stage_dir(stage)
     finished = (path / "summary.json").is_file()
-    return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved(), recipe.seed)
+    return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved())
 
 
 def recipe_of(run: Path) -> Recipe:
@@ -277,8 +281,15 @@ def _flat(tree: dict | None, prefix: str = "") -> dict:
     return flat
 
 
-def _versions(seed: int) -> dict:
+def _versions(recipe: dict) -> dict:
+    """What a run was made with and of: `local` says whether its model, its data or both came from a folder, which
+    nothing else tells once the run has been moved."""
     import torch
+
+    local = {
+        "model": bool(recipe["model"]["name_or_path"] and Path(recipe["model"]["name_or_path"]).is_dir()),
+        "data": bool(recipe["data"]["dir"] or os.environ.get("MATH_DATA_DIR")),
+    }
 
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=False).stdout
@@ -288,5 +299,6 @@ def _versions(seed: int) -> dict:
         "python": platform.python_version(),
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
         "hardware": gpus or [f"{platform.machine()} CPU, {torch.get_num_threads()} threads"],
-        "seed": seed,
+        "seed": recipe["seed"],
+        "local": [what for what, is_local in local.items() if is_local],
     }

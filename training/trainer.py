@@ -125,7 +125,7 @@ def trainer_for(
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )
     trainer.add_callback(finite)
-    trainer.order = order
+    trainer.order, trainer.keep_best = order, keep_best
     trainer.add_callback(order or SameOrder())
     if choosing:
         trainer.add_callback(keep_best)

@@ -31,6 +31,7 @@ WORDS = {  # that stand for a reader's own
     "recipes/x.yaml": "recipes/tiny-arithmetic.yaml",
     "MODEL=path": f"MODEL={MADE}/sft",
     "FILE=outputs/x/eval/gsm8k": f"FILE={MADE}/eval/arithmetic-digits-2",
+    "FILE=outputs/x/grpo": f"FILE={MADE}/grpo",
     "EXTRAS=…": "EXTRAS=vllm",
 }
 
@@ -165,6 +166,7 @@ TRAINED = {  # a command on the default recipe, after `make grpo` and `make eval
     "make grpo RECIPE=outputs/x/grpo/recipe.yaml": "grpo: finished already",
     "make evaluate MODEL=path RECIPE=name": "| sft |",
     "make report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
+    "make report FILE=outputs/x/grpo": "report: outputs/tiny-arithmetic/grpo/report.md",
     "make merge": f"{MADE}/merged",
 }
 

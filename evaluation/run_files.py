@@ -1,0 +1,232 @@
+"""What a finished run left in its folder, read for its card and its report: facts as Markdown. Names and texts in it
+may be a stranger's, so each is checked, or stands where it is only text."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data.sources import FILE_TYPES, HUB
+from evaluation import report
+from evaluation.answers import weights_of
+from schema.faults import RecipeError
+from schema.local_models import BUILDERS
+from schema.names import named
+from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.terminal import clean
+from training.progress import duration
+from training.run_folder import link_inside
+from training.step_clock import PARTS
+
+HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
+LABELS = ("base", report.CONTROL, "sft", "grpo")
+
+
+class Run(NamedTuple):
+    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json, what has the type that
+    a run writes. `problems`: how many it trained on."""
+
+    folder: Path
+    path: Path
+    recipe: dict
+    versions: dict
+    summary: dict
+    problems: int | None
+
+    def section(self, name: str) -> dict:
+        """A section of its recipe; empty where that has none."""
+        value = self.recipe.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+def read_run(folder: Path) -> Run:
+    """The files of a finished run.
+
+    Raises:
+        RecipeError: it is not finished, or a file is not what a run wrote.
+    """
+    if not (folder / "summary.json").is_file():
+        raise RecipeError([f"{folder} holds no finished run"])
+    try:
+        file = folder / "recipe.yaml"
+        if file.stat().st_size > 4 * LARGEST:
+            raise Unreadable("it is too large")
+        recipe = value_of(file.read_text(encoding="utf-8"))
+        if not isinstance(recipe, dict):
+            raise TypeError("it is no mapping")
+        found = {name: _json(file := folder / name) for name in ("versions.json", "summary.json", "data.json")}
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise RecipeError([f"{file} is not what a run wrote ({type(error).__name__}: {error})"]) from None
+    kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
+    kinds |= {"best_checkpoint": str, "resumed_from": str, "stopped": str}
+    summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
+    problems = found["data.json"].get("problems")
+    return Run(
+        folder, _told(folder), recipe, found["versions.json"], summary, problems if is_of(problems, int) else None
+    )
+
+
+def _json(file: Path) -> dict:
+    value = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise TypeError("it is no JSON object")
+    return value
+
+
+def is_of(value: Any, kind: type | None) -> bool:
+    """Whether a value that was read is of that type, and a number one that a run can have measured."""
+    number = type(value) in (int, float) and math.isfinite(value) and abs(value) < 2**53
+    return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
+
+
+def _told(folder: Path) -> Path:
+    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is made to be published,
+    and the folders above are nobody's business."""
+    whole, here = folder.absolute(), Path.cwd()
+    return whole.relative_to(here) if here in whole.parents else Path(*whole.parts[-2:])
+
+
+def title(path: Path) -> str:
+    """`tiny-arithmetic/grpo`, of `outputs/tiny-arithmetic/grpo`."""
+    return re.sub(r"[^\w./ -]", "_", "/".join(part for part in path.parts if part != "outputs"))
+
+
+def reduced(value: Any) -> Any:
+    """A value of a recipe with each absolute path as its last name. A prompt is no path."""
+    if isinstance(value, dict):
+        return {
+            reduced(key): each if key in ("system", "chat_template") else reduced(each) for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [reduced(each) for each in value]
+    is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
+    return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
+
+
+def plain(text: str) -> str:
+    """A text without what a terminal would obey and UTF-8 cannot hold."""
+    return clean(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def code(text: object, most: int = 200) -> str:
+    """A text as inline code, on one line, which it cannot end; in a table's cell too."""
+    line = re.sub(r"[`|]", "'", " ".join(plain(str(text)).split())) or " "
+    return f"`{line[:most]}{'…' if len(line) > most else ''}`"
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """A text as a block of code: its fence is longer than any in it, so that it cannot end the block."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return [fence + language, plain(text).rstrip(), fence]
+
+
+def on_hub(run: Run) -> str | None:
+    """The Hub id of the base model; None where it was built here or came from a folder."""
+    name = run.section("model").get("name_or_path")
+    if run.section("model").get("build") is not None or "model" in _local(run):
+        return None
+    is_id = isinstance(name, str) and re.fullmatch(HUB_ID, name) and not Path(name).is_dir()
+    return name if is_id else None
+
+
+def _local(run: Run) -> list:
+    local = run.versions.get("local")
+    return local if isinstance(local, list) else []
+
+
+def base(run: Run) -> str:
+    """The base model, as what it is."""
+    model = run.section("model")
+    if name := on_hub(run):
+        return f"[{name}](https://huggingface.co/{name})"
+    if (build := model.get("build")) is not None:
+        what = BUILDERS[build].__doc__ if build in map(str, BUILDERS) else None
+        return f"{code(build)}, built by grpo-recipes" + (f". {what.rstrip('.')}" if what else "")
+    return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
+
+
+def training_sets(run: Run) -> list[tuple[str, dict]]:
+    """Name and arguments of each."""
+    train = run.section("data").get("train")
+    entries = train if isinstance(train, list) else []
+    found = [named(each) for each in entries if isinstance(each, str) or (isinstance(each, dict) and each)]
+    return [(str(name), arguments if isinstance(arguments, dict) else {}) for name, arguments in found]
+
+
+def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
+    """(Hub id, licence or None) of a training set that was read from there."""
+    local = run.section("data").get("dir") is not None or "data" in _local(run)
+    return None if local else HUB.get(name)
+
+
+def data(run: Run) -> list[str]:
+    """A line for each training set."""
+    lines = []
+    for name, arguments in training_sets(run):
+        given = f" ({', '.join(f'{key}: {reduced(value)}' for key, value in arguments.items())})" if arguments else ""
+        line = code(reduced(name) + given)
+        if found := from_hub(run, name):
+            hub_id, licence = found
+            line += f": [{hub_id}](https://huggingface.co/datasets/{hub_id})"
+            line += f", licence {licence} by its card" if licence else ""
+        elif name in HUB:
+            line += f": parquet files in a local folder, in the form of {HUB[name][0]}"
+        elif name == "arithmetic":
+            line += ": sums made by grpo-recipes"
+        elif name.endswith(FILE_TYPES):
+            line += ": a local file"
+        else:
+            line += ": a function of the user's own"
+        lines.append(line)
+    return lines
+
+
+def effort(run: Run) -> str:
+    """Steps, hardware, and the time by part."""
+    summary, words = run.summary, []
+    if "steps" in summary:
+        words.append(f"{summary['steps']:,} steps")
+    hardware = run.versions.get("hardware")
+    if isinstance(hardware, list) and hardware:
+        words.append(f"on {code(', '.join(map(str, hardware)))}")
+    time = summary.get("time", {})
+    shares = {part: time[part] for part in PARTS if isinstance(time.get(part), dict)}
+    shares = {part: each for part, each in shares.items() if is_of(each.get("share"), float)}
+    seconds = [each["seconds"] for each in shares.values() if is_of(each.get("seconds"), float)]
+    if seconds:
+        parts = ", ".join(f"{part} {each['share']:.1%}" for part, each in shares.items())
+        words.append(f"in {duration(sum(seconds))}: {parts}")
+    elif "seconds" in summary:
+        words.append(f"in {duration(summary['seconds'])}")
+    return " ".join(words)
+
+
+def results(run: Run, stage: str) -> list[str]:
+    """Table, intervals and verdicts of each benchmark that the run's weights have answered, in Markdown; empty where
+    there is none. Answers of other weights are not this run's, and are named as such.
+
+    Args:
+        stage: the label of the run's answers, `sft` or `grpo`.
+    """
+    lines = []
+    folders = [each.parent for each in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
+    for folder in sorted(folders, key=lambda each: (each.name != "held-out", each.name)):
+        finished = (folder / "summary.json").is_file() and not link_inside(folder)
+        if not finished or not re.fullmatch(r"[\w.-]+", folder.name):
+            continue
+        labels = [label for label in LABELS[: LABELS.index(stage) + 1] if (folder / f"{label}.jsonl").is_file()]
+        try:
+            comparison = report.compare(folder, labels)
+        except ValueError:
+            lines += [f"The answers in `eval/{folder.name}` cannot be compared; `make report` says why.", ""]
+            continue
+        terms = comparison.terms[stage]
+        if terms.get("weights") != weights_of(run.folder):
+            others = "are of other weights, or of these before the folder was copied: `make evaluate` answers anew"
+            lines += [f"The answers in `eval/{folder.name}` {others}.", ""]
+            continue
+        how = "greedy" if terms.get("temperature") == 0 else f"temperature {code(terms.get('temperature'))}"
+        limit = code(terms.get("max_new_tokens"))
+        lines += [*comparison.table, "", f"{how.capitalize()}, at most {limit} tokens an answer.", ""]
+    return lines[:-1]

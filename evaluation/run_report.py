@@ -1,0 +1,185 @@
+"""Writes the page that a person reads first of a run: result, curves, what happened, and completions to read. It is
+made from the files of the run's folder alone, and can be made again at any time."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from data.sources import DataError, read_parquet
+from evaluation import card, run_files
+from evaluation.curves import draw
+from evaluation.run_files import Run, code, fenced, plain
+from schema.configs import ACCURACY
+from schema.faults import RecipeError
+from training.best_checkpoint import RIGHT
+from training.checkpoints import write_whole
+from training.health import findings
+from training.model import is_adapter
+from training.run_folder import link_inside, lock
+
+STAGES = ("sft", "grpo")
+# Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
+CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
+LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
+# The columns of trl's files of completions that are no rewards.
+NOT_REWARDS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
+
+
+def write(folder: Path) -> Path:
+    """Write a finished run's card and, where it is GRPO's, `report.md` and `curves.png`, and return the path of what to
+    read.
+
+    Raises:
+        RecipeError: the folder holds no finished run, is in use, or has a link in it.
+    """
+    if folder.name not in STAGES:
+        raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
+    if wrong := link_inside(folder):
+        raise RecipeError([wrong])
+    run = run_files.read_run(folder)
+    lock(folder)
+    card.write(folder, folder.name)
+    if folder.name == "sft":
+        return folder / "README.md"
+    metrics = read_metrics(folder / "metrics.jsonl")
+    drawn = draw(folder / "curves.png", metrics)
+    write_whole(folder / "report.md", report(run, metrics, drawn, advice(run, metrics)))
+    return folder / "report.md"
+
+
+def advice(run: Run, metrics: list[dict]) -> list[str]:
+    """What the metrics show to be wrong, a sentence each."""
+    try:
+        return [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
+    except (TypeError, KeyError, AttributeError, ArithmeticError):  # of values in the recipe that no run writes
+        return []
+
+
+def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) -> str:
+    """The page as Markdown.
+
+    Args:
+        drawn: whether there is a picture of the curves.
+        findings: what there is to look at, a sentence each.
+    """
+    lines = [f"# {run_files.title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {run_files.base(run)}"]
+    problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
+    lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(run_files.data(run))]
+    lines += [f"- {words}"] if (words := run_files.effort(run)) else []
+    lines += ["", "## How good is it?", ""]
+    lines += run_files.results(run, "grpo") or ["It was not evaluated."]
+    lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
+    if findings:
+        lines += ["", "## What is there to look at?", "", *(f"- {' '.join(plain(each).split())}" for each in findings)]
+    lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
+    lines += (
+        ["", "The band around held-out accuracy is its 95% interval."] if any(RIGHT in line for line in metrics) else []
+    )
+    for file in read_groups(run.folder / "completions"):
+        lines += ["", *group(file)]
+    return "\n".join(lines) + "\n"
+
+
+def recipe_line(run: Run) -> str:
+    """The recipe in one line: what its stages set, and the weights of its rewards."""
+    grpo, adapter = run.section("grpo"), run.section("adapter")
+    words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
+    words += [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"] if run.section("sft") else []
+    keys = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type", "max_completion_length")
+    words += [f"GRPO ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
+    rewards = run.section("rewards")
+    weights = {name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0 for name, each in rewards.items()}
+    return ", ".join([*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())])
+
+
+def happened(run: Run, metrics: list[dict]) -> list[str]:
+    """How the run ended and what is unusual about it, a sentence each."""
+    summary, asked = run.summary, run.section("grpo").get("max_steps")
+    steps, lines = summary.get("steps"), []
+    if steps is not None and run_files.is_of(asked, int) and 0 < steps < asked:
+        lines.append(f"It ended at step {steps:,} of {asked:,}.")
+    elif steps is not None:
+        lines.append(f"It ran to its end, step {steps:,}.")
+    if "stopped" in summary:
+        lines.append(code(summary["stopped"], 600))
+    if "resumed_from" in summary:
+        lines.append(f"It was interrupted, and resumed from {code(summary['resumed_from'])}.")
+    if "best_checkpoint" in summary and "best_accuracy" in summary:
+        last = [line[ACCURACY] for line in metrics if ACCURACY in line][-1:]
+        then = f"; at the last evaluation it was {last[0]:.1%}" if last else ""
+        best = code(summary["best_checkpoint"].rpartition("/")[2])
+        lines.append(f"It kept {best}, of held-out accuracy {summary['best_accuracy']:.1%}{then}.")
+    if "adapter_error" in summary:
+        lines.append(
+            "The saved adapter on a clean base gives the trained policy's log-probabilities within "
+            f"{summary['adapter_error']:.2g} nats a token."
+        )
+    return lines
+
+
+def read_metrics(file: Path) -> list[dict]:
+    """The lines of `metrics.jsonl`, each with its step and the numbers in it, and which problems were right (see
+    `training.best_checkpoint.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
+    lines = []
+    if not file.is_file() or file.stat().st_size > LARGEST:
+        return []
+    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and run_files.is_of(line.get("step"), int):
+            numbers = {key: value for key, value in line.items() if run_files.is_of(value, float)}
+            right = line.get(RIGHT)
+            answered = isinstance(right, str) and re.fullmatch("[01]+", right)
+            lines.append(numbers | ({RIGHT: right} if answered else {}))
+    return lines
+
+
+def read_groups(folder: Path) -> list[list[dict]]:
+    """The first group of the first, the middle and the last file of completions: rows of one prompt."""
+    files = [each for each in folder.glob("completions_*.parquet") if each.stem.rpartition("_")[2].isdecimal()]
+    files.sort(key=lambda each: int(each.stem.rpartition("_")[2]))
+    groups = []
+    for i in sorted({0, len(files) // 2, len(files) - 1}) if files else []:
+        try:
+            rows = read_parquet(files[i], ("step", "prompt", "completion", "advantage"))
+        except DataError:  # torn by a full disk, or a stranger's
+            continue
+        groups += [[row for row in rows if row["prompt"] == rows[0]["prompt"]]] if rows else []
+    return groups
+
+
+def group(rows: list[dict]) -> list[str]:
+    """A group to read, as Markdown: the question, and each completion with its rewards and its advantage."""
+    step, shown = rows[0]["step"], rows[:COMPLETIONS]
+    of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
+    lines = [f"## A group of step {step if run_files.is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
+    lines += ["", f"gold {code(rows[0]['gold'])}"] if "gold" in rows[0] else []
+    for number, row in enumerate(shown, 1):
+        scores = {name: value for name, value in row.items() if name not in NOT_REWARDS and scored(value)}
+        words = [f"{code(name, 60)} {'none' if value is None else f'{value:.3g}'}" for name, value in scores.items()]
+        words += [f"{row['tokens']} tokens"] if run_files.is_of(row.get("tokens"), int) else []
+        words += ["truncated"] if row.get("truncated") is True else []
+        words += [f"advantage {row['advantage']:+.3g}"] if run_files.is_of(row["advantage"], float) else []
+        lines += ["", f"{number}. {', '.join(words)}", "", *shortened(row["completion"])]
+    return lines
+
+
+def scored(value: object) -> bool:
+    """Whether a column's value is a reward: a number, or nothing where the reward gave none."""
+    return value is None or run_files.is_of(value, float)
+
+
+def shortened(message: object) -> list[str]:
+    """A prompt's last turn or a completion, as a block of code, without the middle of what is long."""
+    if isinstance(message, list) and message and isinstance(message[-1], dict):
+        message = message[-1].get("content")
+    text = plain(str(message))
+    if len(text) > CHARACTERS:
+        text = f"{text[: CHARACTERS // 2]} … {text[-CHARACTERS // 2 :]}"
+    lines = text.split("\n")
+    if len(lines) > LINES:
+        lines = [*lines[: LINES // 2], "…", *lines[-LINES // 2 :]]
+    return fenced("\n".join(lines))

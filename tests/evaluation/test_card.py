@@ -1,0 +1,77 @@
+"""The lines of a model's card, run as they stand there: an adapter, and the model that `make merge` makes of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from data import prompt
+from evaluation.card import QUESTION
+from evaluation.engines import generate
+from schema.local_models import built_model
+from schema.recipe import load_recipe
+from tests.support import ROOT, run_stage
+from training.model import load_model, load_tokenizer
+
+SHORT = ["model.build=null", "prompt.system=Think first.", "data.validation=8", "evaluate.batch_size=8"]
+SHORT += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "sft.max_steps=40", "sft.logging_steps=20"]
+SHORT += ["grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.max_completion_length=24"]
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory) -> list[str]:
+    """The recipe of a small run, whose base is a folder; trained, evaluated and merged."""
+    base = ROOT / built_model("tiny-qwen3", 42)
+    given = ["recipes/tiny-arithmetic.yaml", f"model.name_or_path={base}", *SHORT]
+    given += [f"output_dir={tmp_path_factory.mktemp('here') / 'tiny'}"]
+    run_stage("sft", *given)
+    said = run_stage("grpo", *given).stdout
+    assert f"grpo: report in {folder_of(given)}/grpo/report.md" in said
+    assert "It was not evaluated" in (folder_of(given) / "grpo/README.md").read_text()
+    said = run_stage("evaluate", *given, "--held-out").stdout
+    assert f"report: {folder_of(given)}/grpo/report.md" in said
+    run_stage("merge", *given)
+    return given
+
+
+def folder_of(arguments: list[str]) -> Path:
+    return Path(arguments[-1].removeprefix("output_dir="))
+
+
+@pytest.mark.parametrize("stage", ["grpo", "merged"])
+def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments):
+    recipe = load_recipe(arguments[0], arguments[1:], check=())
+    tokenizer = load_tokenizer(recipe)
+    asked = prompt.prompt_ids(tokenizer, prompt.messages(QUESTION, recipe.prompt.system))
+    policy = load_model(recipe, tokenizer, folder_of(arguments) / "grpo")
+    (answer,) = generate(policy, tokenizer, [asked], 24)
+    assert "<think>" in answer.text  # it has learned something
+    card = (folder_of(arguments) / stage / "README.md").read_text()
+    (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]
+    assert "Think first." in code and f"'tiny/{stage}'" in code
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder_of(arguments).parent, capture_output=True, text=True)
+    assert done.stdout == answer.text + "\n", done.stderr
+
+
+def test_a_card_says_what_was_measured_and_no_path_of_this_machine(arguments):
+    for stage, what in (
+        ("sft", "A LoRA adapter for mathematics, made by an SFT warm start."),
+        ("grpo", "A LoRA adapter for mathematics, made by GRPO after an SFT warm start."),
+        ("merged", "A model for mathematics, made by GRPO after an SFT warm start, its adapter merged in."),
+    ):
+        card = (folder_of(arguments) / stage / "README.md").read_text()
+        assert what in card and "Base: `tiny-qwen3-seed42`, a local folder." in card
+        assert f"| {'sft' if stage == 'sft' else 'grpo'} | " in card and "held-out (n = 8)" in card
+        assert ("Measured before the adapter was merged." in card) == (stage == "merged")
+        assert str(ROOT) not in card and str(folder_of(arguments).parent) not in card
+
+
+def test_the_report_is_of_this_run(arguments):
+    folder = folder_of(arguments) / "grpo"
+    report = (folder / "report.md").read_text()
+    assert "It ran to its end, step 2." in report and "| grpo | " in report
+    assert "## A group of step 1, " not in report and "## A group of step 1\n" in report
+    assert report.count("advantage ") == 16  # two logged steps, a group of eight each
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,312 @@
+"""The report of a run and its card: made from the files of the run alone, whatever a stranger wrote into them."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+from ruamel.yaml import YAML
+
+from evaluation import run_report
+from evaluation.answers import weights_of
+from schema.faults import RecipeError
+from tests.evaluation.test_report import answers
+from tests.support import ROOT, write_lines
+
+RECIPE = """seed: 42
+output_dir: /home/ann/runs/lora
+model: {name_or_path: Qwen/Qwen2.5-Math-1.5B, dtype: bfloat16}
+adapter: {r: 32}
+data: {train: [gsm8k, math], validation: 500}
+prompt: {system: Think first.}
+rewards:
+  correct_answer: {weight: 1.0}
+  mine.short: {weight: 0.25, file: /home/ann/secret/words.txt}
+sft: {max_steps: 200}
+grpo: {max_steps: 40, num_generations: 2, learning_rate: 1.0e-5}
+evaluate: {benchmarks: [gsm8k], max_new_tokens: 512}
+"""
+SUMMARY = {"steps": 30, "seconds": 100.0, "best_checkpoint": "/home/ann/runs/lora/grpo/checkpoint-20"}
+SUMMARY |= {"best_accuracy": 0.5, "resumed_from": "checkpoint-10", "stopped": "grpo: stopped at step 30: flat"}
+SUMMARY["time"] = {"sampling": {"seconds": 60.0, "share": 0.75}, "update": {"seconds": 20.0, "share": 0.25}}
+VERSIONS = {"packages": {"trl": "1.16.0"}, "commit": "abc", "hardware": ["a card"], "seed": 42, "local": []}
+CARD_FIELDS = {"base_model", "base_model_relation", "datasets", "language", "license", "library_name", "pipeline_tag"}
+CARD_FIELDS |= {"tags"}
+# A text that would end a block of code, the front matter, a table or a line of code, and rewrite a terminal.
+HOSTILE = "x\n---\nlicense: mit\n```\n``````\n# owned\n\x1b]0;owned\x07|`|<img src=x>[owned](http://x)"
+
+
+def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
+    """A file of completions: two groups of two."""
+    rows = [
+        {
+            "step": 10,
+            "prompt": [{"role": "system", "content": "Think first."}, {"role": "user", "content": f"2 + {i // 2}?"}],
+            "completion": [{"role": "assistant", "content": f"{completion} {i}"}],
+            "correct_answer": float(i % 2),
+            "short": None,
+            "gold": "4",
+            "tokens": 5,
+            "truncated": i == 1,
+            "advantage": 0.7 if i % 2 else -0.7,
+        }
+        for i in range(4)
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    """The folder of a finished run, as the stages leave it."""
+    folder = tmp_path / "lora/grpo"
+    (folder / "completions").mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(RECIPE)
+    for name, value in (("summary", SUMMARY), ("versions", VERSIONS), ("data", {"problems": 14000})):
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (folder / name).write_text("{}")
+    lines = [
+        {"step": 10 * i, "reward": i / 4, "rewards/correct_answer/mean": i / 5, "learning_rate": 1e-5 / i, "kl": 0.1}
+        for i in (1, 2, 3)
+    ]
+    lines += [{"step": 20, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "0101"}]
+    write_lines(folder / "metrics.jsonl", lines)
+    for step in (10, 20, 30):
+        groups().assign(step=step).to_parquet(folder / f"completions/completions_{step:05}.parquet")
+    return folder
+
+
+def evaluated(run: Path, right: list[bool], weights: str | None = None):
+    """Answers to held-out problems by the base model, which has none right, and by the run."""
+    folder = run.parent / "eval/held-out"
+    folder.mkdir(parents=True, exist_ok=True)
+    answers(folder, "base", [False] * len(right))
+    answers(folder, "grpo", right)
+    for label, told in (("base", None), ("grpo", weights or weights_of(run))):
+        head, *items = (folder / f"{label}.jsonl").read_text().splitlines()
+        head = json.loads(head) | {"weights": told, "temperature": 0, "max_new_tokens": 512}
+        (folder / f"{label}.jsonl").write_text("\n".join([json.dumps(head), *items]) + "\n")
+    (folder / "summary.json").write_text("{}")
+
+
+def written(run: Path) -> tuple[str, str]:
+    """(report, card) of a run."""
+    assert run_report.write(run) == run / "report.md"
+    return (run / "report.md").read_text(), (run / "README.md").read_text()
+
+
+def front_matter(card: str) -> dict:
+    opened, matter, _ = card.split("---\n", 2)
+    assert opened == ""
+    return YAML(typ="safe", pure=True).load(matter)
+
+
+def headings(markdown: str) -> list[str]:
+    tokens = MarkdownIt().enable("table").parse(markdown.partition("---\n\n")[2] or markdown)
+    assert not any(each.type == "html_block" for each in tokens)
+    inline = [child for each in tokens if each.type == "inline" for child in each.children]
+    assert not any(each.type == "html_inline" for each in inline)
+    assert not any("http://x" in str(each.attrs) for each in inline)
+    return [after.content for each, after in pairwise(tokens) if each.type == "heading_open"]
+
+
+def test_the_front_matter_is_the_hubs(run):
+    _, card = written(run)
+    assert front_matter(card) == {
+        "base_model": "Qwen/Qwen2.5-Math-1.5B",
+        "base_model_relation": "adapter",
+        "datasets": ["openai/gsm8k", "DigitalLearningGmbH/MATH-lighteval"],
+        "language": "en",
+        "library_name": "peft",
+        "pipeline_tag": "text-generation",
+        "tags": ["trl", "grpo", "lora"],
+    }
+    assert "`gsm8k`: [openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k), licence mit by its card" in card
+    assert "The licence of the base applies; no file here names it." in card
+
+
+@pytest.mark.parametrize(
+    ("recipe", "versions", "left_out"),
+    [
+        ("model: {build: tiny-qwen3}", [], {"base_model", "base_model_relation"}),
+        ("model: {name_or_path: models/mine}", ["model"], {"base_model", "base_model_relation"}),
+        ("model: {name_or_path: /home/ann/mine}", [], {"base_model", "base_model_relation"}),
+        ("data: {train: [gsm8k], dir: /home/ann/data}", [], {"datasets", "language"}),
+        ("data: {train: [gsm8k]}", ["data"], {"datasets", "language"}),  # MATH_DATA_DIR
+        ("data: {train: [gsm8k, /home/ann/puzzles.jsonl]}", [], {"language"}),
+        ("data: {train: [arithmetic: {digits: 2}]}", [], {"datasets"}),
+        ("data: {train: [mine.puzzles]}", [], {"datasets", "language"}),
+    ],
+)
+def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run):
+    section = recipe.partition(":")[0]
+    lines = [line for line in RECIPE.splitlines() if not line.startswith(section)]
+    (run / "recipe.yaml").write_text("\n".join([*lines, recipe]))
+    (run / "versions.json").write_text(json.dumps(VERSIONS | {"local": versions}))
+    report, card = written(run)
+    known = CARD_FIELDS - {"license"}
+    assert front_matter(card).keys() == known - left_out
+    assert "/home/ann" not in card + report
+
+
+def test_a_licence_is_the_one_that_the_bases_own_card_names(run, tmp_path):
+    base = tmp_path / "base"
+    base.mkdir()
+    (run / "recipe.yaml").write_text(RECIPE.replace("Qwen/Qwen2.5-Math-1.5B", str(base)))
+    for card, licence in (("---\nlicense: apache-2.0\n---\n", "apache-2.0"), ("---\nlicense: other\n---\n", None)):
+        (base / "README.md").write_text(card)
+        _, text = written(run)
+        assert front_matter(text).get("license") == licence
+        assert ("`apache-2.0` by its card, applies" in text) == (licence is not None)
+
+
+def test_the_report_says_what_happened(run):
+    report, card = written(run)
+    assert headings(report) == [
+        "lora/grpo",
+        "How good is it?",
+        "What happened?",
+        "How did it learn?",
+        *(f"A group of step {step}" for step in (10, 20, 30)),
+    ]
+    assert "- recipe: LoRA (r `32`), SFT warm start of `200` steps, GRPO (max_steps `40`, num_generations `2`" in report
+    assert "30 steps on `a card` in 80 s: sampling 75.0%, update 25.0%" in report
+    assert "It ended at step 30 of 40." in report and "`grpo: stopped at step 30: flat`" in report
+    assert "It was interrupted, and resumed from `checkpoint-10`." in report
+    assert "It kept `checkpoint-20`, of held-out accuracy 50.0%; at the last evaluation it was 50.0%." in report
+    assert (
+        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n```\n<answer>4</answer> 0"
+        in report
+    )
+    assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
+    assert "2 + 1?" not in report  # another group
+    assert "It was not evaluated." in report and "It was not evaluated: nothing is known of its accuracy." in card
+    assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
+    assert "look at" not in written(run)[0]
+    write_lines(run / "metrics.jsonl", [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)])
+    report, _ = written(run)
+    assert "## What is there to look at?\n\n- step 8: " in report and "90%" in report
+
+
+def test_both_show_the_result_of_these_weights_alone(run):
+    evaluated(run, [True] * 30 + [False] * 10)
+    for text in written(run):
+        assert "| grpo | 75.0% | 59.8% to 85.8% |" in text
+        assert "- base → grpo: +75.0 ± 13.9 points (n = 40, 30 won, 0 lost, p = 1.9e-09)" in text
+        assert "Greedy, at most `512` tokens an answer." in text and "not evaluated" not in text
+    (run.parent / "eval/held-out/summary.json").unlink()  # the evaluation is not finished
+    assert all("not evaluated" in text for text in written(run))
+    evaluated(run, [True] * 40, weights="those of another run")
+    for text in written(run):
+        assert "| grpo |" not in text and "base → grpo" not in text
+        assert "The answers in `eval/held-out` are of other weights" in text
+
+
+def test_it_is_written_again_from_the_files_alone(run):
+    evaluated(run, [True] * 40)
+    first = written(run)
+    for name in ("report.md", "README.md", "curves.png"):
+        (run / name).unlink()
+    command = [sys.executable, "-m", "stages.report", str(run)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == f"report: {run}/report.md\n", done.stderr
+    assert ((run / "report.md").read_text(), (run / "README.md").read_text()) == first
+    assert (run / "curves.png").is_file()
+
+
+def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
+    before = sorted(run.rglob("*"))
+    (run / "summary.json").rename(run / "kept")
+    with pytest.raises(RecipeError, match="holds no finished run"):
+        run_report.write(run)
+    (run / "kept").rename(run / "summary.json")
+    holder = "import sys; from pathlib import Path; from training.run_folder import lock; lock(Path(sys.argv[1]))\n"
+    holder += "print('locked', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", holder, str(run)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(RecipeError, match=f"in use by process {other.pid}"):
+            run_report.write(run)
+        other.stdin.close()
+    assert sorted(each for each in run.rglob("*") if each.name != ".lock") == before
+
+
+def test_a_text_cannot_break_out(run):
+    """Of its block of code, of the front matter, of a table or of its line, wherever a stranger can put one."""
+    recipe = {
+        "model": {"name_or_path": HOSTILE, "dtype": HOSTILE, "revision": HOSTILE},
+        "data": {"train": [HOSTILE, {HOSTILE: {HOSTILE: HOSTILE}}]},
+        "prompt": {"system": HOSTILE},
+        "rewards": {HOSTILE: {"weight": HOSTILE}},
+        "grpo": {"learning_rate": HOSTILE, "max_steps": HOSTILE},
+        "sft": {"max_steps": HOSTILE},
+        "adapter": {"r": HOSTILE},
+    }
+    (run / "recipe.yaml").write_text(json.dumps(recipe))  # which is YAML
+    (run / "versions.json").write_text(json.dumps({"hardware": [HOSTILE], HOSTILE: HOSTILE}))
+    summary = SUMMARY | dict.fromkeys(("best_checkpoint", "resumed_from", "stopped"), HOSTILE + "\ud800")
+    (run / "summary.json").write_text(json.dumps(summary))
+    frame = groups(HOSTILE).rename(columns={"correct_answer": HOSTILE})
+    frame["prompt"] = [[{"role": "user", "content": HOSTILE}]] * 4
+    frame.to_parquet(run / "completions/completions_00010.parquet")
+    write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}])
+    report, card = written(run)
+    assert "# owned" in report and "# owned" in card  # there, as text
+    assert not any("owned" in each for each in headings(report) + headings(card))
+    assert front_matter(card).keys() == {"library_name", "pipeline_tag", "tags"}
+    assert "\x1b" not in report + card and "\x07" not in report + card
+    (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]
+    assert len(code.splitlines()) == 3
+    compile(code, "card", "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("recipe.yaml", "- a\n"),
+        ("recipe.yaml", "a: &x [*x]"),
+        ("recipe.yaml", "model: 1\ndata: [x]\ngrpo: null\nprompt: x\nrewards: {a: 1}"),
+        ("recipe.yaml", "data: {train: [1, {}, [x], {a: 1}]}\nmodel: {name_or_path: 1, build: [x]}"),
+        ("summary.json", "[]"),
+        ("summary.json", '{"steps": "x", "seconds": NaN, "time": {"sampling": {"share": "x"}, "update": 3}}'),
+        ("summary.json", '{"steps": 1e400, "best_accuracy": true, "best_checkpoint": 3, "stopped": []}'),
+        ("versions.json", '{"hardware": 3, "local": 3, "packages": []}'),
+        ("versions.json", "{" * 100_000),
+        ("data.json", '{"problems": "x"}'),
+        ("metrics.jsonl", '[]\n{"step": true}\n{"step": 1, "reward": 1e999, "kl": []}\n{"st'),
+        ("metrics.jsonl", '{"step": 1, "reward": 1e308, "eval_right": "x"}\n{"step": 9e99, "reward": 1}'),
+        ("metrics.jsonl", ""),
+        ("completions/completions_00010.parquet", "torn"),
+        ("completions/completions_x.parquet", "torn"),
+    ],
+)
+def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, run):
+    (run / name).write_text(content)
+    try:
+        report, card = written(run)
+    except RecipeError as error:
+        assert str(error).startswith(f"{run / name} is not what a run wrote")
+    else:
+        assert headings(report)[:3] == ["lora/grpo", "How good is it?", "What happened?"]
+        assert front_matter(card)["library_name"] == "peft"
+
+
+def test_long_texts_are_cut(run):
+    for number in (10, 20, 30):
+        groups("word " * 10_000 + "line\n" * 1000).to_parquet(run / f"completions/completions_{number:05}.parquet")
+    report, _ = written(run)
+    assert len(report) < 12_000 and report.count("\n") < 300 and " … " in report
+
+
+def test_a_link_in_the_folder_is_refused(run, tmp_path):
+    (run / "report.md").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RecipeError, match="is a link"):
+        run_report.write(run)
+    assert not (tmp_path / "elsewhere").exists()
