@@ -1,7 +1,7 @@
 """What the loss says to each token of a completion that a run sampled, worked out from the run's own weights.
 
 A run keeps few checkpoints, so for the policy that sampled a step stands the newest that was kept before it, and it is
-compared with the run's last: their ratio says how far the run has moved each token since.
+compared with the newest of all: their ratio says how far the run has moved each token since.
 """
 
 import gc
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from data import prompt
-from schema.configs import setting
+from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from training.checkpoints import checkpoints_of, damage
@@ -20,6 +20,7 @@ from training.model import load_model
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
 # trl's settings that change a token's loss in a way that is not worked out here, with the value that switches each off.
 PLAIN = {"delta": None, "top_entropy_quantile": 1.0, "off_policy_mask_threshold": None, "entropy_coef": 0.0}
+PLAIN |= {"use_adaptive_entropy": False, "mask_truncated_completions": False}
 
 
 class Policy(NamedTuple):
@@ -52,10 +53,13 @@ def policies(recipe: Recipe, run: Path, step: int, warm_start: Path | None) -> d
         RecipeError: the run has saved nothing yet.
     """
     start = Policy("the warm start" if warm_start else "the base model", warm_start)
+    if warm_start and not (warm_start / "summary.json").is_file():
+        raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
     there = [
         Policy(f"the policy after step {each.name[11:]}", each) for each in checkpoints_of(run) if not damage(each)
     ]
-    last = Policy("the run's result", run) if (run / "summary.json").is_file() else next(iter(there), None)
+    # The run's result may be an earlier policy: the best checkpoint.
+    last = next(iter(there), Policy("the run's result", run) if (run / "summary.json").is_file() else None)
     if last is None:
         raise RecipeError([f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"])
     before = [each for each in there if int(each.folder.name[11:]) < step]
@@ -104,17 +108,22 @@ def terms(
     return Terms(ratio, unclipped, clipped, kl, settings["beta"] * kl - least, stopped)
 
 
-def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float:
-    """What one token of a completion weighs in the loss of its batch, by `loss_type`.
+def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | None:
+    """What one token of a completion weighs in the loss of the optimizer step it is in, by `loss_type`; None for bnpo,
+    which divides by the tokens of a micro-batch, and no file says which completions were in one.
 
     Args:
-        tokens: of the completion. batch: of every completion of the batch.
+        tokens: of the completion. batch: of every completion that was sampled together.
     """
+    if settings["loss_type"] == "bnpo":
+        return None
     if settings["loss_type"] == "grpo":
-        return 1 / (len(batch) * max(1, tokens))
-    if settings["loss_type"] == "dr_grpo":
-        return 1 / (len(batch) * settings["max_completion_length"])
-    return 1 / max(1, sum(batch))
+        divisor = len(batch) * max(1, tokens)
+    elif settings["loss_type"] == "dr_grpo":
+        divisor = len(batch) * settings["max_completion_length"]
+    else:
+        divisor = max(1, sum(batch))
+    return settings["optimizer_steps"] / divisor
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
@@ -125,6 +134,9 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     """
     keys = ("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "beta", "use_bias_correction_kl")
     found = {key: setting(recipe, "grpo", key) for key in (*keys, "max_completion_length", "temperature")}
+    # What is sampled together is trained on in so many optimizer steps, each with its share of the completions.
+    steps = generation(recipe.grpo).steps
+    found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
     found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
@@ -154,6 +166,8 @@ def explained(
     notes = []
     if chosen["tokens"] is not None and chosen["tokens"] != len(ids):
         notes.append(f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these {len(ids)}")
+    if chosen["truncated"] is None:
+        notes.append("the run did not write whether it was cut off; it is taken to have ended")
     used = policies(recipe, run, step, warm_start)
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():

@@ -50,6 +50,8 @@ def benchmark_label(entry: str | dict) -> str:
 # batch.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 TRL = "trl.rewards."
+# Columns of a run's files of completions, where each reward has one by its function's name.
+RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
 
 
 def reward_function(name: str) -> Callable:
@@ -99,8 +101,13 @@ def is_reward(function: Callable) -> bool:
 
 def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     """A fault for each argument of a reward that neither the recipe nor the data nor trl's trainer gives."""
+    columns_of_file = [
+        Fault(recipe.place("rewards", name), f"rewards.{name}: {last} is a column of completions/: rename the function")
+        for name in recipe.rewards
+        if (last := name.rpartition(".")[2]) in RESERVED
+    ]
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
-    return [
+    return columns_of_file + [
         Fault(
             recipe.place("rewards", name),
             f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}",

@@ -6,9 +6,11 @@ training, and is answered greedily, as in the evaluation.
 
 import argparse
 import sys
+from pathlib import Path
 
 from data import prompt
 from schema import hardware
+from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
@@ -21,7 +23,9 @@ def main(run: list[str]):
     path = find(run)[0]
     recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
-    answer = answering(recipe)
+    if not (path / "summary.json").is_file():
+        raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
+    answer = answering(recipe, path)
     say(f"{path}: ask one question a line; an empty line ends")
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {recipe.stage_dir('merged')})")
     while True:
@@ -35,7 +39,7 @@ def main(run: list[str]):
         answer(question.strip())
 
 
-def answering(recipe: Recipe):
+def answering(recipe: Recipe, trained: Path):
     """A function that answers a question, and prints the answer while it is written."""
     import torch
     from transformers import TextStreamer
@@ -50,7 +54,7 @@ def answering(recipe: Recipe):
             print(clean(text), end="\n" if stream_end else "", flush=True)
 
     tokenizer = load_tokenizer(recipe)
-    model = load_model(recipe, tokenizer, recipe.stage_dir("grpo")).eval()
+    model = load_model(recipe, tokenizer, trained).eval()
     if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
         model = model.to("cuda")
 

@@ -29,7 +29,8 @@ def main(run: list[str], step: int, row: int):
         group = groups.of_row(path, step, row)
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
-        raise RecipeError([f"{error}; the steps whose completions were written: {', '.join(steps)}"]) from None
+        some = ", ".join(steps if len(steps) < 30 else [*steps[:10], "…", *steps[-10:]])
+        raise RecipeError([f"{error}; the steps whose completions were written: {some}"]) from None
     recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
 

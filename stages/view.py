@@ -17,6 +17,8 @@ PORT = 8090
 
 def main(runs: list[str], html: Path | None, port: int, lab: bool):
     """Show what runs did."""
+    if lab and html:
+        raise RecipeError([f"HTML={html}: the lab computes, so it needs its server"])
     found = [] if lab else find(runs)
     names = ", ".join(name_of(run) for run in found)
     if html is not None:
@@ -26,9 +28,12 @@ def main(runs: list[str], html: Path | None, port: int, lab: bool):
             raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
         try:
             text = whole(found)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise RecipeError([str(error)]) from None
-        html.write_text(text, encoding="utf-8")
+        try:
+            html.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise RecipeError([f"HTML={html}: {error.strerror}"]) from None
         say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
         return
 

@@ -1,5 +1,6 @@
 """Builds trl's GRPOTrainer as a recipe describes it, with the data that it trains on."""
 
+import copy
 from pathlib import Path
 
 import torch
@@ -40,6 +41,7 @@ class GreedyEvaluation(GRPOTrainer):
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})
         before = dict(config)
+        written = copy.deepcopy(self._logs)  # at its end a run writes these again, and must not write these answers
         try:
             vars(generator).update(greedy)
             config.update(greedy)
@@ -49,6 +51,7 @@ class GreedyEvaluation(GRPOTrainer):
             vars(generator).update(sampled)
             config.update(before)
             self.log_completions = self.args.log_completions
+            self._logs = written
 
 
 class BySignal(GreedyEvaluation):

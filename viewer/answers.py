@@ -15,7 +15,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"run": describe,
     r"curves": curves,
     r"advice": advice,
-    r"groups": lambda run: {"groups": (every := groups.index(run)), "of": len(every)},
+    r"groups": groups.index,
     r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
     r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},
     r"explained": tokens.explained,

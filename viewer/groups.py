@@ -16,7 +16,8 @@ COLUMNS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "trunc
 TRUTH = "correct_answer"
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
-MOST_ROWS = 100_000  # in one file; a batch has thousands at most
+MOST_ROWS, MOST_BYTES = 100_000, 2**28  # of one file; a batch has thousands of rows at most
+BATCH = 64  # rows read at a time: a small file may hold one long text a thousand times
 
 # A completion's text shows these, and a right answer may hide them from the reward.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -24,19 +25,22 @@ EMPTY_THOUGHT = re.compile(r"^\s*(<think>)?\s*</think>", re.I)
 AFTER = re.compile(r"</answer>\s*\S", re.I)
 
 
-def index(run: Path) -> list[dict[str, Any]]:
-    """Every group that the run's files hold, in order, with what a list shows of it.
+def index(run: Path) -> dict[str, Any]:
+    """`groups`: every group that the run's files hold, in order, with what a list shows of it; `of`: how many; and
+    `unreadable`: how many of the files are not what trl writes, or being written.
 
-    Each has `step`, `group` (its place in the step), `question`, `n`, `mean` and `std` of the total rewards (ddof = 1,
-    as trl has it), `right` (how many answers were, None where no reward says), `truncated` and `flagged`.
+    Each group has `step`, `group` (its place in the step), `question`, `n`, `mean` and `std` of the total rewards
+    (ddof = 1, as trl has it), `right` (how many answers were, None where no reward says), `truncated` and `flagged`.
     """
     described = describe(run)
     size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
-    found = []
+    found, unreadable = [], 0
     for file in files(run):
         state = file.stat()
-        found += _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
-    return found
+        groups = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
+        found += groups or []
+        unreadable += groups is None
+    return {"groups": found, "of": len(found), "unreadable": unreadable}
 
 
 def files(run: Path) -> list[Path]:
@@ -50,9 +54,16 @@ def files(run: Path) -> list[Path]:
 
 
 @lru_cache(maxsize=20_000)
-def _index(file: Path, _changed: int, _size_of: int, size: int, weights: tuple[float, ...]) -> list[dict[str, Any]]:
-    rows = _rows(file, weights)
-    return [_entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)]
+def _index(
+    file: Path, _changed: int, _size_of: int, size: int, weights: tuple[float, ...]
+) -> list[dict[str, Any]] | None:
+    try:
+        rows = _rows(file, weights)
+    except ValueError:  # being written, torn by a full disk, or a stranger's
+        return None
+    groups = [(first // size, rows[first : first + size]) for first in range(0, len(rows), size)]
+    # Runs of before overwrote their last file with answers to held-out problems, which are no groups.
+    return [_entry(each, place) for place, each in groups if len({row["question"] for row in each}) == 1]
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
@@ -155,17 +166,22 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """
     try:
         parquet = pq.ParquetFile(file)
-        if parquet.metadata.num_rows > MOST_ROWS:
-            raise ValueError(f"it has {parquet.metadata.num_rows:,} rows")
-        rows = parquet.read(use_threads=False).to_pylist()
         names = [name for name in parquet.schema_arrow.names if name not in COLUMNS]
-    except (OSError, ValueError) as error:  # pyarrow's errors are both
-        raise ValueError(f"{file} cannot be read: {str(error).splitlines()[0]:.200}") from None
-    if missing := [name for name in COLUMNS[:4] if rows and name not in rows[0]]:
-        raise ValueError(f"{file} has no column {missing[0]}: it is not what trl wrote")
-    if len(names) != len(weights):
-        names, weights = names[: len(weights)], weights[: len(names)]
-    return [_row(row, names, weights) for row in rows]
+        if missing := set(COLUMNS[:4]) - set(parquet.schema_arrow.names):
+            raise ValueError(f"it has no column {min(missing)}")
+        if len(names) != len(weights):
+            raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")
+        rows, size = [], 0
+        for batch in parquet.iter_batches(
+            BATCH, columns=[*(names), *(c for c in COLUMNS if c in parquet.schema_arrow.names)]
+        ):
+            size += batch.get_total_buffer_size() if batch.num_rows else 0
+            rows += batch.to_pylist()
+            if len(rows) > MOST_ROWS or size > MOST_BYTES:
+                raise ValueError("it holds more than a page can show")
+        return [_row(row, names, weights) for row in rows]
+    except (OSError, ValueError, TypeError, AttributeError) as error:  # pyarrow's are of the first two
+        raise ValueError(f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}") from None
 
 
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:

@@ -65,9 +65,10 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
         described = describe(run)
         for question in ("curves", "advice"):
             yield f"{number}/{question}", answer(runs, f"{number}/{question}")
-        every = index(run)
+        found = index(run)
+        every = found["groups"]
         kept = evenly(every, max(1, COMPLETIONS // len(runs) // max([each["n"] for each in every], default=1)))
-        yield f"{number}/groups", {"groups": kept, "of": len(every)}
+        yield f"{number}/groups", found | {"groups": kept}
         for each in kept:
             question = f"{number}/group/{each['step']}/{each['group']}"
             yield question, answer(runs, question)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,14 @@ SETTINGS = (
     "num_iterations",
     "max_steps",
     "use_vllm",
+    "steps_per_generation",
+    "gradient_accumulation_steps",
+    "generation_batch_size",
+    "mask_truncated_completions",
 )
 LONGEST_FILE = 256 * 2**20  # bytes of a file that is read whole
+LONGEST_JSON = 4 * 2**20  # of summary.json and its like
+MOST_NUMBERS = 10_000_000  # steps × names of metrics
 LONGEST_RECIPE = 4 * LARGEST  # as training/run_folder.py bounds a saved recipe
 
 
@@ -45,7 +53,9 @@ def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
         return there[:1]
     found = []
     for each in named:
-        path = next((p for p in (Path(each), Path(each) / "grpo") if (p / "metrics.jsonl").is_file()), None)
+        places = (Path(each) / "grpo", Path(each))
+        path = next((p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()), None)
+        path = None if path and path.name != "grpo" and not (path / "completions").is_dir() else path
         if path is None:
             raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
         found.append(path)
@@ -73,22 +83,30 @@ def inside(run: Path, name: str) -> Path:
 def describe(run: Path) -> dict[str, Any]:
     """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
     recipe, summary = _yaml(run), _json(run, "summary.json")
+    hardware = _json(run, "versions.json").get("hardware")
     given = recipe.get("grpo") if isinstance(recipe.get("grpo"), dict) else {}
     rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
-    weights = {
-        str(name): (each or {}).get("weight", 1.0) if isinstance(each, dict | None) else 1.0
-        for name, each in rewards.items()
-    }
+    weights = {str(name): each.get("weight") if isinstance(each, dict) else None for name, each in rewards.items()}
     return {
         "name": name_of(run),
         "folder": str(run),
-        "settings": {key: (library_fields.defaults("grpo") | given).get(key) for key in SETTINGS},
-        "rewards": weights,
+        "explain": _command(run),
+        "settings": {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS},
+        "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
         "finished": bool(summary),
-        "summary": {key: summary.get(key) for key in ("steps", "seconds", "time", "best_accuracy") if key in summary},
-        "versions": _json(run, "versions.json"),
+        "steps": finite(summary.get("steps")),
+        "hardware": [str(each)[:200] for each in hardware if isinstance(each, str)]
+        if isinstance(hardware, list)
+        else [],
         "evaluations": evaluations(run),
     }
+
+
+def _command(run: Path) -> str:
+    """What to type to explain a completion. A folder may be called what a shell would run."""
+    if re.fullmatch(r"[\w./-]+", str(run)):
+        return f"make explain RUN={run} STEP=%step ROW=%row"
+    return f".venv/bin/python -m stages.explain {shlex.quote(str(run))} --step %step --row %row"
 
 
 def name_of(run: Path) -> str:
@@ -102,12 +120,11 @@ def name_of(run: Path) -> str:
 def evaluations(run: Path) -> dict[str, list[str]]:
     """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
     found = {}
-    for folder in sorted((run.parent / "eval").glob("*/")):
-        labels = [
-            file.stem
-            for file in sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-            if not file.name.endswith(".seconds.jsonl")
-        ]
+    root = run.parent / "eval"
+    for folder in sorted(each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()):
+        files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
+        files.sort(key=lambda file: file.stat().st_mtime)
+        labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
         order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo"))}
         if labels and folder.name != "models":
             found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
@@ -128,6 +145,8 @@ def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
     for line in _lines(file):
         rows.setdefault(line["step"], {}).update(line)
     steps = sorted(rows)
+    if len(steps) * len(set().union(*rows.values())) > MOST_NUMBERS:
+        raise ValueError(f"{file} holds more numbers than a page can show")
     names = sorted({key for row in rows.values() for key, value in row.items() if _number(value)} - {"step"})
     return {"step": steps} | {name: [finite(rows[step].get(name)) for step in steps] for name in names}
 
@@ -154,6 +173,12 @@ def advice(run: Path) -> list[dict[str, Any]]:
     return [each._asdict() for each in found]
 
 
+def _plain(value: Any) -> Any:
+    """A setting as the page may have it: text, a truth value or a number that JSON knows."""
+    whole = type(value) is int and abs(value) < 2**53
+    return value if whole or isinstance(value, str | bool) else finite(value)
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -176,7 +201,8 @@ def _yaml(run: Path) -> dict:
 
 def _json(run: Path, name: str) -> dict:
     try:
-        value = json.loads(inside(run, name).read_text(encoding="utf-8"))
+        file = inside(run, name)
+        value = json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size < LONGEST_JSON else {}
     except (ValueError, OSError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -67,10 +67,16 @@ async def _asset(request: Request, name: str) -> Response:
 
 def _asked(runs: list[Path]) -> Callable:
     async def asked(request: Request) -> Response:
+        # Browsers say so where another site's page asks, to be shown an image, say.
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
         try:
             found = await run_in_threadpool(answer, runs, request.path_params["question"])
-        except (ValueError, OSError) as error:
-            return JSONResponse({"error": str(error)}, 404, headers=HEADERS)
-        return JSONResponse(found, headers=HEADERS)
+            return JSONResponse(found, headers=HEADERS)
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError) as error:
+            said = (
+                str(error) if isinstance(error, ValueError | OSError) else f"a file is not what a run wrote ({error})"
+            )
+            return JSONResponse({"error": said}, 404, headers=HEADERS)
 
     return asked

@@ -179,8 +179,8 @@ def test_the_report_says_what_happened(run):
     assert "It was interrupted, and resumed from `checkpoint-10`." in report
     assert "It kept `checkpoint-20`, of held-out accuracy 50.0%; at the last evaluation it was 50.0%." in report
     assert (
-        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n```\n<answer>4</answer> 0"
-        in report
+        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n"
+        "```\n<answer>4</answer> 0" in report
     )
     assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
     assert "2 + 1?" not in report  # another group

@@ -90,7 +90,7 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(run):
 
 def test_a_completion_is_explained_token_by_token(run):
     said = run_stage("explain", run, "--step", 4, "--row", 9).stdout
-    assert "sampled by the policy after step 2 or one after it, compared with the run's result" in said
+    assert "sampled by the policy after step 2 or one after it, compared with the policy after step 4" in said
     found = tokens(run / "grpo", 4, 9)
     row = pd.read_parquet(run / "grpo/completions/completions_00004.parquet").iloc[9]
     assert len(found["tokens"]) == row["tokens"] and "note:" not in said

@@ -10,7 +10,7 @@ from viewer.groups import CUT, files, flags, group, index, text
 
 def test_an_index_tells_every_group(tmp_path):
     path = made.run(tmp_path, steps=3, groups=2, size=4)
-    told = index(path)
+    told = index(path)["groups"]
     assert [(each["step"], each["group"]) for each in told] == [(s, g) for s in (1, 2, 3) for g in (0, 1)]
     frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
     total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()
@@ -48,7 +48,7 @@ def test_runs_of_before_the_gold_was_written_are_shown_too(tmp_path):
     pd.read_parquet(file).drop(columns=["gold", "tokens", "truncated"]).to_parquet(file)
     told = group(path, 1, 0)
     assert told["gold"] is None and told["batch_tokens"] is None and told["rows"][0]["tokens"] is None
-    assert index(path)[0]["truncated"] == 0
+    assert index(path)["groups"][0]["truncated"] == 0
 
 
 def test_a_completion_without_a_reward_has_none(tmp_path):
@@ -60,15 +60,46 @@ def test_a_completion_without_a_reward_has_none(tmp_path):
     frame.to_parquet(file)
     rows = group(path, 1, 0)["rows"]
     assert rows[0]["total"] is None and rows[1]["total"] == frame.loc[1, "correct_answer"]
-    assert index(path)[0]["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
+    assert index(path)["groups"][0]["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])
-def test_a_file_that_is_none_of_trls_is_told(tmp_path, content):
+def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, content):
+    path = made.run(tmp_path, steps=3)
+    (path / "completions/completions_00002.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"completions_00002\.parquet cannot be read"):
+        group(path, 2, 0)
+    told = index(path)
+    assert told["unreadable"] == 1 and {each["step"] for each in told["groups"]} == {1, 3}
+
+
+def test_a_small_file_that_holds_much_is_refused(tmp_path):
     path = made.run(tmp_path, steps=1)
-    (path / "completions/completions_00001.parquet").write_bytes(content)
-    with pytest.raises(ValueError, match=r"completions_00001\.parquet cannot be read"):
-        index(path)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.concat([pd.read_parquet(file)] * 40, ignore_index=True)
+    frame["completion"] = [[{"role": "assistant", "content": "x" * 1_000_000}]] * len(frame)
+    frame.to_parquet(file)
+    assert file.stat().st_size < 10_000_000
+    with pytest.raises(ValueError, match="more than a page can show"):
+        group(path, 1, 0)
+
+
+def test_answers_to_held_out_problems_are_no_group(tmp_path):
+    path = made.run(tmp_path, steps=1, groups=2)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    frame["prompt"] = [[{"role": "user", "content": f"Question {min(i, 9)}"}] for i in range(len(frame))]
+    frame.to_parquet(file)
+    assert [each["group"] for each in index(path)["groups"]] == []
+
+
+def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):
+    path = made.run(tmp_path, steps=1)
+    text = (path / "recipe.yaml").read_text(encoding="utf-8")
+    text = text.replace("  format_tags: {weight: 0.25}\n", "")
+    (path / "recipe.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"it has the rewards correct_answer, format_tags, and the recipe 1"):
+        group(path, 1, 0)
 
 
 def test_other_files_and_links_are_left_out(tmp_path):

@@ -64,7 +64,8 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
     answers = path.parent / "eval/held-out/grpo.jsonl"
     answers.unlink()
     answers.symlink_to(secret)
-    with pytest.raises(ValueError, match="no such file"):
+    assert describe(path)["evaluations"] == {"held-out": ["base", "sft"]}
+    with pytest.raises(ValueError, match="no evaluation of grpo"):
         changed(path, "held-out", "base", "grpo")
 
 

@@ -9,7 +9,7 @@ const VIEWS = {
   changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],
 };
 if (!ANSWERS) VIEWS.lab = ["Lab", labView]; // which needs a server that computes
-const app = { runs: [], curves: [], run: 0, view: "overview" };
+const app = { runs: [], curves: [], run: 0, view: "overview", shown: 0, reading: 0 };
 
 /** The address names the view, the run and what is open in it: #groups/0/40/3. */
 function remember(view, at = []) {
@@ -17,6 +17,7 @@ function remember(view, at = []) {
 }
 
 async function show(view, at = []) {
+  const mine = ++app.shown;
   app.view = view;
   for (const tab of document.querySelectorAll("[role=tab]")) {
     const chosen = tab.dataset.view === view;
@@ -25,17 +26,19 @@ async function show(view, at = []) {
   }
   const main = document.getElementById("main");
   main.setAttribute("aria-labelledby", `tab-${view}`);
-  const reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
+  clearTimeout(app.reading);
+  app.reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
   try {
     const content = await VIEWS[view][1](at);
-    clearTimeout(reading);
-    if (app.view !== view) return; // another view was chosen meanwhile
+    if (mine !== app.shown) return; // another view was chosen meanwhile
+    clearTimeout(app.reading);
     const chooser = app.runs.length > 1 && view !== "overview"
       ? choice("Run", app.runs.map((run, i) => [i, run.name]), app.run, (value) => ((app.run = Number(value)), remember(view), show(view)))
       : null;
     main.replaceChildren(...[chooser, content].filter(Boolean));
   } catch (error) {
-    clearTimeout(reading);
+    if (mine !== app.shown) return;
+    clearTimeout(app.reading);
     main.replaceChildren(h("p", { class: "error" }, error.message));
   }
 }
@@ -66,23 +69,25 @@ async function load() {
 }
 
 async function follow() {
-  if (ANSWERS || app.runs.every((run) => run.finished)) return;
+  if (ANSWERS) return;
   try {
-    const before = JSON.stringify(app.curves.map((each) => each.step.length)) + app.runs.map((run) => run.finished);
+    const before = JSON.stringify(app.curves.map((each) => each.step.length)) + JSON.stringify(app.runs);
     await load();
-    const now = JSON.stringify(app.curves.map((each) => each.step.length)) + app.runs.map((run) => run.finished);
+    const now = JSON.stringify(app.curves.map((each) => each.step.length)) + JSON.stringify(app.runs);
     if (now !== before && app.view === "overview") await show("overview");
     document.body.classList.remove("stopped");
   } catch (error) {
     announce(error.message);
     document.body.classList.add("stopped");
   }
-  setTimeout(follow, EVERY);
+  // Of a finished run only its evaluation may still be to come.
+  setTimeout(follow, app.runs.every((run) => run.finished) ? 6 * EVERY : EVERY);
 }
 
 /** Open what an address names, as a link does. */
 async function goTo(address) {
   const [view, run, ...at] = address.slice(1).split("/");
+  if (address && !(view in VIEWS)) return; // the link that skips to the content
   app.run = Number(run) < app.runs.length ? Number(run) || 0 : 0;
   await show(view in VIEWS ? view : Object.keys(VIEWS)[0], at);
 }
@@ -96,7 +101,7 @@ async function start() {
     document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));
     return;
   }
-  await goTo(location.hash);
+  await goTo(location.hash.slice(1).split("/")[0] in VIEWS ? location.hash : "");
   setTimeout(follow, EVERY);
 }
 

@@ -36,12 +36,14 @@ function deviationOfMean(totals, few) {
 
 /** What one token of a completion weighs in the loss of its batch, by `loss_type`; null where that is not so simple. */
 function weightOfToken(tokens, batch, settings) {
-  if (!tokens || !batch.tokens) return null;
+  // Of a batch that several optimizer steps share, each takes its part.
+  const steps = (settings.steps_per_generation || settings.gradient_accumulation_steps) / settings.gradient_accumulation_steps;
+  if (!tokens || !batch.tokens || settings.generation_batch_size || settings.mask_truncated_completions) return null;
   const per = {
     grpo: 1 / (batch.completions * tokens),
     dapo: 1 / batch.tokens,
     cispo: 1 / batch.tokens,
     dr_grpo: 1 / (batch.completions * settings.max_completion_length),
   };
-  return per[settings.loss_type] ?? null;
+  return settings.loss_type in per ? steps * per[settings.loss_type] : null;
 }

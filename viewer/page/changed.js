@@ -14,6 +14,7 @@ async function changedView(number_, run) {
   const counts = h("div", { class: "choices", role: "group", "aria-label": "What became of a question" });
   const detail = h("section", { class: "detail", "aria-label": "Both answers" });
   let found = null;
+  let asked = 0;
 
   function labels() {
     return run.evaluations[state.benchmark];
@@ -33,7 +34,10 @@ async function changedView(number_, run) {
     counts.replaceChildren();
     try {
       if (state.before === state.after) throw new Error("Choose two different models.");
-      found = await ask(`${number_}/changed/${state.benchmark}/${state.before}/${state.after}`);
+      const mine = ++asked;
+      const answer = await ask(`${number_}/changed/${state.benchmark}/${state.before}/${state.after}`);
+      if (mine !== asked) return;
+      found = answer;
     } catch (error) {
       detail.replaceChildren(h("p", { class: "error" }, error.message));
       return;
@@ -58,7 +62,9 @@ async function changedView(number_, run) {
       else each.removeAttribute("aria-current");
     }
     try {
-      const both = await ask(`${number_}/pair/${state.benchmark}/${state.before}/${state.after}/${row.id}`);
+      const mine = ++asked;
+      const both = await ask(`${number_}/pair/${state.benchmark}/${found.before}/${found.after}/${row.id}`);
+      if (mine !== asked) return;
       detail.replaceChildren(
         h("h2", { class: "asked" }, visible(both.question)),
         h("p", {}, "right answer: ", h("b", {}, visible(both.gold))),

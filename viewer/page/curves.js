@@ -133,7 +133,7 @@ function inWords({ run, key, label }, runs, curves, show, several) {
 function tile(run, columns, i) {
   const last = (key) => (columns[key] || []).filter((each) => each !== null).pop();
   const first = (key) => (columns[key] || []).find((each) => each !== null);
-  const steps = run.summary.steps || columns.step[columns.step.length - 1] || 0;
+  const steps = run.steps || columns.step[columns.step.length - 1] || 0;
   const accuracies = (columns["eval_rewards/correct_answer/mean"] || []).filter((each) => each !== null);
   const facts = [
     [run.finished ? "finished" : "not finished", `step ${number(steps)} of ${number(run.settings.max_steps > 0 ? run.settings.max_steps : steps)}`],
@@ -141,7 +141,7 @@ function tile(run, columns, i) {
   ];
   if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
   if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
-  const hardware = (run.versions.hardware || []).join(", ");
+  const hardware = run.hardware.join(", ");
   return h(
     "section",
     { class: "tile" },

@@ -21,7 +21,8 @@ const LISTED = 60; // groups at a time
 
 /** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` is told what is opened. */
 async function groupsView(number_, run, chosen, went) {
-  const { groups, of } = await ask(`${number_}/groups`);
+  const { groups, of, unreadable } = await ask(`${number_}/groups`);
+  let asked = 0;
   const steps = [...new Set(groups.map((each) => each.step))];
   const state = { kind: "all", order: "step", step: "", listed: LISTED };
   const list = h("ol", { class: "list", onkeydown: moveInList });
@@ -32,7 +33,7 @@ async function groupsView(number_, run, chosen, went) {
   function refresh() {
     const found = groups.filter((each) => KINDS_OF_GROUP[state.kind][1](each) && (state.step === "" || each.step === Number(state.step)));
     if (state.order !== "step") found.sort(ORDERS[state.order][1]);
-    count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.`;
+    count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.${unreadable ? ` ${unreadable} files could not be read.` : ""}`;
     list.replaceChildren(...found.slice(0, state.listed).map(item));
     if (found.length > state.listed) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.listed += 5 * LISTED), refresh()) }, `Show more of ${number(found.length)}`)));
   }
@@ -67,7 +68,9 @@ async function groupsView(number_, run, chosen, went) {
       else each.removeAttribute("aria-current");
     }
     try {
+      const mine = ++asked;
       const found = await ask(`${number_}/group/${step}/${group}`);
+      if (mine !== asked) return;
       detail.replaceChildren(groupDetail(number_, run, found));
       announce(`Step ${step}, group ${group}, ${found.rows.length} completions.`);
     } catch (error) {

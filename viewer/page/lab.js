@@ -22,7 +22,7 @@ async function labView() {
   const chart = h("figure", { class: "chart" });
   const steps = h("section", { class: "detail", "aria-label": "One step" });
   const wrong = h("p", { class: "error", role: "alert" });
-  let asking = 0;
+  let [asking, waited, later] = [0, 0, 0];
 
   async function compute() {
     const mine = ++asking;
@@ -30,7 +30,7 @@ async function labView() {
     try {
       const [run, compared] = await Promise.all([ask(`lab/run/${JSON.stringify(asked)}`), ask(`lab/compare/${JSON.stringify(settings)}`)]);
       if (mine !== asking) return;
-      Object.assign(state, { run, compared, step: Math.min(state.step, run.steps.length - 1) });
+      Object.assign(state, { run, compared, step: Math.max(0, Math.min(state.step, run.steps.length - 1)) });
       wrong.textContent = "";
       draw();
       stepByStep();
@@ -39,7 +39,7 @@ async function labView() {
     }
   }
   function draw() {
-    if (!chart.isConnected) return void requestAnimationFrame(draw);
+    if (!chart.clientWidth) return void (waited++ < 100 && requestAnimationFrame(draw));
     const style = getComputedStyle(document.documentElement);
     const colour = (i) => style.getPropertyValue(COLOURS[i]).trim();
     const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
@@ -75,26 +75,35 @@ async function labView() {
     state.update = 0;
     stepByStep();
   }
+  const slider = h("input", { type: "range", min: 0, value: 0, "aria-label": "Step", oninput: () => goToStep(Number(slider.value)) });
+  const where = h("b", {});
+  const updates = h("select", { onchange: () => ((state.update = Number(updates.value)), stepByStep()) });
+  const worked = h("div", {});
+  steps.append(
+    h("div", { class: "line thin" }, where, slider, h("button", { onclick: () => goToStep(state.step - 1) }, "Back"), h("button", { onclick: () => goToStep(state.step + 1) }, "Next step")),
+    h("label", { class: "choice" }, h("span", {}, "Update with this group"), updates),
+    worked,
+  );
   function stepByStep() {
     const { run } = state;
-    if (!run.steps.length) return steps.replaceChildren(h("p", {}, "Already the first step diverged: lower the learning rate."));
+    where.textContent = `Step ${Math.min(state.step + 1, run.steps.length)} of ${run.steps.length}`;
+    slider.max = Math.max(0, run.steps.length - 1);
+    slider.value = state.step;
+    if (!run.steps.length) return worked.replaceChildren(h("p", {}, "Already the first step diverged: lower the learning rate."));
     const step = run.steps[state.step];
-    const update = step.updates[Math.min(state.update, step.updates.length - 1)];
-    const slider = h("input", { type: "range", min: 0, max: run.steps.length - 1, value: state.step, "aria-label": "Step", oninput: () => goToStep(Number(slider.value)) });
-    const updates = step.updates.length > 1 ? choice("Update with this group", step.updates.map((_, i) => [i, String(i + 1)]), state.update, (value) => ((state.update = Number(value)), stepByStep())) : null;
-    const keep = document.activeElement && document.activeElement.getAttribute("aria-label") === "Step";
-    steps.replaceChildren(
-      h("div", { class: "line thin" }, h("b", {}, `Step ${state.step + 1} of ${run.steps.length}`), slider, h("button", { onclick: () => goToStep(state.step - 1) }, "Back"), h("button", { onclick: () => goToStep(state.step + 1) }, "Next step")),
-      updates,
+    state.update = Math.min(state.update, step.updates.length - 1);
+    updates.replaceChildren(...step.updates.map((_, i) => h("option", { value: i, selected: i === state.update }, String(i + 1))));
+    const update = step.updates[state.update];
+    worked.replaceChildren(
       actions(run, step, update),
       h("p", { class: "sums" }, `mean of the rewards ${fixed(step.mean)}, std ${fixed(step.std)}; loss ${fixed(update.loss, 4)}, of which β × KL is ${fixed(update.loss - update.policy_loss, 4)}; KL from the reference ${fixed(update.exact_kl, 4)}`),
       rows(step, update, run.algorithm),
     );
-    if (keep) steps.querySelector("[aria-label=Step]").focus();
   }
   const set = (name) => (value) => {
     asked[name] = value;
-    compute();
+    clearTimeout(later);
+    later = setTimeout(compute, 60);
   };
   const knobs = KNOBS.map(([name, label, low, high, step]) => {
     const told = h("output", { class: "number" }, number(asked[name]));

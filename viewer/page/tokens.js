@@ -24,13 +24,18 @@ async function tokensView(number_, run, chosen, went) {
   if (listed) place.replaceChildren(tokenByToken(await ask(`${number_}/tokens/${start.step}/${start.row}`), run.settings));
   else {
     place.replaceChildren(notYet(run, start));
-    if (!ANSWERS) setTimeout(() => place.isConnected && goTo(location.hash), 3000); // it may be worked out meanwhile
+    const look = async () => {
+      if (!place.isConnected) return;
+      if ((await ask(`${number_}/explained`)).some((each) => each.step === start.step && each.row === start.row)) goTo(location.hash);
+      else setTimeout(look, 3000);
+    };
+    if (!ANSWERS) setTimeout(look, 3000); // it may be worked out meanwhile
   }
   return h("div", {}, head, place);
 }
 
 function notYet(run, start) {
-  const command = `make explain RUN=${run.folder} STEP=${start ? start.step : "…"} ROW=${start ? start.row : "…"}`;
+  const command = run.explain.replace("%step", start ? start.step : "…").replace("%row", start ? start.row : "…");
   return h(
     "section",
     {},
