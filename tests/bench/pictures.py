@@ -1,0 +1,38 @@
+"""Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit them.
+
+`python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make explain` has worked out.
+"""
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from tests.viewer.test_browser import CHROMIUM, FLAGS
+from tests.viewer.test_server import served
+
+FOLDER = Path("docs/img")
+
+
+def main(run: str, step: int, row: int):
+    group = row // 8
+    views = {
+        "overview": ("overview", ".chart canvas", 900),
+        "groups": (f"groups/0/{step}/{group}", "[data-advantage]", 760),
+        "tokens": (f"tokens/0/{step}/{row}", ".token", 560),
+        "changed": ("changed/0", ".pair", 460),
+        "lab": ("lab/0", ".numbers", 980),
+    }
+    with served(run) as (_, port), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name, (address, there, height) in views.items():
+            page = browser.new_page(viewport={"width": 1120, "height": height}, color_scheme="light")
+            page.goto(f"http://127.0.0.1:{port}/#{address}")
+            page.wait_for_selector(there)
+            page.wait_for_timeout(1000)
+            page.screenshot(path=FOLDER / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
