@@ -167,6 +167,7 @@ TRAINED = {  # a command on the default recipe, after `make grpo` and `make eval
     "make evaluate MODEL=path RECIPE=name": "| sft |",
     "make report FILE=outputs/x/eval/gsm8k": "form or reasoning? base → grpo",
     "make report FILE=outputs/x/grpo": "report: outputs/tiny-arithmetic/grpo/report.md",
+    "make view HTML=page.html": "written to page.html",
     "make merge": f"{MADE}/merged",
 }
 
