@@ -1,9 +1,11 @@
 """A run that has stopped learning is told so, at the rates that docs/evaluation.md gives, and ends if asked."""
 
 import shutil
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from transformers import TrainerControl, TrainerState
 
@@ -147,6 +149,10 @@ def test_a_run_that_cannot_learn_ends(flat):
     folder, said = flat
     assert "grpo: stopped at step 8: held-out accuracy no longer rises: +0.0 ± 3.1 points" in said
     assert (folder / "grpo/summary.json").is_file()
+    # Each step's file, the last one too, holds what it trained on, and not the held-out problems answered after it.
+    for file in (folder / "grpo/completions").iterdir():
+        asked = Counter(each[-1]["content"] for each in pd.read_parquet(file)["prompt"])
+        assert set(asked.values()) == {4}, file.name
     answered = rights(folder)
     assert len(answered) == 8 and len(set(answered)) == 1 and len(answered[0]) == 96
     measured = next(line[ACCURACY] for line in read_lines(folder / "grpo/metrics.jsonl") if ACCURACY in line)

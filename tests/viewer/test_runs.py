@@ -5,6 +5,7 @@ import pytest
 
 from schema.faults import RecipeError
 from tests.viewer import made
+from viewer import runs
 from viewer.changed import changed, pair
 from viewer.runs import advice, curves, describe, find, inside, name_of
 
@@ -50,6 +51,51 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     }
     file.write_text('{"step": 1, "reward": 2.0}\n', encoding="utf-8")  # resumed from an earlier checkpoint
     assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
+
+
+WRONG = {
+    "recipe.yaml": [
+        "grpo: {epsilon: .nan, num_generations: 1e400}",
+        "rewards: {a: {weight: [1]}, b: {weight: x}}",
+        "[1]",
+    ],
+    "versions.json": ['{"hardware": [NaN, {"a": 1}]}', '{"hardware": 5}', "[]"],
+    "summary.json": ['{"steps": NaN}', '{"steps": 1e999, "time": [1]}', "5"],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
+def test_what_no_run_writes_is_left_out(tmp_path, name, text):
+    path = made.run(tmp_path)
+    (path / name).write_text(text, encoding="utf-8")
+    (path.parent / "eval/held-out/gone.jsonl").symlink_to("nowhere")
+    told = describe(path)
+    json.dumps(told, allow_nan=False)
+    assert told["evaluations"] == {"held-out": ["base", "sft", "grpo"]}
+
+
+def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
+    path = made.run(tmp_path / "run")
+    (path.parent / "eval").rename(tmp_path / "elsewhere")
+    (path.parent / "eval").symlink_to(tmp_path / "elsewhere")
+    assert describe(path)["evaluations"] == {}
+
+
+def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "MOST_NUMBERS", 50)
+    path = made.run(tmp_path)
+    (path / "metrics.jsonl").write_text('{"step": 1, "a": 1}\n{"step": 2, "b": 1}\n', encoding="utf-8")
+    assert curves(path)["step"] == [1, 2]
+    lines = [json.dumps({"step": i, f"name {i}": 1}) for i in range(20)]
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="more numbers than a page can show"):
+        curves(path)
+
+
+def test_a_folder_is_never_run_by_a_shell(tmp_path):
+    path = made.run(tmp_path / "a $(touch x) b")
+    assert describe(path)["explain"].startswith(".venv/bin/python -m stages.explain '")
+    assert describe(made.run(tmp_path / "plain"))["explain"].endswith("STEP=%step ROW=%row")
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path):

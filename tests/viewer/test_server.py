@@ -132,6 +132,15 @@ def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
         assert "Traceback" not in process.stdout.read()
 
 
+def test_another_sites_page_is_answered_nothing(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        connection.request("GET", "/api/lab/settings", headers={"Sec-Fetch-Site": site})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status, site
+
+
 def test_a_run_that_goes_on_is_read_again(tmp_path):
     run = made.run(tmp_path)
     with served(run) as (_, port):
@@ -148,6 +157,7 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
         (["{run}", "--html", "page.txt"], "HTML=page.txt: name a file that ends in .html"),
         (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
         (["{run}", "--port", "70000"], "PORT=70000"),
+        (["--lab", "--html", "page.html"], "the lab computes"),
     ],
 )
 def test_a_mistake_is_one_message(tmp_path, arguments, said):
