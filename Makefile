@@ -155,7 +155,7 @@ lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORC
 	@$(PY) stages.view --lab $(if $(PORT),--port $(PORT))
 
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
-	@$(PY) stages.explain $(RUN) --step '$(STEP)' $(if $(ROW),--row '$(ROW)')
+	@$(PY) stages.explain $(RUN) $(if $(STEP),--step '$(STEP)') $(if $(ROW),--row '$(ROW)')
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)

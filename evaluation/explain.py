@@ -4,7 +4,9 @@ A run keeps few checkpoints, so for the policy that sampled a step stands the ne
 compared with the newest of all: their ratio says how far the run has moved each token since.
 """
 
+import contextlib
 import gc
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -168,6 +170,8 @@ def explained(
         notes.append(f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these {len(ids)}")
     if chosen["truncated"] is None:
         notes.append("the run did not write whether it was cut off; it is taken to have ended")
+    if best := _kept(run):
+        notes.append(f"the weights that the run ended with are those of {best}")
     used = policies(recipe, run, step, warm_start)
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():
@@ -190,3 +194,10 @@ def explained(
         "tokens": [tokenizer.decode([each]) for each in ids],
         **{name: [round(each, 6) for each in map(float, values)] for name, values in columns.items()},
     }
+
+
+def _kept(run: Path) -> str | None:
+    """The name of the checkpoint whose weights a finished run ended with, where it chose one."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        return Path(json.loads((run / "summary.json").read_text(encoding="utf-8"))["best_checkpoint"]).name
+    return None

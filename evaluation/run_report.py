@@ -147,7 +147,8 @@ def read_groups(folder: Path) -> list[list[dict]]:
             rows = read_parquet(files[i], ("step", "prompt", "completion", "advantage"))
         except DataError:  # torn by a full disk, or a stranger's
             continue
-        groups += [[row for row in rows if row["prompt"] == rows[0]["prompt"]]] if rows else []
+        mine = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
+        groups += [mine] if len(mine) > 1 else []  # one alone is an answer to a held-out problem
     return groups
 
 

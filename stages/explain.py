@@ -20,12 +20,14 @@ FOLDER = "explain"
 SHOWN = 8  # tokens on the terminal
 
 
-def main(run: list[str], step: int, row: int):
+def main(run: list[str], step: int | None, row: int):
     """Work out what the loss says to each token of one completion."""
     path = find(run)[0]
     if wrong := link_inside(path):
         raise RecipeError([wrong])
     try:
+        if step is None:
+            raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")
         group = groups.of_row(path, step, row)
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
@@ -54,7 +56,7 @@ def _say(found: dict):
     for note in found["notes"]:
         say(f"note: {note}")
     moved = sorted(range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i]))[:SHOWN]
-    say(f"advantage {found['advantage']:.3f}; the tokens that moved furthest:")
+    say(f"advantage {found['advantage']:.3f}; in their order, those that moved furthest:")
     say(f"{'token':>14}  {'ratio':>8}  {'kl':>8}  {'entropy':>8}  {'loss':>8}")
     for i in sorted(moved):
         numbers = "  ".join(f"{found[name][i]:8.4f}" for name in ("ratio", "kl", "entropy", "loss"))
@@ -64,7 +66,7 @@ def _say(found: dict):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.explain", description=main.__doc__)
     parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
-    parser.add_argument("--step", type=int, required=True, help="a step whose completions were written")
+    parser.add_argument("--step", type=int, help="a step whose completions were written")
     parser.add_argument("--row", type=int, default=0, help="the completion's number in that step")
     given = vars(parser.parse_args())
     with mistakes_reported():

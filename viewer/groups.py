@@ -105,6 +105,8 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
+    if len({row["question"] for row in mine}) > 1:  # see _index
+        raise ValueError(f"step {step} holds answers to held-out problems there, and no group")
     shown = [
         {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
         | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"])}

@@ -10,6 +10,8 @@ completions i = 1 … G of a group:
     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1
     loss    = mean over i of: −min(ratio_i A_i, clip(ratio_i, 1 − ε, 1 + ε) A_i) + β kl_i
 
+trl also multiplies kl_i by ratio_i, unless `use_bias_correction_kl` is false, as it is here and in the paper.
+
 The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip:
 
 - grpo (Shao et al. 2024, arXiv:2402.03300): the mean of the group; divided by its standard deviation + 1e-4, unless

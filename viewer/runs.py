@@ -95,6 +95,7 @@ def describe(run: Path) -> dict[str, Any]:
         "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),
+        "result": Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None,
         "hardware": [str(each)[:200] for each in hardware if isinstance(each, str)]
         if isinstance(hardware, list)
         else [],
@@ -143,12 +144,19 @@ def curves(run: Path) -> dict[str, list]:
 def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
     rows: dict[int, dict] = {}
     for line in _lines(file):
-        rows.setdefault(line["step"], {}).update(line)
+        row = rows.setdefault(line["step"], {})
+        # An evaluation has a line of its own, with seconds of its own.
+        spent = {key: row[key] + line[key] for key in row.keys() & line.keys() if _seconds(key, row[key], line[key])}
+        row.update(line | spent)
     steps = sorted(rows)
     if len(steps) * len(set().union(*rows.values())) > MOST_NUMBERS:
         raise ValueError(f"{file} holds more numbers than a page can show")
     names = sorted({key for row in rows.values() for key, value in row.items() if _number(value)} - {"step"})
     return {"step": steps} | {name: [finite(rows[step].get(name)) for step in steps] for name in names}
+
+
+def _seconds(key: str, *values: Any) -> bool:
+    return key.startswith("seconds/") and all(map(_number, values))
 
 
 def _lines(file: Path) -> list[dict]:

@@ -88,7 +88,7 @@ def test_setup_takes_uv_where_it_is(checkout):
 def test_setup_refuses_a_part_that_does_not_exist(checkout):
     done = setup(checkout, "EXTRAS=vlm", dry=False)
     assert done.returncode == 2
-    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,dev" in done.stderr
+    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,browser,dev" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -91,6 +91,8 @@ def test_answers_to_held_out_problems_are_no_group(tmp_path):
     frame["prompt"] = [[{"role": "user", "content": f"Question {min(i, 9)}"}] for i in range(len(frame))]
     frame.to_parquet(file)
     assert [each["group"] for each in index(path)["groups"]] == []
+    with pytest.raises(ValueError, match="answers to held-out problems"):
+        group(path, 1, 0)
 
 
 def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):

@@ -98,6 +98,22 @@ def test_a_folder_is_never_run_by_a_shell(tmp_path):
     assert describe(made.run(tmp_path / "plain"))["explain"].endswith("STEP=%step ROW=%row")
 
 
+def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
+    path = made.run(tmp_path)
+    lines = [{"step": 5, "reward": 1.0, "seconds/update": 2.0}, {"step": 5, "eval_reward": 0.5, "seconds/update": 0.5}]
+    lines += [{"step": 5, "seconds/evaluation": 3.0}, {"step": 6, "seconds/update": 1.0}]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = curves(path)
+    assert found["seconds/update"] == [2.5, 1.0] and found["seconds/evaluation"] == [3.0, None]
+
+
+def test_the_checkpoint_whose_weights_a_run_has_is_told(tmp_path):
+    path = made.run(tmp_path)
+    assert describe(path)["result"] is None
+    (path / "summary.json").write_text('{"best_checkpoint": "outputs/x/grpo/checkpoint-20"}', encoding="utf-8")
+    assert describe(path)["result"] == "checkpoint-20"
+
+
 def test_nothing_outside_the_folder_is_read(tmp_path):
     path = made.run(tmp_path / "run")
     secret = tmp_path / "secret.jsonl"

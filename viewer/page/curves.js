@@ -51,7 +51,7 @@ function overview(runs, curves, advice) {
 
 /** What docs/health.md's rules say of a run. */
 function sicknesses(told, run, several) {
-  if (!told.length) return null;
+  if (!told.length) return h("p", { class: "quiet" }, several ? [visible(run.name), ": "] : null, "no rule of docs/health.md speaks.");
   const from = several ? [visible(run.name), ": "] : [];
   return h("section", { class: "advice", "aria-label": "What to look at" }, told.map((each) => h("p", {}, from, h("b", {}, `step ${each.step}, ${each.rule}: `), visible(each.message))));
 }
@@ -141,6 +141,7 @@ function tile(run, columns, i) {
   ];
   if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
   if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
+  if (run.result) facts.push(["its weights", `those of ${run.result}`]);
   const hardware = run.hardware.join(", ");
   return h(
     "section",

@@ -96,7 +96,7 @@ async function labView() {
     const update = step.updates[state.update];
     worked.replaceChildren(
       actions(run, step, update),
-      h("p", { class: "sums" }, `mean of the rewards ${fixed(step.mean)}, std ${fixed(step.std)}; loss ${fixed(update.loss, 4)}, of which β × KL is ${fixed(update.loss - update.policy_loss, 4)}; KL from the reference ${fixed(update.exact_kl, 4)}`),
+      h("p", { class: "sums" }, `mean of the rewards ${fixed(step.mean)}, std ${fixed(step.std)}; loss ${fixed(update.loss, 4)}, of which β × KL is ${fixed(update.loss - update.policy_loss, 4)}; KL to the reference ${fixed(update.exact_kl, 4)}`),
       rows(step, update, run.algorithm),
     );
   }
@@ -119,7 +119,7 @@ async function labView() {
     h(
       "section",
       { "aria-label": "Settings" },
-      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. Every rule is that of a real run; only the model is small. docs/grpo.md works one step out in words."),
+      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are those of a real run (of the KL, the paper's); only the model is small. docs/grpo.md works one step out in words."),
       h(
         "div",
         { class: "choices" },
