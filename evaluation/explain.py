@@ -16,7 +16,7 @@ from data import prompt
 from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from training.checkpoints import checkpoints_of, damage
+from training.checkpoints import altered, checkpoints_of
 from training.model import load_model
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
@@ -58,7 +58,7 @@ def policies(recipe: Recipe, run: Path, step: int, warm_start: Path | None) -> d
     if warm_start and not (warm_start / "summary.json").is_file():
         raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
     there = [
-        Policy(f"the policy after step {each.name[11:]}", each) for each in checkpoints_of(run) if not damage(each)
+        Policy(f"the policy after step {each.name[11:]}", each) for each in checkpoints_of(run) if not altered(each)
     ]
     # The run's result may be an earlier policy: the best checkpoint.
     last = next(iter(there), Policy("the run's result", run) if (run / "summary.json").is_file() else None)

@@ -19,7 +19,12 @@ MANIFEST = "manifest.json"
 
 
 def damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
+    """What is wrong with a checkpoint that a run is to be resumed from, or None."""
+    return altered(checkpoint) or _other_best(checkpoint)
+
+
+def altered(checkpoint: Path) -> str | None:
+    """How a checkpoint's files differ from those that were written, or None."""
     try:
         files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
         told = {Path(name): (int(size), str(digest)) for name, (size, digest) in files.items()}
@@ -40,7 +45,7 @@ def damage(checkpoint: Path) -> str | None:
     there = {each.relative_to(checkpoint) for each in files_of(checkpoint) if not each.name.startswith(".")}
     if unknown := sorted(map(str, there - set(told))):
         return f"{unknown[0]} is not one of its files"
-    return _other_best(checkpoint)
+    return None
 
 
 def _other_best(checkpoint: Path) -> str | None:

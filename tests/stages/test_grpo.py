@@ -88,7 +88,7 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(run):
     assert f"make merge RECIPE={run}/grpo/recipe.yaml" in said
 
 
-def test_a_completion_is_explained_token_by_token(run):
+def test_a_completion_is_explained_token_by_token(run, tmp_path):
     said = run_stage("explain", run, "--step", 4, "--row", 9).stdout
     assert "sampled by the policy after step 2 or one after it, compared with the policy after step 4" in said
     found = tokens(run / "grpo", 4, 9)
@@ -97,6 +97,8 @@ def test_a_completion_is_explained_token_by_token(run):
     assert found["advantage"] == pytest.approx(row["advantage"], abs=1e-5)
     assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
     assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
+    shutil.copytree(run, tmp_path / "copied")  # and moved, it can be read as before
+    assert "compared with the policy after step 4" in run_stage("explain", tmp_path / "copied", "--step", 4).stdout
     done = run_stage("explain", run, "--step", 4, "--row", 99, check=False)
     assert done.returncode == 2 and "step 4 has no completion 99" in done.stderr and "Traceback" not in done.stderr
 
