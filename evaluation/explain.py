@@ -48,7 +48,7 @@ class Terms(NamedTuple):
     stopped: torch.Tensor
 
 
-def policies(recipe: Recipe, run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]:
+def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]:
     """The policies that a step is explained with: `old`, which sampled it or comes nearest, `new` and `reference`.
 
     Raises:
@@ -86,7 +86,7 @@ def log_probabilities(
 
 
 def terms(
-    new: torch.Tensor, old: torch.Tensor, reference: torch.Tensor | None, advantage: float, settings: dict[str, Any]
+    new: torch.Tensor, old: torch.Tensor, reference: torch.Tensor, advantage: float, settings: dict[str, Any]
 ) -> Terms:
     """What the loss of one completion is made of, from log-probabilities of shape (tokens,); `settings` as from
     `settings_of`."""
@@ -102,11 +102,9 @@ def terms(
         unclipped, clipped = ratio * advantage, ratio.clamp(low, high) * advantage
         least = torch.minimum(unclipped, clipped)
         stopped = ((ratio < low) & (advantage < 0)) | ((ratio > high) & (advantage > 0))
-    kl = torch.zeros_like(ratio)
-    if reference is not None:
-        kl = (reference - new).exp() - (reference - new) - 1
-        if settings["use_bias_correction_kl"]:
-            kl = kl * ratio
+    kl = (reference - new).exp() - (reference - new) - 1
+    if settings["use_bias_correction_kl"]:
+        kl = kl * ratio
     return Terms(ratio, unclipped, clipped, kl, settings["beta"] * kl - least, stopped)
 
 
@@ -172,7 +170,7 @@ def explained(
         notes.append("the run did not write whether it was cut off; it is taken to have ended")
     if best := _kept(run):
         notes.append(f"the weights that the run ended with are those of {best}")
-    used = policies(recipe, run, step, warm_start)
+    used = policies(run, step, warm_start)
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():
         if policy.folder not in known:

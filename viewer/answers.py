@@ -12,7 +12,6 @@ from viewer.runs import advice, curves, describe
 MEMORY = Path(__file__).parent / "page/memory.json"  # made by tests/bench/sizes.py
 # The pattern of a question's path, and the function that answers it for a run.
 QUESTIONS: dict[str, Callable[..., Any]] = {
-    r"run": describe,
     r"curves": curves,
     r"advice": advice,
     r"groups": groups.index,

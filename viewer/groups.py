@@ -174,9 +174,7 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
         if len(names) != len(weights):
             raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")
         rows, size = [], 0
-        for batch in parquet.iter_batches(
-            BATCH, columns=[*(names), *(c for c in COLUMNS if c in parquet.schema_arrow.names)]
-        ):
+        for batch in parquet.iter_batches(BATCH):
             size += batch.get_total_buffer_size() if batch.num_rows else 0
             rows += batch.to_pylist()
             if len(rows) > MOST_ROWS or size > MOST_BYTES:
