@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from schema import configs
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_model, looked_at
+from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_for_answers, looked_at
 
 
 class Completion(NamedTuple):
@@ -64,11 +64,7 @@ def transformers_engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, sampling: dict | None = None
 ) -> Engine:
     """transformers' `generate` with the recipe's model, on the GPU where there is one."""
-    model = load_model(recipe, tokenizer, trained)
-    # A quantised model has been placed already.
-    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
-        model = model.to("cuda")
-    model.eval()
+    model = load_for_answers(recipe, tokenizer, trained)
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
         torch.manual_seed(seed)

@@ -17,7 +17,7 @@ from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from training.checkpoints import altered, checkpoints_of
-from training.model import load_model
+from training.model import load_for_answers
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
 # trl's settings that change a token's loss in a way that is not worked out here, with the value that switches each off.
@@ -74,7 +74,7 @@ def log_probabilities(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(log-probability of each token of the completion, entropy of the distribution it was drawn from), in nats, each
     of shape (tokens,), at the run's temperature, as trl's loss takes them."""
-    model = load_model(recipe, tokenizer, policy.folder).eval()
+    model = load_for_answers(recipe, tokenizer, policy.folder)
     ids = torch.tensor([prompt_ids + completion_ids], device=model.device)
     logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt_ids) - 1 : -1].float()
     log_all = torch.log_softmax(logits / setting(recipe, "grpo", "temperature"), dim=-1)

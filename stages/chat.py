@@ -45,7 +45,7 @@ def answering(recipe: Recipe, trained: Path):
     from transformers import TextStreamer
 
     from evaluation.engines import max_new_tokens
-    from training.model import load_model, load_tokenizer
+    from training.model import load_for_answers, load_tokenizer
 
     class Harmless(TextStreamer):
         """Prints what a model writes without the control characters in it."""
@@ -54,9 +54,7 @@ def answering(recipe: Recipe, trained: Path):
             print(clean(text), end="\n" if stream_end else "", flush=True)
 
     tokenizer = load_tokenizer(recipe)
-    model = load_model(recipe, tokenizer, trained).eval()
-    if torch.cuda.is_available() and not getattr(model, "is_quantized", False):
-        model = model.to("cuda")
+    model = load_for_answers(recipe, tokenizer, trained)
 
     @torch.inference_mode()
     def answer(question: str):

@@ -32,7 +32,8 @@ def main(run: list[str], step: int | None, row: int):
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
         some = ", ".join(steps if len(steps) < 30 else [*steps[:10], "…", *steps[-10:]])
-        raise RecipeError([f"{error}; the steps whose completions were written: {some}"]) from None
+        told = "" if "has no completion" in str(error) else f"; the steps whose completions were written: {some}"
+        raise RecipeError([f"{error}{told}"]) from None
     recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
 

@@ -20,9 +20,10 @@ def main():
     what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
     parser.add_argument("files", nargs="*", type=Path, help=what)
     given = parser.parse_args().files
-    if len(given) == 1 and (given[0] / "recipe.yaml").is_file():
+    runs = [each for each in (given[0], given[0] / "grpo") if (each / "recipe.yaml").is_file()] if len(given) == 1 else []
+    if runs:
         with mistakes_reported():
-            say(f"report: {of_run(given[0])}")
+            say(f"report: {of_run(runs[0])}")
         return
     files = sorted(given[0].glob("*.jsonl")) if len(given) == 1 and given[0].is_dir() else given
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)

@@ -204,3 +204,13 @@ def load_model(
         except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error
     return model
+
+
+def load_for_answers(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
+) -> PreTrainedModel:
+    """`load_model`, on the GPU where there is one, and in evaluation mode."""
+    model = load_model(recipe, tokenizer, trained).eval()
+    # A quantised model has been placed already.
+    placed = getattr(model, "is_quantized", False) or not torch.cuda.is_available()
+    return model if placed else model.to("cuda")

@@ -102,6 +102,10 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     """
     described = describe(run)
     rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
+    return _whole(rows, size, step, place)
+
+
+def _whole(rows: list[dict], size: int, step: int, place: int) -> dict[str, Any]:
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
@@ -133,11 +137,9 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
         ValueError: there is none in that place.
     """
     described = describe(run)
-    tokens = [each["tokens"] for each in _of_step(run, step, described)]
-    if not 0 <= row < len(tokens):
-        raise ValueError(f"step {step} has no completion {row}")
-    found = group(run, step, row // _size(described["settings"]["num_generations"]))
-    return found | {"batch": None if None in tokens else tokens}
+    rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
+    tokens = [each["tokens"] for each in _at(rows, step, row)]
+    return _whole(rows, size, step, row // size) | {"batch": None if None in tokens else tokens}
 
 
 def text(run: Path, step: int, row: int) -> str:
@@ -146,10 +148,13 @@ def text(run: Path, step: int, row: int) -> str:
     Raises:
         ValueError: there is none in that place.
     """
-    rows = _of_step(run, step, describe(run))
+    return _at(_of_step(run, step, describe(run)), step, row)[row]["text"]
+
+
+def _at(rows: list[dict], step: int, row: int) -> list[dict]:
     if not 0 <= row < len(rows):
-        raise ValueError(f"step {step} has no completion {row}")
-    return rows[row]["text"]
+        raise ValueError(f"step {step} has no completion {row}: it has 0 to {len(rows) - 1}")
+    return rows
 
 
 def _of_step(run: Path, step: int, described: dict) -> list[dict]:

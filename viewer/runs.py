@@ -8,10 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evaluation.statistics import wilson
 from schema import library_fields
 from schema.faults import RecipeError
 from schema.strict_yaml import LARGEST, Unreadable, value_of
-from training.health import findings
+from training.health import JUDGED, findings
 
 # trl's settings that the page works with; their defaults are trl's own.
 SETTINGS = (
@@ -58,7 +59,7 @@ def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
         path = None if path and path.name != "grpo" and not (path / "completions").is_dir() else path
         if path is None:
             raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
-        found.append(path)
+        found += [path] if path.resolve() not in [each.resolve() for each in found] else []
     return found
 
 
@@ -133,8 +134,9 @@ def evaluations(run: Path) -> dict[str, list[str]]:
 
 
 def curves(run: Path) -> dict[str, list]:
-    """Every number that a run logged, as columns: "step", in order, and under each name a value or None for each step.
-    A resumed run rewrites its lines, so they are read again whenever the file has changed."""
+    """Every number that a run logged, as columns: "step", in order, and under each name a value or None for each step;
+    beside them `held_out/…`, how many problems an evaluation asked and the 95% interval of its accuracy. A resumed run
+    rewrites its lines, so they are read again whenever the file has changed."""
     file = inside(run, "metrics.jsonl")
     state = file.stat()
     return _curves(file, state.st_mtime_ns, state.st_size)
@@ -147,12 +149,20 @@ def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
         row = rows.setdefault(line["step"], {})
         # An evaluation has a line of its own, with seconds of its own.
         spent = {key: row[key] + line[key] for key in row.keys() & line.keys() if _seconds(key, row[key], line[key])}
-        row.update(line | spent)
+        row.update(line | spent | _interval(line.get(JUDGED)))
     steps = sorted(rows)
     if len(steps) * len(set().union(*rows.values())) > MOST_NUMBERS:
         raise ValueError(f"{file} holds more numbers than a page can show")
     names = sorted({key for row in rows.values() for key, value in row.items() if _number(value)} - {"step"})
     return {"step": steps} | {name: [finite(rows[step].get(name)) for step in steps] for name in names}
+
+
+def _interval(judged: Any) -> dict[str, float]:
+    """Of an evaluation in training, from which problems were right, as "0110"."""
+    if not isinstance(judged, str) or not re.fullmatch("[01]{1,100000}", judged):
+        return {}
+    low, high = wilson(judged.count("1"), len(judged))
+    return {"held_out/n": len(judged), "held_out/low": low, "held_out/high": high}
 
 
 def _seconds(key: str, *values: Any) -> bool:

@@ -211,7 +211,7 @@ def test_both_show_the_result_of_these_weights_alone(run):
 
 def test_it_is_written_again_from_the_files_alone(run):
     evaluated(run, [True] * 40)
-    command = [sys.executable, "-m", "stages.report", str(run)]
+    command = [sys.executable, "-m", "stages.report", str(run.parent)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == f"report: {run}/report.md\n", done.stderr
     texts = [(run / name).read_text() for name in ("report.md", "README.md")]

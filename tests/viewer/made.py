@@ -55,7 +55,7 @@ def run(folder: Path, steps: int = 4, groups: int = 3, size: int = 8, hostile: b
         means = {"rewards/correct_answer/mean": right.mean(), "rewards/format_tags/mean": form.mean()}
         line = {"reward": total.mean(), "groups_without_signal": 0.25, "entropy": 0.5, "step": step} | means
         logged.append(line | {"completions/mean_length": 13.0, "seconds/sampling": 2.0, "seconds/update": 1.0})
-    logged.append({"eval_rewards/correct_answer/mean": 0.5, "step": steps})
+    logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
     (path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in logged), encoding="utf-8")
     (path / "summary.json").write_text(json.dumps({"steps": steps, "seconds": 3.0}), encoding="utf-8")
     evaluation(folder / "eval" / "held-out", hostile)

@@ -270,9 +270,40 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
     with served(run) as (_, port):
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
+        tab.get_by_text("The curves as a table").click()
+        tab.wait_for_selector("details[open]")
+        chart = tab.locator(".chart").first.locator(".u-over").bounding_box()
+        tab.mouse.move(chart["x"] + 0.4 * chart["width"], chart["y"] + 50)
+        tab.mouse.down()
+        tab.mouse.move(chart["x"] + 0.9 * chart["width"], chart["y"] + 50, steps=5)
+        tab.mouse.up()
+        before = tab.evaluate("[...kept.zooms]")
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write('{"step": 40, "reward": 1.0}\n')
         tab.locator(".tile", has_text="step 40").wait_for(timeout=15_000)
+        tab.wait_for_selector(".chart canvas")
+        # What its reader opened and zoomed into stays.
+        assert tab.locator("details[open] table").count() == 1
+        assert before[0][0] == "Reward" and 1 < before[0][1]["min"] < before[0][1]["max"] < 4
+        assert tab.evaluate("[...kept.zooms]") == before
+
+
+def test_a_held_out_accuracy_has_its_n_and_its_interval(tab, runs):
+    tab.goto(runs[2])
+    chart = tab.locator(".chart", has_text="Held-out accuracy")
+    chart.locator("canvas").wait_for()
+    assert "with the 95% interval (n = 4)" in chart.inner_text()
+    assert chart.locator(".u-wrap").count() == 1
+
+
+def test_choosing_another_model_keeps_the_focus(tab, runs):
+    tab.goto(runs[2] + "#changed/0")
+    tab.wait_for_selector(".pair")
+    chooser = tab.get_by_label("Before")
+    chooser.focus()
+    chooser.select_option("base")
+    tab.get_by_text("base says 0").wait_for()
+    assert tab.evaluate("document.activeElement.closest('label').textContent").startswith("Before")
 
 
 def test_the_lab_shows_the_numbers_that_numpy_has(tab):

@@ -22,6 +22,11 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
         find([], tmp_path / "empty")
 
 
+def test_a_run_that_is_named_twice_is_shown_once(tmp_path):
+    path = made.run(tmp_path / "x")
+    assert find([str(path), str(tmp_path / "x"), f"{path}/"]) == [path]
+
+
 def test_a_run_is_described_with_trls_defaults(tmp_path):
     told = describe(made.run(tmp_path, loss_type="grpo"))
     assert told["settings"]["scale_rewards"] == "group"  # trl's own default
@@ -36,7 +41,7 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     lines = [
         '{"step": 5, "reward": 0.5, "kl": NaN}',
         '{"step": 5, "eval_reward": 0.25, "eval_right": "0110"}',
-        '{"step": 10, "reward": 1e999, "flag": true}',
+        '{"step": 10, "reward": 1e999, "flag": true, "eval_right": "0120"}',
         "no JSON",
         '["step"]',
         '{"step": "7", "reward": 1}',
@@ -46,6 +51,9 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     assert curves(tmp_path) == {
         "step": [5, 10],
         "eval_reward": [0.25, None],
+        "held_out/high": [0.849961, None],
+        "held_out/low": [0.150039, None],
+        "held_out/n": [4, None],
         "kl": [None, None],
         "reward": [0.5, None],
     }

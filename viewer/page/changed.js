@@ -25,11 +25,13 @@ async function changedView(number_, run) {
     state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
   }
   async function load() {
+    const focused = [...choices.querySelectorAll("select")].indexOf(document.activeElement);
     choices.replaceChildren(
       choice("Questions", benchmarks.map(([name]) => [name, name]), state.benchmark, (value) => ((state.benchmark = value), choose(), load())),
       choice("Before", labels().map((each) => [each, each]), state.before, (value) => ((state.before = value), load())),
       choice("After", labels().map((each) => [each, each]), state.after, (value) => ((state.after = value), load())),
     );
+    if (focused >= 0) choices.querySelectorAll("select")[focused].focus();
     list.replaceChildren();
     counts.replaceChildren();
     try {

@@ -4,7 +4,7 @@
 const CHARTS = [
   { title: "Reward", about: "mean total reward of a batch", series: ["reward"] },
   { title: "Parts of the reward", about: "mean of each reward, before its weight", series: /^rewards\/(.+)\/mean$/ },
-  { title: "Held-out accuracy", about: "greedy answers to held-out problems", series: ["eval_rewards/correct_answer/mean"], share: true, zoom: true },
+  { title: "Held-out accuracy", about: "greedy answers to held-out problems while it trained, with the 95% interval", series: ["eval_rewards/correct_answer/mean"], band: ["held_out/low", "held_out/high"], asked: "held_out/n", share: true, zoom: true },
   { title: "Groups without signal", about: "all completions of the group earned the same", series: ["groups_without_signal"], share: true },
   { title: "Completion length", about: "tokens: mean and longest", series: ["completions/mean_length", "completions/max_length"] },
   { title: "Truncated", about: "completions cut off by max_completion_length", series: ["completions/clipped_ratio"], share: true },
@@ -20,6 +20,8 @@ const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 const DASHES = [[], [6, 4], [2, 3]];
 const TABLE_STEPS = 24; // of each run in the table
 const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
+// What a reader has opened or zoomed into stays so while a run that goes on is drawn again.
+const kept = { table: false, zooms: new Map() };
 
 /** The view. `runs`: what describes them; `curves`: the columns of each. */
 function overview(runs, curves, advice) {
@@ -42,7 +44,7 @@ function overview(runs, curves, advice) {
     advice.map((told, i) => sicknesses(told, runs[i], runs.length > 1)),
     charts,
     missing.length ? h("p", { class: "quiet" }, `Not logged by ${runs.length > 1 ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
-    h("details", {}, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
+    h("details", { open: kept.table, ontoggle: (event) => (kept.table = event.target.open) }, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
   );
   // A canvas is as wide as its figure, which has a width only once it is in the page.
   requestAnimationFrame(() => drawn.forEach((each) => draw(each, runs, curves)));
@@ -72,7 +74,10 @@ function draw({ chart, series, figure }, runs, curves) {
   const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
   const axis = { stroke: style.getPropertyValue("--quiet").trim(), grid, ticks: grid, font: "12px system-ui, sans-serif" };
   const several = runs.length > 1;
-  const data = uPlot.join(series.map(({ run, key }) => [curves[run].step, curves[run][key]]), series.map(() => [2]));
+  // An interval is a band between two lines of its own that are not drawn, behind the line it belongs to.
+  const bands = (chart.band || []).length ? series.flatMap(({ run }, i) => (curves[run][chart.band[0]] ? [{ run, of: i }] : [])) : [];
+  const edges = bands.flatMap(({ run }) => chart.band.map((key) => ({ run, key })));
+  const data = uPlot.join([...series, ...edges].map(({ run, key }) => [curves[run].step, curves[run][key]]), [...series, ...edges].map(() => [2]));
   const show = chart.share ? percent : (value) => number(value, 4);
   const within = series.map(({ run, key }) => series.filter((each) => each.run === run).findIndex((each) => each.key === key));
   const options = {
@@ -92,12 +97,14 @@ function draw({ chart, series, figure }, runs, curves) {
         points: { show: data[0].length < 30 },
         spanGaps: true,
       })),
+      ...edges.map(() => ({ stroke: "transparent", width: 0, points: { show: false }, spanGaps: true })),
     ],
+    bands: bands.map(({ run, of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? run : of)}33` })),
     legend: { show: false },
     cursor: { drag: { x: true, y: false } },
   };
   figure.replaceChildren(
-    h("figcaption", {}, h("b", {}, chart.title), h("span", { class: "quiet" }, ` ${chart.about}`)),
+    h("figcaption", {}, h("b", {}, chart.title), h("span", { class: "quiet" }, ` ${chart.about}${problems(chart, curves)}`)),
     h("p", { class: "quiet at" }, legend(series, several)),
   );
   const names = series.map(({ run, label }) => (several ? runs[run].name : "") + (new Set(series.map((each) => each.label)).size > 1 ? ` ${label}` : ""));
@@ -107,9 +114,24 @@ function draw({ chart, series, figure }, runs, curves) {
     const text = known.map(([name, value]) => `${name} ${show(value)}`.trim()).join(", ");
     figure.querySelector(".at").replaceChildren(...(text ? [`step ${plot.data[0][at]}: ${text}`] : legend(series, several)));
   };
-  const plot = new uPlot({ ...options, hooks: { setCursor: [tell] } }, data, figure);
+  const zoom = kept.zooms.get(chart.title);
+  const steps = data[0];
+  const zoomed = (plot, axis) => {
+    const { min, max } = plot.scales[axis];
+    if (axis !== "x" || min === null || min === undefined) return;
+    if (min <= steps[0] && max >= steps[steps.length - 1]) kept.zooms.delete(chart.title);
+    else kept.zooms.set(chart.title, { min, max });
+  };
+  const plot = new uPlot({ ...options, hooks: { setCursor: [tell], setScale: [zoomed] } }, data, figure);
+  if (zoom) plot.setScale("x", zoom);
   plot.root.setAttribute("role", "img");
   plot.root.setAttribute("aria-label", `${chart.title}. ${series.map((each) => inWords(each, runs, curves, show, several)).join(" ")}`);
+}
+
+/** How many problems an evaluation asked, where the run wrote it. */
+function problems(chart, curves) {
+  const counts = chart.asked ? [...new Set(curves.flatMap((columns) => columns[chart.asked] || []).filter((each) => each !== null))] : [];
+  return counts.length ? ` (n = ${counts.map((each) => number(each)).join(", ")})` : "";
 }
 
 /** Which line is which: by colour in a chart of one run; of several, whose colours are theirs, by dashes. */
