@@ -23,7 +23,7 @@ STAGES = ("sft", "grpo")
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
 # The columns of trl's files of completions that are no rewards.
-NOT_REWARDS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
+NOT_REWARDS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 
 
 def write(folder: Path) -> Path:

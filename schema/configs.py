@@ -83,6 +83,8 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         "output_dir": str(recipe.stage_dir(section)),
         "seed": recipe.seed,
         "report_to": "none",
+        "project": "grpo-recipes",  # the names under which a tracker shows the run
+        "run_name": "/".join(recipe.stage_dir(section).parts[-2:]),
         "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
         "logging_steps": 5 if section == "grpo" else 25,
@@ -98,7 +100,7 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
         defaults["log_completions"] = True
         defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
-        defaults["reward_weights"] = list(recipe.weights.values())
+        defaults["reward_weights"] = list(recipe.weights_of_completions.values())
         if recipe.data.order == "easy first":
             defaults["shuffle_dataset"] = False
         # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the

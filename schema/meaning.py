@@ -106,6 +106,14 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         yield (), "rewards: name at least one reward"
     elif all(isinstance(options, dict) and options.get("weight", 1.0) == 0 for options in section.values()):
         yield (), "rewards: all weights are 0, so nothing would be learned"
+    steps = [name for name, options in section.items() if isinstance(options, dict) and "steps" in options]
+    if len(steps) > 1:
+        yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} is given for each step already; one may be"
+    if steps and recipe.get("data", {}).get("order") == "by signal":
+        message = "data.order: by signal asks which groups have a signal, and does not see that of steps"
+        yield (steps[0], "steps"), f"rewards.{steps[0]}.steps: {message}"
+    if steps == list(section):
+        yield (), "rewards: add one for whole completions, such as correct_answer: only the steps have one"
     for name, options in section.items():
         if not isinstance(options, dict):
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
@@ -124,6 +132,8 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             continue
         arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
         wrong = unknown_arguments(name, function, arguments, also=REWARD_KEYS) + wrong_types(name, function, arguments)
+        if name == "correct_answer" and "steps" in options:
+            wrong.append("correct_answer: a step is no answer; leave `steps` out")
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)

@@ -11,7 +11,7 @@ from data.imports import named_function
 from data.sources import FILE_TYPES
 from schema.arguments import missing_arguments
 from schema.faults import Fault, nearest_or_all
-from schema.rules import Number
+from schema.rules import Number, Pattern
 from schema.sections import Recipe
 
 
@@ -47,11 +47,12 @@ def benchmark_label(entry: str | dict) -> str:
 
 
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty; a timeout is in seconds per
-# batch.
+# batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
+REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
 TRL = "trl.rewards."
 # Columns of a run's files of completions, where each reward has one by its function's name.
-RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
+RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 
 
 def reward_function(name: str) -> Callable:

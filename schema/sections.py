@@ -115,6 +115,11 @@ class Recipe:
         """What each reward is multiplied with: 1 where the recipe gives no weight."""
         return {name: float(options.get("weight", 1.0)) for name, options in self.rewards.items()}
 
+    @property
+    def weights_of_completions(self) -> dict[str, float]:
+        """The weights, with 0 for a reward of steps, which is no part of a completion's total."""
+        return {name: 0.0 if "steps" in self.rewards[name] else each for name, each in self.weights.items()}
+
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage
 

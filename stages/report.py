@@ -20,7 +20,9 @@ def main():
     what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
     parser.add_argument("files", nargs="*", type=Path, help=what)
     given = parser.parse_args().files
-    runs = [each for each in (given[0], given[0] / "grpo") if (each / "recipe.yaml").is_file()] if len(given) == 1 else []
+    runs = (
+        [each for each in (given[0], given[0] / "grpo") if (each / "recipe.yaml").is_file()] if len(given) == 1 else []
+    )
     if runs:
         with mistakes_reported():
             say(f"report: {of_run(runs[0])}")

@@ -23,6 +23,7 @@ from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
+from training.process import StepRewards, step_rewards
 from training.progress import Advise
 from training.sampling import mergeable, sample_merged
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
@@ -52,6 +53,20 @@ class GreedyEvaluation(GRPOTrainer):
             config.update(before)
             self.log_completions = self.args.log_completions
             self._logs = written
+
+
+class ByStep(GreedyEvaluation):
+    """The trainer with advantages of tokens: trl's loss takes some of shape (completions, tokens) from a subclass."""
+
+    steps: StepRewards
+
+    def _generate_and_score_completions(self, inputs: list[dict]) -> dict:
+        output = super()._generate_and_score_completions(inputs)
+        if self.model.training:  # an evaluation has no groups
+            length = output["completion_ids"].shape[1]
+            of_steps = self.steps.advantages(length, self.num_generations, self.scale_rewards)
+            output["advantages"] = output["advantages"][:, None] + of_steps.to(output["advantages"].device)
+        return output
 
 
 class BySignal(GreedyEvaluation):
@@ -110,7 +125,11 @@ def trainer_for(
     order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
-    rewards = counted(guarded_rewards(recipe), args.reward_weights, args.num_generations, order and order.observe)
+    rewards, of_steps = list(guarded_rewards(recipe)), step_rewards(recipe, tokenizer)
+    if of_steps:
+        place, steps = of_steps
+        rewards[place] = steps.watching(rewards[place])
+    rewards = counted(rewards, args.reward_weights, args.num_generations, order and order.observe)
     finite = FiniteNumbers()
     rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
     keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
@@ -118,7 +137,7 @@ def trainer_for(
         truth = list(recipe.rewards).index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
-        trainer = (BySignal if order else GreedyEvaluation)(
+        trainer = (BySignal if order else ByStep if of_steps else GreedyEvaluation)(
             model=model,
             reward_funcs=rewards,
             args=args,
@@ -129,6 +148,8 @@ def trainer_for(
         )
     trainer.add_callback(finite)
     trainer.order, trainer.keep_best = order, keep_best
+    if of_steps:
+        trainer.steps = steps
     trainer.add_callback(order or SameOrder())
     if choosing:
         trainer.add_callback(keep_best)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from viewer.runs import describe, finite, inside
 
 FILE = re.compile(r"completions_\d{5,}\.parquet")
-# What trl and the training write beside the rewards. The last three are missing in runs of before they were written.
-COLUMNS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated")
+# What trl and the training write beside the rewards. Runs of before the last four were written lack them.
+COLUMNS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 TRUTH = "correct_answer"
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole

@@ -87,7 +87,9 @@ def describe(run: Path) -> dict[str, Any]:
     hardware = _json(run, "versions.json").get("hardware")
     given = recipe.get("grpo") if isinstance(recipe.get("grpo"), dict) else {}
     rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
-    weights = {str(name): each.get("weight") if isinstance(each, dict) else None for name, each in rewards.items()}
+    options = {str(name): each if isinstance(each, dict) else {} for name, each in rewards.items()}
+    # A reward of steps is no part of a completion's total.
+    weights = {name: 0.0 if "steps" in each else each.get("weight") for name, each in options.items()}
     return {
         "name": name_of(run),
         "folder": str(run),

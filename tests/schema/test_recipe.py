@@ -57,6 +57,38 @@ WRONG = {
     "no model": (GOOD.replace("{build: tiny-qwen3}", "{dtype: bfloat16}"), ":1:", "exactly one of"),
     "unknown builder": (GOOD.replace("tiny-qwen3", "tiny-qwen"), ":1:", "did you mean tiny-qwen3?"),
     "reward argument": (GOOD.replace("weight: 1.0", "weigth: 1.0"), ":5:", "did you mean weight?"),
+    "steps that are no text": (
+        GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: 5}"),
+        ":6:",
+        "rewards.true_equations.steps: expected the text between two steps",
+    ),
+    "steps of nothing": (
+        GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: ''}"),
+        ":6:",
+        "expected the text between two steps",
+    ),
+    "steps twice": (
+        GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: x}\n  tag_count: {steps: x}"),
+        ":7:",
+        "true_equations is given for each step already",
+    ),
+    "steps alone": (
+        GOOD.replace("correct_answer: {weight: 1.0}", "true_equations: {steps: x}"),
+        ":4:",
+        "only the steps have one",
+    ),
+    "steps of an answer": (
+        GOOD.replace("{weight: 1.0}", "{weight: 1.0, steps: x}\n  tag_count: {}"),
+        ":5:",
+        "a step is no answer",
+    ),
+    "steps by signal": (
+        GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: x}").replace(
+            "  train:", "  order: by signal\n  train:"
+        ),
+        ":7:",
+        "does not see that of steps",
+    ),
     "reward file": (GOOD.replace("correct_answer:", "no_such_file.reward:"), ":5:", "No module named 'no_such_file'"),
     "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
     "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),

@@ -100,7 +100,11 @@ def test_a_completion_is_explained_token_by_token(run, tmp_path):
     shutil.copytree(run, tmp_path / "copied")  # and moved, it can be read as before
     assert "compared with the policy after step 4" in run_stage("explain", tmp_path / "copied", "--step", 4).stdout
     done = run_stage("explain", run, "--step", 4, "--row", 99, check=False)
-    assert done.returncode == 2 and "step 4 has no completion 99: it has 0 to" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and "step 4 has no completion 99: it has 0 to" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_finished_run_is_left_alone(run):
