@@ -35,6 +35,20 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     yield from _batch(values, section)
     yield from _losses(values)
     yield from _schedule("grpo", values)
+    if recipe.get("rounds"):
+        yield from _rounds(values, generation(section).whole, recipe["rounds"])
+
+
+def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
+    """A round has whole cycles of sampling and training, and a reference."""
+    name = f"rounds: {rounds}"
+    if not values["beta"]:
+        yield (), f"{name}: without a reference a round is nothing: set grpo.beta above 0, 0.04 in the paper"
+    if values["max_steps"] % (rounds * whole) or values["max_steps"] < 1:
+        message = (
+            f"{name} share the steps, which are sampled for {whole} at a time: take a multiple of {rounds * whole}"
+        )
+        yield ("max_steps",), f"grpo.max_steps: {message}"
 
 
 def _validation(recipe: dict) -> Complaints:

@@ -78,7 +78,8 @@ class Evaluate:
 @dataclass(frozen=True)
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
-    recipe and its overrides. `places`: where each key stands."""
+    recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
+    policy that it begins with for its reference."""
 
     name: str
     seed: int
@@ -92,6 +93,7 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
+    rounds: int | None = None
     asked_for: str = ""
     places: dict[tuple, Place] = field(default_factory=dict)
 

@@ -83,6 +83,7 @@ RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
+    "rounds": count(2, 1000),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),

@@ -30,7 +30,7 @@ from training.checkpoints import checkpoints_of, newest_good, write_whole
 # remove other problems from the training set, which data.json shows.
 DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
-    "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo"),
+    "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo", "rounds"),
 }
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")

@@ -25,6 +25,7 @@ from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
 from training.process import StepRewards, step_rewards
 from training.progress import Advise
+from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32, sharded
@@ -163,6 +164,11 @@ def trainer_for(
         sample_merged(policy)
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())
+    if recipe.rounds:
+        if sharded(trainer):
+            message = "rounds: no process has the whole policy under FSDP or DeepSpeed, to make it the reference"
+            raise RecipeError([Fault(recipe.place("rounds"), message)])
+        trainer.add_callback(Rounds(trainer, args.max_steps // recipe.rounds))
     return trainer
 
 
