@@ -2,6 +2,7 @@
 with hyphens (`math-500` is `math_500`); a user's own data set is named by its file or by a dotted path."""
 
 from data.arithmetic import arithmetic
+from data.countdown import countdown
 from data.sources import (
     aime_2024,
     aime_2025,
@@ -21,6 +22,7 @@ __all__ = [
     "amc_2023",
     "arithmetic",
     "asdiv",
+    "countdown",
     "gsm8k",
     "math",
     "math_500",

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import data
+from data import check
 from data.gold import gold_answer
 from data.imports import named_function, own_line
 from data.sources import FILE_TYPES, DataError, problems_of_file
@@ -48,7 +49,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
         rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution, each problem once.
 
     Raises:
-        DataError: no row is usable, or the data set's function reports a mistake.
+        DataError: no row is usable, a row's check cannot be used, or the data set's function reports a mistake.
     """
     function = data_set(name)
     folder = folder or os.environ.get("MATH_DATA_DIR")
@@ -59,6 +60,11 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
         if fault := _fault(row, seen):
             dropped[fault].append(number)
             continue
+        if row.get("check") is not None:
+            try:
+                check.read(row["check"])
+            except ValueError as error:
+                raise DataError(f"{name} row {number} has a `check` that cannot be used: {error}") from None
         seen.add(row["problem"])
         kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name}
         rows.append(kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None})
@@ -122,6 +128,11 @@ def _fault(row: dict, seen: set[str]) -> str | None:
     if row["problem"] in seen:
         return "repeated"
     return None
+
+
+def judged_by(row: dict) -> list[str]:
+    """What a problem asks, and what its answers are judged by."""
+    return [row["problem"], row["solution"], *([row["check"]] if row.get("check") is not None else [])]
 
 
 def _is_text(text: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
+from data.problems import judged_by
 from evaluation import report
 from evaluation.contestants import Contestant
 from evaluation.engines import Engine, max_new_tokens
@@ -30,7 +31,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "dtype": recipe.model.dtype,
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
-        "problems": _hash([[row["problem"], row["solution"]] for row in rows]),
+        "problems": _hash([judged_by(row) for row in rows]),
         "prompt": _hash(first_prompt),
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
@@ -144,7 +145,8 @@ def judged(row: dict, response: str, strict: bool) -> dict:
     """One line of the answers' file. `right` is what the reward would say in training; `lenient` accepts a right final
     answer in any form, `strict` only one in a closed `<answer>` block."""
     lenient, in_form = (
-        judge(response, row["solution"], question=row["problem"], strict=only_in_form) for only_in_form in (False, True)
+        judge(response, row["solution"], question=row["problem"], check=row.get("check"), strict=only_in_form)
+        for only_in_form in (False, True)
     )
     verdict = in_form if strict else lenient
     return {

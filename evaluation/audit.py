@@ -1,10 +1,12 @@
 """What would a cheat earn? Every response of `cheats.py`, scored by a recipe's own rewards on its own problems."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from data import prompt
+from data.check import read
 from data.gold import gold_answer
 from evaluation import cheats
 from rewards.verifier import judge
@@ -35,9 +37,10 @@ def with_wrong_answers(rows: list[dict]) -> list[cheats.Problem]:
     made = []
     for i, row in enumerate(rows):
         others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
-        wrong = (gold for gold in others if judge(f"<answer>{gold}</answer>", golds[i]).right is False)
+        check = row.get("check")
+        wrong = (gold for gold in others if judge(f"<answer>{gold}</answer>", golds[i], check=check).right is False)
         reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
-        made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning))
+        made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning, check))
     return made
 
 
@@ -45,7 +48,10 @@ def audited(
     made: list[cheats.Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
 ) -> list[Pay]:
     """What each kind of response earned, the best paid first."""
-    kinds = (("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS))
+    kinds = [("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS)]
+    for check in {read(p.check)[0] for p in made if p.check} & cheats.ON_CHECKS.keys():
+        table = cheats.ON_CHECKS[check]
+        kinds.append(("cheat", {name: partial(cheats.on_check, each, check) for name, each in table.items()}))
     earned = {
         (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
         for kind, responses in kinds
@@ -99,6 +105,7 @@ def _ungradable(row: dict, recipe: Recipe) -> str | None:
             cheats.form("So it is.", rf"\boxed{{{answer}}}"),
             row["solution"],
             question=row["problem"],
+            check=row.get("check"),
             strict=recipe.strict,
         )
         if verdict.right is not expected:

@@ -75,7 +75,8 @@ def front_matter(run: Run, stage: str, licence: str | None) -> ModelCardData:
     names = [name for name, _ in run_files.training_sets(run)]
     hub = [found[0] for name in names if (found := run_files.from_hub(run, name))]
     # Of the sets that are known to be English: a file by the name of one may not be.
-    english = names and all(name == "arithmetic" or (name in HUB and run_files.from_hub(run, name)) for name in names)
+    known = run_files.GENERATED
+    english = names and all(name in known or (name in HUB and run_files.from_hub(run, name)) for name in names)
     return ModelCardData(
         base_model=run_files.on_hub(run),
         base_model_relation=("adapter" if adapter else "finetune") if run_files.on_hub(run) else None,

@@ -3,18 +3,21 @@
 `make audit` scores each with a recipe's own rewards. A new cheat is one line in a table.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from data.check import read
 from data.prompt import completion
 
 
 class Problem(NamedTuple):
-    """What the responses are made of: `gold` is the right answer, `wrong` others of the same data, none equal to it."""
+    """What the responses are made of: `gold` is a right answer, `wrong` those of other problems, none right here."""
 
     text: str
     gold: str
     wrong: list[str]
     reasoning: str
+    check: str | None = None
 
 
 def form(thought: str, answer: str) -> str:
@@ -93,6 +96,37 @@ TRICKS = {
     "right, in mixed languages": lambda p: form(_DRIFT * 3, p.gold),
     "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + form(p.reasoning, p.gold),
 }
+
+# Cheats on a kind of check, made from the problem and what its check needs. To a problem without one they say nothing.
+ON_CHECKS = {
+    "countdown": {
+        "the target alone": lambda p, it: form(p.reasoning, str(it["target"])),
+        "the target, which equals itself": lambda p, it: form(p.reasoning, f"{it['target']} = {it['target']}"),
+        "the target times one": lambda p, it: form(p.reasoning, f"{it['target']}*1"),
+        "the target, and the numbers times zero": lambda p, it: form(
+            p.reasoning, f"{it['target']}+0*({'+'.join(map(str, it['numbers']))})"
+        ),
+        "the target as text": lambda p, it: form(p.reasoning, f"int('{it['target']}') # {p.gold}"),
+        "a number used again and again": lambda p, it: form(
+            p.reasoning, f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}"
+        ),
+        "a number left out": lambda p, it: form(
+            p.reasoning, f"{'+'.join(map(str, it['numbers'][1:]))} = {it['target']}"
+        ),
+        "the numbers written together": lambda p, it: form(p.reasoning, "".join(map(str, it["numbers"]))),
+        "the numbers and no signs": lambda p, it: form(p.reasoning, " ".join(map(str, it["numbers"]))),
+        "another expression, said to make the target": lambda p, it: form(
+            p.reasoning, f"{p.wrong[0]} = {it['target']}"
+        ),
+        "right, to the power of one": lambda p, it: form(p.reasoning, f"({p.gold})**1"),
+    },
+}
+
+
+def on_check(respond: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
+    """What one of `ON_CHECKS` says to a problem."""
+    of, needed = read(p.check) if p.check else (None, {})
+    return respond(p, needed) if of == kind else ""
 
 
 def _few_words(p: Problem) -> str:

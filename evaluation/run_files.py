@@ -21,6 +21,10 @@ from training.step_clock import PARTS
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 LABELS = ("base", report.CONTROL, "sft", "grpo")
+GENERATED = {
+    "arithmetic": "sums",
+    "countdown": "problems",
+}  # the data sets that are made on the spot, and what they are
 
 
 class Run(NamedTuple):
@@ -172,8 +176,8 @@ def data(run: Run) -> list[str]:
             line += f", licence {licence} by its card" if licence else ""
         elif name in HUB:
             line += f": parquet files in a local folder, in the form of {HUB[name][0]}"
-        elif name == "arithmetic":
-            line += ": sums made by grpo-recipes"
+        elif name in GENERATED:
+            line += f": {GENERATED[name]} made by grpo-recipes"
         elif name.endswith(FILE_TYPES):
             line += ": a local file"
         else:

@@ -17,11 +17,13 @@ def correct_answer(
 ) -> list[float | None]:
     """1.0 for a right answer, 0.0 for a wrong one, None (which TRL skips) if there is no gold to judge by.
 
-    `solution` holds the golds as the data set has them. The question is the `problem` column, or without one the last
-    user message of the prompt. Logs `verifier/timeouts`, the number of answers whose algebra was cut off.
+    `solution` holds the golds as the data set has them; where a row has a `check` (data/check.py), that decides. The
+    question is the `problem` column, or without one the last user message of the prompt. Logs `verifier/timeouts`, the
+    number of answers whose algebra was cut off.
     """
     questions = columns.get("problem") or [question(p) for p in prompts or [""] * len(completions)]
-    verdicts = judge_all([content(c) for c in completions], solution, [q or None for q in questions], strict=strict)
+    texts = [content(c) for c in completions]
+    verdicts = judge_all(texts, solution, [q or None for q in questions], columns.get("check"), strict=strict)
     if log_metric is not None:
         log_metric("verifier/timeouts", float(sum(v.timed_out for v in verdicts)))
     return [None if v.right is None else float(v.right) for v in verdicts]

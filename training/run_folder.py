@@ -16,6 +16,7 @@ from typing import IO
 
 from ruamel.yaml import YAML
 
+from data.problems import judged_by
 from schema import hardware
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
@@ -57,7 +58,7 @@ class RunFolder:
         Raises:
             RecipeError: the run began with other training problems.
         """
-        text = json.dumps([[row["problem"], row["solution"]] for row in rows])
+        text = json.dumps([judged_by(row) for row in rows])
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):

@@ -5,18 +5,22 @@ structure. Only the pairs that this does not decide go to the algebra in a worke
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from data.check import read
 from data.gold import gold_answer
-from rewards.verifier import pool
+from rewards.verifier import countdown, pool
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import extract
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 _MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
+
+# Kind of check → a function of an answer and what the check needs, which says whether it is right and what decided.
+CHECKS: dict[str, Callable[[str, dict], tuple[bool, str]]] = {"countdown": countdown.compare}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +37,34 @@ class Verdict:
 
 
 def judge(
-    response: str, gold: object, *, question: str | None = None, strict: bool = False, timeout: float = 2.0
+    response: str,
+    gold: object,
+    *,
+    question: str | None = None,
+    check: str | None = None,
+    strict: bool = False,
+    timeout: float = 2.0,
 ) -> Verdict:
     r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds; never raises for a text.
 
     `gold` is what a data set has: a bare answer, or a worked solution with `\boxed{}` or `####`. With the `question`,
     a copy of it, an option's text, a percent sign and "lowest terms" are judged as it asks. `strict` takes only an
-    answer in a closed `<answer>` block.
+    answer in a closed `<answer>` block. A `check` (data/check.py) decides in place of the gold.
+
+    Raises:
+        ValueError: the check cannot be used.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
-    return judge_all([response], [gold], [question], strict=strict, timeout=timeout)[0]
+    return judge_all([response], [gold], [question], [check], strict=strict, timeout=timeout)[0]
 
 
 def judge_all(
     responses: Sequence[str],
     golds: Sequence[object],
     questions: Sequence[str | None],
+    checks: Sequence[str | None] | None = None,
     *,
     strict: bool = False,
     timeout: float = 2.0,
@@ -59,15 +73,18 @@ def judge_all(
     verdicts: list[Verdict | None] = []
     waiting: dict[tuple, list[int]] = {}
     notes: dict[int, str] = {}
-    for response, gold, question in zip(responses, golds, questions, strict=True):
+    checks = checks or [None] * len(responses)
+    for response, gold, question, check in zip(responses, golds, questions, checks, strict=True):
         expected, found = _gold(gold), extract(response, strict)
-        if expected is None:
+        if expected is None and check is None:
             answer = "; ".join(found.answers)[:_MAX_SHOWN] or None
             verdicts.append(Verdict(None, answer, "no gold answer to compare with"))
         elif not found.answers:
             verdicts.append(Verdict(False, None, found.reason))
         elif sum(map(len, found.answers)) > _MAX_SHOWN:
             verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
+        elif check is not None:
+            verdicts.append(_by_check(check, found.answers))
         else:
             triple = (expected, tuple(found.answers), question)
             decided = _known.get(triple)
@@ -104,6 +121,16 @@ def _cheaply(gold: str, answers: tuple[str, ...], question: str | None) -> Verdi
         right, reason = compare_answers(gold, list(answers), question)
     except NeedsAlgebra:
         return None
+    return Verdict(right, _shown(answers), reason)
+
+
+def _by_check(check: str, answers: Sequence[str]) -> Verdict:
+    """Right if each of the answers is."""
+    kind, needed = read(check)
+    for answer in answers:
+        right, reason = CHECKS[kind](answer, needed)
+        if not right:
+            break
     return Verdict(right, _shown(answers), reason)
 
 

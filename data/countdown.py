@@ -1,0 +1,117 @@
+"""Countdown problems made on the spot: reach a number from others. Many answers are right; each row has a `check`."""
+
+import json
+import random
+import zlib
+from functools import cache
+from itertools import combinations, combinations_with_replacement
+
+from data.sources import DataError
+
+Tree = int | tuple[str, "Tree", "Tree"]
+"""A number, or a sign and what stands left and right of it."""
+
+LARGEST_TARGET = 99
+_RANK = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def countdown(
+    split: str, numbers: int = 3, largest: int = 9, target: int | None = None, rows: int = 8000, tries: int = 2
+) -> list[dict]:
+    """Distinct problems with `numbers` numbers from 1 to `largest`, each solvable by whole, positive numbers all along;
+    one in ten is `test`, whatever `rows` is. Where there are fewer than `rows`, these are all.
+
+    `target` is 1 to 99 and differs from problem to problem unless it is given. The worked search of a row makes up to
+    `tries` wrong attempts before the right one. A row:
+
+    `{"problem": "Make 9 from 3, 5 and 8, each used once, with + - * / and brackets.", "solution": "(8-5)*3",
+    "reasoning": "8*5-3=40-3=37, (8-5)*3=3*3=9", "check": '{"countdown": {"numbers": [3, 5, 8], "target": 9}}'}`
+
+    Raises:
+        DataError: an argument is out of range, or the target cannot be reached.
+    """
+    ranges = (("numbers", numbers, 2, 4), ("largest", largest, 1, 25), ("target", target or 1, 1, LARGEST_TARGET))
+    for name, value, low, high in (*ranges, ("rows", rows, 1, 1_000_000), ("tries", tries, 0, 9)):
+        if not low <= value <= high:
+            raise DataError(f"{name} must be {low} to {high:,}, not {value}")
+    pool = list(combinations_with_replacement(range(1, largest + 1), numbers))
+    drawn, made = random.Random(f"{numbers} {largest} {target}"), {}
+    drawn.shuffle(pool)
+    for given in pool:
+        found = {value: tree for value, tree in reached(given).items() if value <= LARGEST_TARGET}
+        wanted = [target] if target else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
+        for value in wanted if len(made) < rows else ():
+            wrong = [tree for other, tree in found.items() if other != value]
+            attempts = drawn.sample(wrong, min(drawn.randint(0, tries), len(wrong)))
+            if value in found:
+                made[given, value] = _row(given, value, attempts, found[value])
+    if not made:
+        raise DataError(f"no {numbers} numbers up to {largest} make {target}")
+    # A checksum of the problem decides its split, so a problem never changes sides when `rows` does.
+    is_test = {each: zlib.crc32(repr(each).encode()) % 10 == 0 for each in made}
+    return [row for each, row in made.items() if is_test[each] == (split == "test")]
+
+
+def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tree) -> dict:
+    few = f"{', '.join(map(str, given[:-1]))} and {given[-1]}"
+    return {
+        # The target stands in front, so that 13 words in a row always name the whole problem (data/overlap.py).
+        "problem": f"Make {target} from {few}, each used once, with + - * / and brackets.",
+        "solution": written(solution),
+        "reasoning": ", ".join(map(worked, [*attempts, solution])),
+        "check": json.dumps({"countdown": {"numbers": given, "target": target}}),
+    }
+
+
+@cache
+def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
+    """Every value that the numbers, each used once, make by whole and positive numbers, with an expression of it."""
+    if len(numbers) == 1:
+        return {numbers[0]: numbers[0]}
+    found: dict[int, Tree] = {}
+    rest = range(1, len(numbers))
+    for size in range(len(numbers) - 1):
+        for beside in combinations(rest, size):  # the first number, and these beside it, stand on one side
+            one = reached(tuple(numbers[i] for i in (0, *beside)))
+            other = reached(tuple(numbers[i] for i in rest if i not in beside))
+            for pair in ((a, b) for a in one.items() for b in other.items()):
+                (low, right), (high, left) = sorted(pair, key=lambda each: each[0])
+                found.setdefault(high + low, ("+", left, right))
+                found.setdefault(high * low, ("*", left, right))
+                if high > low:
+                    found.setdefault(high - low, ("-", left, right))
+                if high % low == 0:
+                    found.setdefault(high // low, ("/", left, right))
+    return found
+
+
+def written(tree: Tree) -> str:
+    """`(8-5)*3`, with no bracket that changes nothing in a calculation from left to right."""
+    if isinstance(tree, int):
+        return str(tree)
+    sign, left, right = tree
+    first, second = written(left), written(right)
+    if not isinstance(left, int) and _RANK[left[0]] < _RANK[sign]:
+        first = f"({first})"
+    if not isinstance(right, int) and _RANK[right[0]] <= _RANK[sign]:
+        second = f"({second})"
+    return first + sign + second
+
+
+def worked(tree: Tree) -> str:
+    """`(8-5)*3=3*3=9`, one sign less in each step."""
+    steps = [written(tree)]
+    while not isinstance(tree, int):
+        tree = _reduced(tree)
+        steps.append(written(tree))
+    return "=".join(steps)
+
+
+def _reduced(tree: Tree) -> Tree:
+    """With its first sign that stands between two numbers worked out."""
+    sign, left, right = tree
+    if not isinstance(left, int):
+        return sign, _reduced(left), right
+    if not isinstance(right, int):
+        return sign, left, _reduced(right)
+    return {"+": left + right, "-": left - right, "*": left * right, "/": left // right if right else 0}[sign]

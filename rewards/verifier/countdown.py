@@ -1,0 +1,69 @@
+r"""Does an expression reach the target of a countdown with each of the given numbers used exactly once?
+
+The answer may be written in LaTeX (`\frac{8}{2} \times 6`) and may end in `= 24`. It is parsed and never run, what may
+stand in it is listed, and its value is exact, so no answer can hang the verifier or leave it.
+"""
+
+import ast
+import re
+from fractions import Fraction
+
+_LONGEST = 500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
+_WRITTEN = [(sign, "*") for sign in ("×", "·", "⋅", "∙", r"\times", r"\cdot")]
+_WRITTEN += [("÷", "/"), (r"\div", "/"), ("−", "-"), (r"\left", " "), (r"\right", " ")]
+_SPACE = re.compile(r"\\[()\[\],;:! ]|[$\s]")  # LaTeX's too, and the marks of mathematics; none may join two digits
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_EXPRESSION = re.compile(r"[0-9()+\-*/ ]+")
+_ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
+_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
+
+
+def compare(answer: str, needed: dict) -> tuple[bool, str]:
+    """Whether the answer is right, and what decided. `needed`: `numbers` and `target`, whole numbers."""
+    if len(answer) > _LONGEST:
+        return False, "too long for an expression"
+    text = _plain(answer)
+    if end := _ENDS_IN.search(text):
+        if int(end[1]) != needed["target"]:
+            return False, f"it says that it is {end[1]}"
+        text = text[: end.start()]
+    if not _EXPRESSION.fullmatch(text):
+        return False, "not an expression of numbers, + - * / and brackets"
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        nodes = [*ast.walk(tree)]
+        if odd := next((node for node in nodes if not isinstance(node, _ALLOWED)), None):
+            return False, f"{type(odd).__name__} is none of + - * /"
+        used = sorted(node.value for node in nodes if isinstance(node, ast.Constant))
+        if used != sorted(needed["numbers"]):
+            return False, f"it uses {', '.join(map(str, used))}"
+        value = _value(tree.body)
+    except (SyntaxError, RecursionError, MemoryError):  # brackets that do not match, or are too deep
+        return False, "it cannot be read"
+    except ZeroDivisionError:
+        return False, "it divides by zero"
+    return value == needed["target"], f"it is {value}"
+
+
+def _plain(text: str) -> str:
+    for sign, plain in _WRITTEN:
+        text = text.replace(sign, plain)
+    text, again = _SPACE.sub(" ", text), ""
+    while text != again:  # from the innermost fraction out
+        text, again = _FRACTION.sub(r"((\1)/(\2))", text), text
+    return text
+
+
+def _value(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant():
+            return Fraction(node.value)
+        case ast.UnaryOp():
+            return -_value(node.operand)
+        case ast.BinOp(op=ast.Add()):
+            return _value(node.left) + _value(node.right)
+        case ast.BinOp(op=ast.Sub()):
+            return _value(node.left) - _value(node.right)
+        case ast.BinOp(op=ast.Mult()):
+            return _value(node.left) * _value(node.right)
+    return _value(node.left) / _value(node.right)

@@ -1,0 +1,242 @@
+"""Countdown: every expression that reaches the target is right, and nothing else is, whatever it looks like."""
+
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise, permutations, product
+
+import pytest
+
+from data import check, countdown
+from evaluation.answers import judged
+from rewards import correct_answer
+from rewards.verifier import judge, verdict
+
+NEEDED = {"numbers": [3, 3, 8, 8], "target": 24}
+CHECK = json.dumps({"countdown": NEEDED})
+
+ANSWERS = [
+    ("8/(3-8/3)", True),
+    (" 8 / ( 3 - 8 / 3 ) ", True),
+    ("((8)/((3)-((8)/(3))))", True),
+    ("8/(3-8/3) = 24", True),
+    ("8/(3-8/3)=24", True),
+    ("8 ÷ (3 − 8 ÷ 3)", True),
+    (r"8 \div (3 - 8 \div 3)", True),
+    (r"$8/\left(3-\frac{8}{3}\right)$", True),
+    (r"\frac{8}{3-\frac{8}{3}}", True),
+    (r"\dfrac{8}{3-\tfrac{8}{3}} = 24", True),
+    (r"\boxed{8/(3-8/3)}", True),
+    (r"\boxed{8/(3-8/3) = 24}", True),
+    (r"\(8/(3-8/3)\)", True),
+    ("The answer is 8/(3-8/3).", True),
+    ("**8/(3-8/3)**", True),
+    ("-8/(8/3-3)", True),
+    ("8/-(8/3-3)", True),
+    ("8/(3-8/3) or 8/(3-8/3)", False),
+    (r"\boxed{8/(3-8/3)} \boxed{8/(3-8/3)}", True),
+    (r"\boxed{8/(3-8/3)} \boxed{8*3}", False),
+    ("24", False),
+    ("24 = 24", False),
+    ("24 = 8/(3-8/3)", False),
+    ("8*3", False),  # numbers left out
+    ("8*3*8/8", False),
+    ("8*3 + 3 - 3", False),  # one twice, another not at all
+    ("8/(3-8/3) + 8 - 8", False),
+    ("8/(3-8/3) * 1", False),
+    ("8+8+3+3", False),
+    ("8+8+3+3 = 24", False),
+    ("8/(3-8/3) = 25", False),
+    ("8/(3-8/3) = 24 = 24", False),
+    ("8/(3-8/3) = 24.0", False),
+    ("8/(3-8/3) = 2*12", False),
+    ("8/(3-8/3) =", False),
+    ("= 24", False),
+    ("33-8/8", False),  # concatenation
+    ("8/(3-8/3", False),
+    ("8/3-8/3)", False),
+    ("8/((3-3)*8)", False),  # division by zero
+    ("8.0/(3-8/3)", False),
+    ("8/(3-8/3)**1", False),
+    ("8//(3-8//3)", False),
+    ("8%3+8+3", False),
+    ("+8/(3-8/3)", False),
+    ("8^1/(3-8/3)", False),
+    ("0x18", False),
+    ("2_4", False),
+    ("8/(3-8/03)", False),
+    ("8e0/(3-8/3)", False),
+    ("8j/(3-8/3)", False),
+    ("(8)(3)+8-8", False),
+    ("8/(3-8/3) # 24", False),
+    ("8/(3-8/3); 24", False),
+    ("8/(3-8/3), 24", False),
+    ("[8/(3-8/3)]", False),
+    ("(8/(3-8/3),)", False),
+    ("8/(3-8/3) if 1 else 0", False),
+    ("__import__('os').abort()", False),
+    ("eval('24')", False),
+    (r"\frac{8}{3-8/3}{1}", False),
+    (r"\frac{8}{3}{8}{3}", False),
+    (r"3\frac{3}{8}8", False),
+    ("not 8/(3-8/3)", False),
+    ("maybe 8/(3-8/3)", False),
+    ("x = 8/(3-8/3)", False),
+    ("٨/(٣-٨/٣)", False),  # only the digits 0 to 9
+    ("", False),
+    ("(" * 200 + "24" + ")" * 200, False),
+    ("(" * 5000 + "24" + ")" * 5000, False),
+    ("-" * 490 + "8/(3-8/3)", True),
+    ("-" * 5000 + "8/(3-8/3)", False),
+    ("9**9**9**9", False),
+    ("9" * 490, False),
+    ("8/(3-8/3)" + " " * 3000, True),  # a run of spaces is one space
+    (r"\frac{" * 60 + "8" + "}{3}" * 60, False),
+]
+
+
+@pytest.mark.parametrize(("answer", "right"), ANSWERS, ids=lambda value: repr(value)[:40])
+def test_an_answer_to_a_countdown(answer, right):
+    for strict in (False, True):
+        said = judge(f"<think>3 and 8</think>\n<answer>{answer}</answer>", "8/(3-8/3)", check=CHECK, strict=strict)
+        assert said.right is right, said
+
+
+@pytest.mark.parametrize(
+    ("response", "lenient", "strict"),
+    [
+        ("<think>8/(3-8/3)</think>", False, False),
+        ("<think>8/(3-8/3)", False, False),
+        (r"It is \boxed{8/(3-8/3)}.", True, False),
+        ("8/(3-8/3)", True, False),
+        ("<answer>8/(3-8/3)", True, False),
+        ("<answer>8/(3-8/3)</answer> <answer>24</answer>", False, False),
+        ("<answer>8/(3-8/3)</answer> and so on", True, True),
+        ("", False, False),
+    ],
+)
+def test_the_answer_stands_where_any_answer_does(response, lenient, strict):
+    assert judge(response, "8/(3-8/3)", check=CHECK).right is lenient
+    assert judge(response, "8/(3-8/3)", check=CHECK, strict=True).right is strict
+
+
+def test_the_check_decides_and_not_the_gold():
+    assert judge("<answer>24</answer>", "24").right is True
+    assert judge("<answer>24</answer>", "24", check=CHECK).right is False
+    assert judge("<answer>8/(3-8/3)</answer>", None).right is None
+    assert judge("<answer>8/(3-8/3)</answer>", None, check=CHECK).right is True
+    assert judge("<answer>24</answer>", "7", check='{"countdown": {"numbers": [24], "target": 24}}').right is True
+
+
+def test_every_reason_says_what_decided():
+    reasons = {
+        "8/(3-8/3)": "it is 24",
+        "8+8+3+3": "it is 22",
+        "8*3": "it uses 3, 8",
+        "8/(3-8/3) = 25": "it says that it is 25",
+        "8/((3-3)*8)": "it divides by zero",
+        "8**3": "Pow is none of + - * /",
+        "eight": "not an expression of numbers, + - * / and brackets",
+        "8/(3": "it cannot be read",
+        "1+" * 300 + "1": "too long for an expression",
+    }
+    for answer, reason in reasons.items():
+        assert judge(f"<answer>{answer}</answer>", "", check=CHECK).reason == reason
+
+
+def _all_expressions(numbers: tuple[int, ...]):
+    """(text, value) of every expression of three numbers with all its brackets; None where it divides by zero."""
+    for a, b, c in permutations(numbers):
+        for first, second in product("+-*/", repeat=2):
+            for text in (f"({a}{first}{b}){second}{c}", f"{a}{first}({b}{second}{c})"):
+                try:
+                    exact = text.translate({ord(digit): f"Fraction({digit})" for digit in "123456789"})
+                    yield text, eval(exact, {"Fraction": Fraction})
+                except ZeroDivisionError:
+                    yield text, None
+
+
+def test_against_brute_force():
+    drawn, counts = random.Random(0), Counter()
+    for _ in range(12):
+        numbers = tuple(drawn.choices(range(1, 10), k=3))
+        made = list(_all_expressions(numbers))
+        target = drawn.choice([int(v) for _, v in made if v is not None and v.denominator == 1 and v >= 0])
+        of = json.dumps({"countdown": {"numbers": numbers, "target": target}})
+        for text, value in made:
+            right = judge(f"<answer>{text}</answer>", "", check=of).right
+            assert right is (value == target), (text, value, target)
+            counts[right] += 1
+    assert counts[True] > 50 and counts[False] > 1000
+
+
+def test_random_text_never_raises_and_is_never_right():
+    drawn = random.Random(1)
+    words = [
+        "8",
+        "3",
+        "24",
+        "+",
+        "-",
+        "*",
+        "/",
+        "(",
+        ")",
+        "=",
+        " ",
+        "\\frac{",
+        "}",
+        "{",
+        "^",
+        ".",
+        "_",
+        "\\",
+        "$",
+        "\n",
+    ]
+    for _ in range(3000):
+        text = "".join(drawn.choices(words, k=drawn.randint(0, 40)))
+        said = judge(f"<answer>{text}</answer>", "", check=CHECK)
+        numbers = Counter(character for character in text if character in "38")
+        assert said.right is False or numbers >= Counter("3388"), text
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ("{", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("3", "it is not an object with one entry"),
+        ("{}", "it is not an object with one entry"),
+        ('{"countdwon": {}}', "there is no kind 'countdwon'; there is countdown"),
+        ('{"countdown": []}', "countdown needs an object"),
+        ('{"countdown": {"numbers": [1]}}', "countdown needs `numbers` and `target`"),
+        ('{"countdown": {"numbers": [], "target": 1}}', "1 to 10 `numbers`"),
+        ('{"countdown": {"numbers": [1.5], "target": 1}}', "1 to 10 `numbers`, whole"),
+        ('{"countdown": {"numbers": [true], "target": 1}}', "1 to 10 `numbers`, whole"),
+        ('{"countdown": {"numbers": [1], "target": "1"}}', "a `target` that is whole"),
+    ],
+)
+def test_a_check_that_is_none(of, message):
+    with pytest.raises(ValueError, match=message):
+        check.read(of)
+
+
+def test_every_kind_of_check_has_a_judge():
+    assert check.KINDS.keys() == verdict.CHECKS.keys()
+
+
+def test_the_reward_and_the_evaluation_agree():
+    rows = countdown("test", rows=500)
+    for row, other in pairwise(rows):
+        for answer in (row["solution"], other["solution"], f"{row['solution']} = 0"):
+            text = f"<think>{row['reasoning']}</think>\n<answer>{answer}</answer>"
+            paid = correct_answer([text], [row["solution"]], problem=[row["problem"]], check=[row["check"]])
+            assert paid == [float(judged(row, text, strict=True)["right"])]
+            assert judged(row, text, strict=False)["lenient"] is (answer == row["solution"])
+
+
+def test_rows_with_and_without_a_check_in_one_batch():
+    texts = ["<answer>24</answer>", "<answer>24</answer>", "<answer>8/(3-8/3)</answer>"]
+    assert correct_answer(texts, ["24"] * 3, problem=[""] * 3, check=[None, CHECK, CHECK]) == [1.0, 0.0, 1.0]
