@@ -32,8 +32,8 @@ def _parsed(check: str) -> tuple[str, dict]:
     (kind, needed), *_ = made.items()
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r:.40}; there is {', '.join(KINDS)}")
-    if not isinstance(needed, dict) or (wrong := KINDS[kind](needed)):
-        raise ValueError(f"{kind} needs {wrong or 'an object'}")
+    if wrong := KINDS[kind](needed) if isinstance(needed, dict) else "an object":
+        raise ValueError(f"{kind} needs {wrong}")
     return kind, needed
 
 

@@ -14,7 +14,8 @@ algebra behind `pool`. A problem that many answers solve has a check in place of
 stand alone: of the project it uses only data/gold.py and data/check.py.
 """
 
-from rewards.verifier.verdict import Verdict, judge, judge_all, prepare
+from rewards.verifier.judging import judge, judge_all, prepare
+from rewards.verifier.verdict import Verdict
 
 __all__ = ["Verdict", "judge", "judge_all", "prepare"]
 

@@ -6,7 +6,11 @@ stand in it is listed, and its value is exact, so no answer can hang the verifie
 
 import ast
 import re
+from collections.abc import Sequence
 from fractions import Fraction
+
+from rewards.verifier.extract import Found, extract
+from rewards.verifier.verdict import Verdict
 
 _LONGEST = 500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
 _WRITTEN = [(sign, "*") for sign in ("×", "·", "⋅", "∙", r"\times", r"\cdot")]
@@ -18,8 +22,26 @@ _ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
 _ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
 
 
+def judge_countdowns(responses: Sequence[str], needed: Sequence[dict], *, strict: bool = False) -> list[Verdict]:
+    """A verdict for each response. `needed`: the `numbers` and the `target` of each, whole numbers."""
+    return [_judged(extract(text, strict), each) for text, each in zip(responses, needed, strict=True)]
+
+
+def _judged(found: Found, needed: dict) -> Verdict:
+    """Right if the response gives an answer, and each that it gives is right."""
+    answers = list(dict.fromkeys(found.answers))
+    if not answers:
+        return Verdict(False, None, found.reason)
+    shown = "; ".join(answers)[:_LONGEST]
+    for answer in answers:
+        right, reason = compare(answer, needed)
+        if not right:
+            return Verdict(False, shown, f"{reason}; {found.reason}" if found.reason else reason)
+    return Verdict(True, shown, reason)
+
+
 def compare(answer: str, needed: dict) -> tuple[bool, str]:
-    """Whether the answer is right, and what decided. `needed`: `numbers` and `target`, whole numbers."""
+    """Whether the answer is right, and what decided."""
     if len(answer) > _LONGEST:
         return False, "too long for an expression"
     text = _plain(answer)
