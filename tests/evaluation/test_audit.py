@@ -65,3 +65,30 @@ def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsy
     printed = capsys.readouterr().out
     assert "4 of 5 gold answers are accepted when repeated" in printed
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed
+
+
+@pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 300}, countdown"])
+def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, tmp_path, monkeypatch, capsys):
+    audited("correct_answer: {}, format_tags: {weight: 0.25}", tmp_path, monkeypatch, data=data)
+    printed = capsys.readouterr().out
+    assert "5 of 5 gold answers are accepted when repeated" in printed
+    assert "cheat  a number left out" in printed
+    assert "audit: no cheat earns more than an honest answer" in printed
+
+
+def test_a_reward_that_only_computes_the_value_of_a_countdown_fails(tmp_path, monkeypatch):
+    (tmp_path / "gullible.py").write_text(
+        "import json\n"
+        "def value(text):\n"
+        "    try:\n"
+        "        return eval(text.split('<answer>')[1].split('</answer>')[0])\n"
+        "    except Exception:\n"
+        "        return None\n"
+        "def reaches(completions, check, **columns):\n"
+        "    wanted = [json.loads(each)['countdown']['target'] for each in check]\n"
+        "    return [float(value(c[0]['content']) == target) for c, target in zip(completions, wanted)]\n"
+    )
+    with pytest.raises(SystemExit) as failed:
+        audited("gullible.reaches: {}", tmp_path, monkeypatch, data="countdown")
+    for cheat in ("the target alone", "the target times one", "a number used again and again", "to the power of one"):
+        assert cheat in str(failed.value.code)
