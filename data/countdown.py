@@ -3,7 +3,7 @@
 import json
 import random
 import zlib
-from functools import cache
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
 
 from data.sources import DataError
@@ -19,7 +19,7 @@ def countdown(
     split: str, numbers: int = 3, largest: int = 9, target: int | None = None, rows: int = 8000, tries: int = 2
 ) -> list[dict]:
     """Distinct problems with `numbers` numbers from 1 to `largest`, each solvable by whole, positive numbers all along;
-    one in ten is `test`, whatever `rows` is. Where there are fewer than `rows`, these are all.
+    one in ten is `test`, whatever `rows` is. There may be fewer than `rows`: three numbers up to 9 make 2,144.
 
     `target` is 1 to 99 and differs from problem to problem unless it is given. The worked search of a row makes up to
     `tries` wrong attempts before the right one. A row:
@@ -30,17 +30,19 @@ def countdown(
     Raises:
         DataError: an argument is out of range, or the target cannot be reached.
     """
-    ranges = (("numbers", numbers, 2, 4), ("largest", largest, 1, 25), ("target", target or 1, 1, LARGEST_TARGET))
+    ranges = [("numbers", numbers, 2, 4), ("largest", largest, 1, 25), ("target", target, 1, LARGEST_TARGET)]
     for name, value, low, high in (*ranges, ("rows", rows, 1, 1_000_000), ("tries", tries, 0, 9)):
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             raise DataError(f"{name} must be {low} to {high:,}, not {value}")
     pool = list(combinations_with_replacement(range(1, largest + 1), numbers))
     drawn, made = random.Random(f"{numbers} {largest} {target}"), {}
     drawn.shuffle(pool)
     for given in pool:
+        if len(made) >= rows:
+            break
         found = {value: tree for value, tree in reached(given).items() if value <= LARGEST_TARGET}
         wanted = [target] if target else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
-        for value in wanted if len(made) < rows else ():
+        for value in wanted[: rows - len(made)]:
             wrong = [tree for other, tree in found.items() if other != value]
             attempts = drawn.sample(wrong, min(drawn.randint(0, tries), len(wrong)))
             if value in found:
@@ -63,7 +65,7 @@ def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tr
     }
 
 
-@cache
+@lru_cache(maxsize=200)  # four numbers make hundreds of values
 def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
     """Every value that the numbers, each used once, make by whole and positive numbers, with an expression of it."""
     if len(numbers) == 1:

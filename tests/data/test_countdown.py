@@ -90,6 +90,7 @@ def test_values_are_whole_and_positive_all_along():
     [
         ({"numbers": 5}, "numbers must be 2 to 4, not 5"),
         ({"largest": 0}, "largest must be 1 to 25, not 0"),
+        ({"target": 0}, "target must be 1 to 99, not 0"),
         ({"target": 100}, "target must be 1 to 99, not 100"),
         ({"numbers": 2, "largest": 2, "target": 99}, "no 2 numbers up to 2 make 99"),
     ],

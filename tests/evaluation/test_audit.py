@@ -67,7 +67,7 @@ def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsy
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed
 
 
-@pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 300}, countdown"])
+@pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 2000}, countdown"])
 def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, tmp_path, monkeypatch, capsys):
     audited("correct_answer: {}, format_tags: {weight: 0.25}", tmp_path, monkeypatch, data=data)
     printed = capsys.readouterr().out

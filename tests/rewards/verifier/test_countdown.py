@@ -171,7 +171,7 @@ def test_against_brute_force():
     assert counts[True] > 50 and counts[False] > 1000
 
 
-def test_random_text_never_raises_and_is_never_right():
+def test_random_text_never_raises_and_is_right_only_with_the_numbers():
     drawn = random.Random(1)
     words = [
         "8",
