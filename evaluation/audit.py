@@ -49,7 +49,7 @@ def audited(
 ) -> list[Pay]:
     """What each kind of response earned, the best paid first."""
     kinds = [("right", cheats.RIGHT), ("wrong", cheats.WRONG), ("trick", cheats.TRICKS), ("cheat", cheats.CHEATS)]
-    for check in {read(p.check)[0] for p in made if p.check} & cheats.ON_CHECKS.keys():
+    for check in sorted({read(p.check)[0] for p in made if p.check} & cheats.ON_CHECKS.keys()):
         table = cheats.ON_CHECKS[check]
         kinds.append(("cheat", {name: partial(cheats.on_check, each, check) for name, each in table.items()}))
     earned = {

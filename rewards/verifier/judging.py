@@ -19,8 +19,6 @@ from rewards.verifier.verdict import Verdict
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 _MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
-
-
 # Kind of check (data/check.py) → a function of responses and what each of their checks needs, which returns verdicts.
 CHECKS: dict[str, Callable[..., list[Verdict]]] = {"countdown": countdown.judge_countdowns}
 
@@ -61,18 +59,20 @@ def judge_all(
     """`judge` for each response: those without a check together, and those of each kind of check."""
     if checks is None or not any(checks):
         return _by_gold(responses, golds, questions, strict, timeout)
-    of_kind: dict[str | None, list[int]] = {}
-    for n, check in enumerate(checks):
-        of_kind.setdefault(read(check)[0] if check else None, []).append(n)
-    verdicts = {}
-    for kind, places in of_kind.items():
-        texts = [responses[n] for n in places]
+    rows = list(zip(responses, golds, questions, checks, strict=True))
+    places: dict[str | None, list[int]] = {}
+    for n, (*_, check) in enumerate(rows):
+        places.setdefault(read(check)[0] if check else None, []).append(n)
+    verdicts: list[Verdict | None] = [None] * len(rows)
+    for kind, of_kind in places.items():
+        texts, *references, needed = zip(*(rows[n] for n in of_kind), strict=True)
         if kind is None:
-            made = _by_gold(texts, [golds[n] for n in places], [questions[n] for n in places], strict, timeout)
+            made = _by_gold(texts, *references, strict, timeout)
         else:
-            made = CHECKS[kind](texts, [read(checks[n])[1] for n in places], strict=strict)
-        verdicts.update(zip(places, made, strict=True))
-    return [verdicts[n] for n, _ in enumerate(zip(responses, golds, questions, checks, strict=True))]
+            made = CHECKS[kind](texts, [read(check)[1] for check in needed], strict=strict)
+        for n, verdict in zip(of_kind, made, strict=True):
+            verdicts[n] = verdict
+    return verdicts
 
 
 def _by_gold(
