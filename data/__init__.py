@@ -2,6 +2,7 @@
 with hyphens (`math-500` is `math_500`); a user's own data set is named by its file or by a dotted path."""
 
 from data.arithmetic import arithmetic
+from data.puzzles import puzzles
 from data.sources import (
     aime_2024,
     aime_2025,
@@ -26,5 +27,6 @@ __all__ = [
     "math_500",
     "minerva",
     "olympiadbench",
+    "puzzles",
     "svamp",
 ]
