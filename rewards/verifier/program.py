@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from rewards.verifier.verdict import Verdict
 
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
 _START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded machine
-_WALL = 10  # times the seconds of processor time; a program cannot sleep, so only a loaded machine takes that long
+_WALL = 20  # times the seconds of processor time: a program cannot sleep, so only a loaded machine takes that long
 _ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
 _LONGEST = 10_000  # characters of a program; those of a completion of 2,000 tokens
 _SHOWN = 80  # characters of a result in a reason
@@ -108,7 +109,7 @@ def _program(response: str, strict: bool) -> tuple[str | None, str]:
     if strict and not (blocks and closed):
         return None, "no closed <answer> block"
     programs = {program for block in blocks or [visible] for program in _FENCE.findall(block) or [block]}
-    programs = {program.strip("\n").rstrip() for program in programs}
+    programs = {textwrap.dedent(program).strip() for program in programs}
     if len(programs) > 1:
         return None, "several programs"
     program = programs.pop()

@@ -87,7 +87,7 @@ def test_a_hostile_program_is_wrong_in_time_and_leaves_nothing(name, world):
     outcome = _judged(WRONG[name], world)
     assert outcome.right is False, outcome
     assert _used() - used < SECONDS + 1  # and the start of the interpreter
-    assert time.monotonic() - started < 20  # on a loaded machine: 10 times the seconds, and the start
+    assert time.monotonic() - started < 30  # on a loaded machine: 20 times the seconds, and the start
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -101,7 +101,9 @@ def test_a_right_program_passes(name, world):
         ("endless loop that catches all", "not done in 0.5 s", True),
         ("every signal blocked", "not done in 0.5 s", True),
         ("fork bomb", "f(1) raised PermissionError", False),
-        ("connect", "f(1) raised PermissionError", False),
+        ("socket in C", "f(1) is 0, not 2", False),
+        ("10 GB, mapped", "f(1) is 0, not 2", False),
+        ("frames", "f(1) is 0, not 2", False),
         ("write a file", "f(1) raised PermissionError", False),
         ("10 GB", "f(1) raised MemoryError", False),
         ("endless results", "its results are too long", False),
@@ -186,6 +188,9 @@ DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    r
         (f"<think>t</think><answer>```python\n{GOOD}\n```</answer>", True, True),
         (f"<answer>Here it is:\n```py\n{GOOD}\n```\nThat is all.</answer>", True, True),
         (f"<answer>```python\n{GOOD}</answer>", True, True),
+        ("<answer> def f(x): return x * 3 + 4 </answer>", True, True),
+        ("<answer>\n  def f(x):\n      return x * 3 + 4\n</answer>", True, True),
+        (f"<answer>{GOOD}</answer>".replace("\n", "\r\n"), True, True),
         (f"```python\n<answer>\n{GOOD}\n</answer>\n```", True, True),
         (f"<answer>{GOOD}</answer> That was easy.", True, True),
         (f"<answer>{GOOD}</answer><answer>{GOOD}\n</answer>", True, True),
