@@ -3,6 +3,7 @@ with hyphens (`math-500` is `math_500`); a user's own data set is named by its f
 
 from data.arithmetic import arithmetic
 from data.countdown import countdown
+from data.puzzles import puzzles
 from data.sources import (
     aime_2024,
     aime_2025,
@@ -28,5 +29,6 @@ __all__ = [
     "math_500",
     "minerva",
     "olympiadbench",
+    "puzzles",
     "svamp",
 ]

@@ -53,10 +53,10 @@ class Found(NamedTuple):
 
 def extract(response: str, strict: bool = False) -> Found:
     """The answers of `response`; `strict` takes nothing but closed `<answer>` blocks."""
-    visible = _outside_thoughts(_SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", response))
+    visible = outside_thoughts(_SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", response))
     if visible is None:
         return Found([], "the thought is not closed")
-    blocks, closed = _blocks(visible)
+    blocks, closed = blocks_of(visible)
     if strict and not (blocks and closed):
         return Found([], "no closed <answer> block")
     if blocks:
@@ -69,7 +69,7 @@ def extract(response: str, strict: bool = False) -> Found:
     return Found([], "no answer block, box or stated answer")
 
 
-def _outside_thoughts(response: str) -> str | None:
+def outside_thoughts(response: str) -> str | None:
     """`response` without its thoughts, or None if one is never closed. A `</think>` without a `<think>` ends a thought
     that the prompt opened, or one that began in between: what stands before it is hidden, but for an answer given."""
     kept, depth, start, answered = [], 0, 0, False
@@ -103,7 +103,7 @@ def _answered(text: str) -> bool:
     return False
 
 
-def _blocks(visible: str) -> tuple[list[str], bool]:
+def blocks_of(visible: str) -> tuple[list[str], bool]:
     """Contents of the `<answer>` blocks and whether the last is closed."""
     blocks: list[str] = []
     start = None

@@ -1,0 +1,299 @@
+"""Programs are judged by running them: hostile ones end as wrong, in time, and leave nothing behind."""
+
+import contextlib
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rewards.verifier import program
+from rewards.verifier.program import NotHeld, judge_program, judge_programs, run_program
+from tests.support import ROOT, far_below_quadratic
+
+SECONDS = 0.5  # of processor time
+NAME = f"hostile-{os.getpid()}"
+
+
+def _table(text: str) -> dict[str, str]:
+    return dict(each.split("\n", 1) for each in re.split(r"(?:^|\n)## ", re.sub(r"(?m)^# .*\n", "", text))[1:])
+
+
+WRONG, RIGHT = map(_table, Path(__file__).with_name("hostile_programs.txt").read_text().split("\n# Right\n"))
+WRONG |= {
+    "nested source": f"def f(x): return {'(' * 4000}x{')' * 4000}",
+    "NUL": "def f(x): return 2\0",
+    "half a character": "def f(x): return '\ud800'",
+}
+
+
+def _alive() -> list[str]:
+    """Processes that run a program, or something that a program started."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            words = each.read_text(errors="replace")
+            if program._PROCESS in words or NAME in words:
+                found.append(words)
+    return found
+
+
+def _memory() -> int:
+    """MiB of this process that are resident."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+
+
+@pytest.fixture
+def world(tmp_path):
+    """What hostile programs go for, checked to be untouched: a file, a port, this process."""
+    kept = tmp_path / "kept"
+    kept.write_text("2")
+    listener = socket.create_server(("127.0.0.1", 0))
+    names = {"folder": tmp_path, "port": listener.getsockname()[1], "parent": os.getpid(), "name": NAME}
+    before = kept.stat().st_mode, _memory()
+    yield names
+    assert _alive() == []
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+    assert (kept.read_text(), kept.stat().st_mode) == ("2", before[0])
+    strays = [Path("/written"), ROOT / "written", Path("/tmp", NAME), Path("/dev/shm", NAME)]
+    assert [each for each in strays if each.exists()] == []
+    assert not select.select([listener], [], [], 0)[0]
+    listener.close()
+    assert _memory() < before[1] + 16  # 64 KiB of JSON, the most that is read, take some 2 MiB
+
+
+def _judged(source: str, names: dict):
+    for name, value in names.items():
+        source = source.replace(f"{{{name}}}", str(value))
+    return run_program(source, "f", [[[1], 2]], seconds=SECONDS)
+
+
+def _used() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_hostile_program_is_wrong_in_time_and_leaves_nothing(name, world):
+    started, used = time.monotonic(), _used()
+    outcome = _judged(WRONG[name], world)
+    assert outcome.right is False, outcome
+    assert _used() - used < SECONDS + 1  # and the start of the interpreter
+    assert time.monotonic() - started < 30  # on a loaded machine: 20 times the seconds, and the start
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_program_passes(name, world):
+    assert _judged(RIGHT[name], world).right is True
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "timed_out"),
+    [
+        ("endless loop that catches all", "not done in 0.5 s", True),
+        ("every signal blocked", "not done in 0.5 s", True),
+        ("fork bomb", "f(1) raised PermissionError", False),
+        ("socket in C", "f(1) is 0, not 2", False),
+        ("10 GB, mapped", "f(1) is 0, not 2", False),
+        ("frames", "f(1) is 0, not 2", False),
+        ("write a file", "f(1) raised PermissionError", False),
+        ("10 GB", "f(1) raised MemoryError", False),
+        ("endless results", "its results are too long", False),
+        ("segfault", "it ended with SIGSEGV", False),
+        ("_exit", "it ended before its results were in", False),
+        ("exit 0", "did not load: SystemExit", False),
+        ("no Python", "did not load: SyntaxError", False),
+        ("no function", "has no function f: KeyError", False),
+        ("a text", "f(1) is '2', not 2", False),
+    ],
+)
+def test_the_reason_says_what_happened(name, reason, timed_out, world):
+    outcome = _judged(WRONG[name], world)
+    assert (outcome.reason, outcome.timed_out) == (reason, timed_out)
+
+
+def test_the_program_is_not_told_what_is_expected():
+    """The secret is in no object of its process, and not in the memory that its libc can search."""
+    secret = 918_273_645_546
+    source = (
+        "import gc, sys\ndef f(x):\n    frame, seen = sys._getframe(), []\n    while frame:\n"
+        "        seen.append(repr(frame.f_locals))\n        seen.append(repr(frame.f_globals))\n"
+        "        frame = frame.f_back\n    seen += map(repr, gc.get_objects())\n"
+        "    part = str(918_273_645)\n    return [each for each in seen if part + '546' in each][:1] or 0"
+    )
+    assert run_program(source, "f", [[[1], secret]]).reason == f"f(1) is 0, not {secret}"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted", "right"),
+    [
+        ("[1, 2]", [1, 2], True),
+        ("(1, 2)", [1, 2], True),  # JSON has one kind of list
+        ("[1, 2, 3]", [1, 2], False),
+        ("[1]", [1, 2], False),
+        ("[1, [2, {'a': None}]]", [1, [2, {"a": None}]], True),
+        ("{'a': 1, 'b': 2}", {"a": 1}, False),
+        ("{'a': 1}", {"a": 1, "b": 2}, False),
+        ("{1, 2}", [1, 2], False),
+        ("2.0", 2, True),
+        ("2", 2.0, True),
+        ("2.5", 2.5, True),
+        ("float(2 ** 53)", 2**53 + 1, False),
+        ("True", 1, False),
+        ("1", True, False),
+        ("0", False, False),
+        ("False", False, True),
+        ("[True]", [1], False),
+        ("None", None, True),
+        ("0", None, False),
+        ("''", None, False),
+        ("'é'", "é", True),
+        ("10 ** 400", 10**400, True),
+        ("'x' * 10 ** 6", "x" * 10**6, True),
+        ("float('inf')", None, False),
+        ("(n for n in [1, 2])", [1, 2], False),
+    ],
+)
+def test_results_are_compared_as_json(body, wanted, right):
+    assert run_program(f"def f(): return {body}", "f", [[[], wanted]]).right is right
+
+
+def test_every_case_counts_and_no_case_changes_another():
+    cases = [[[[1, 2]], 2], [[[1, 2]], 2], [[[]], 0]]
+    assert run_program("def f(x):\n    n = len(x)\n    x.clear()\n    return n", "f", cases).right is True
+    assert run_program("def f(x): return 2", "f", cases).reason == "f([]) is 2, not 0"
+    assert run_program("def f(x): return len(x) // len(x) * 2", "f", cases).reason == "f([]) raised ZeroDivisionError"
+    kept = "held = []\ndef f(x):\n    held.append(x)\n    return held"
+    assert run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True  # as it was when it was returned
+
+
+SPEC = {"function": "f", "cases": [[[3], 13], [[0], 4]]}
+GOOD, BAD = "def f(x):\n    return x * 3 + 4", "def f(x):\n    return x * 3"
+DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    return 4"
+
+
+@pytest.mark.parametrize(
+    ("response", "lenient", "strict"),
+    [
+        (f"<think>t</think><answer>{GOOD}</answer>", True, True),
+        (f"<think>t</think>\n<answer>\n{DEEP}\n</answer>", True, True),
+        (f"<think>t</think><answer>```python\n{GOOD}\n```</answer>", True, True),
+        (f"<answer>Here it is:\n```py\n{GOOD}\n```\nThat is all.</answer>", True, True),
+        (f"<answer>```python\n{GOOD}</answer>", True, True),
+        ("<answer> def f(x): return x * 3 + 4 </answer>", True, True),
+        ("<answer>\n  def f(x):\n      return x * 3 + 4\n</answer>", True, True),
+        (f"<answer>{GOOD}</answer>".replace("\n", "\r\n"), True, True),
+        (f"```python\n<answer>\n{GOOD}\n</answer>\n```", True, True),
+        (f"<answer>{GOOD}</answer> That was easy.", True, True),
+        (f"<answer>{GOOD}</answer><answer>{GOOD}\n</answer>", True, True),
+        (f"<answer>{GOOD}", True, False),
+        (f"So:\n```python\n{GOOD}\n```", True, False),
+        (GOOD, True, False),
+        (f"<think>{BAD}</think>{GOOD}", True, False),
+        (f"<answer>{BAD}</answer>", False, False),
+        (f"<answer>{BAD}</answer><answer>{GOOD}</answer>", False, False),
+        (f"<answer>```\n{BAD}\n```\nor\n```\n{GOOD}\n```</answer>", False, False),
+        (f"<think>{GOOD}</think><answer></answer>", False, False),
+        (f"<think>{GOOD}</think>", False, False),
+        (f"<think>{GOOD}", False, False),
+        (f"<think><answer>{GOOD}</answer>", False, False),
+        (f"<answer>{GOOD}\n#{'x' * 10_000}</answer>", False, False),
+        ("<answer>" + "if x:" * 500 + "</answer>", False, False),
+        ("", False, False),
+    ],
+)
+def test_where_the_program_stands(response, lenient, strict):
+    assert judge_program(response, SPEC).right is lenient
+    assert judge_program(response, SPEC, strict=True).right is strict
+
+
+@pytest.mark.parametrize("run", [" " * 100_000, "\n" * 100_000, "`" * 100_000, "```x\n" * 20_000, "<" * 100_000])
+@pytest.mark.parametrize("place", ["{}", "<{}think>", "</{}answer>", "<answer>{}</answer>", "```{}"])
+def test_a_long_run_is_read_in_time(run, place):
+    with far_below_quadratic():
+        assert judge_program(place.format(run), SPEC).right is False
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [None, {}, [], {"function": "f"}, {"function": "f", "cases": []}, {"function": "f(", "cases": [[[1], 2]]}]
+    + [{"function": "f", "cases": cases} for cases in ([[1, 2]], [[[1]]], ["ab"], "ab", [[[1], 2, 3]], [None])],
+)
+def test_without_a_check_that_can_be_read_there_is_no_verdict(spec):
+    verdict = judge_program(GOOD, spec)
+    assert verdict.right is None and verdict.reason.startswith("no check to run: ")
+
+
+def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
+    runs = []
+    monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    other = {"function": "f", "cases": [[[3], 9]]}
+    responses, specs = [GOOD, BAD, "<think>", GOOD, BAD, GOOD], [SPEC, SPEC, SPEC, SPEC, other, {}]
+    assert [v.right for v in judge_programs(responses, specs)] == [True, False, False, True, True, None]
+    assert len(runs) == 3
+    assert judge_programs([], []) == []
+
+
+def test_it_is_judged_in_any_thread():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(judge_program(GOOD, SPEC)))
+    thread.start()
+    thread.join(60)
+    assert verdicts[0].right is True
+
+
+def test_a_program_ends_after_a_trainer_that_was_killed():
+    trainer = (
+        "from rewards.verifier.program import run_program; run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", trainer], cwd=ROOT)
+    while not _alive():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 60  # a second of processor time, on a loaded machine
+    while _alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("import os; os.write(1, b'the kernel takes no seccomp filter')", "takes no seccomp filter"),
+        ("raise ImportError", "its process did not start"),
+    ],
+)
+def test_where_nothing_holds_a_program_it_is_not_run(said, told, tmp_path, monkeypatch):
+    (tmp_path / "process.py").write_text(said)
+    monkeypatch.setattr(program, "_PROCESS", str(tmp_path / "process.py"))
+    with pytest.raises(NotHeld, match=told):
+        judge_program(GOOD, SPEC)
+
+
+def test_elsewhere_than_on_linux_it_is_not_run(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(NotHeld, match="on Linux only"):
+        judge_program(GOOD, SPEC)
+
+
+def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
+    """The process says so itself, before it compiles anything."""
+    source = Path(program._PROCESS).read_text().replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
+    (tmp_path / "process.py").write_text(source)
+    job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", tmp_path / "process.py"], input=job, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stdout.startswith(
+        f"no filter is written for {os.uname().machine}, only for vax"
+    )
