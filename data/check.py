@@ -51,4 +51,18 @@ def _whole(value: object) -> bool:
     return type(value) is int and 0 <= value <= LARGEST_NUMBER
 
 
-KINDS = {"countdown": _countdown}
+def _python(needed: dict) -> str | None:
+    """What is missing, or None."""
+    if needed.keys() != {"function", "cases"}:
+        return "`function` and `cases`, and nothing else"
+    if not isinstance(needed["function"], str) or not needed["function"].isidentifier():
+        return "the name of a `function`"
+    cases = needed["cases"]
+    whole = isinstance(cases, list) and all(
+        isinstance(c, list) and len(c) == 2 and isinstance(c[0], list) for c in cases
+    )
+    return None if whole and cases else "`cases`, each [arguments, result]"
+
+
+KINDS = {"countdown": _countdown, "python": _python}
+RUNS = ("python",)  # kinds that run what a model wrote: only where a recipe says so

@@ -120,7 +120,11 @@ class Answers:
                 seconds.flush()
                 for (i, sample), completion in zip(batch, made, strict=True):
                     response = ("<think>" if self.opened else "") + completion.text
-                    item = {"id": i, "sample": sample, **judged(self.rows[i], response, self.recipe.strict)}
+                    item = {
+                        "id": i,
+                        "sample": sample,
+                        **judged(self.rows[i], response, self.recipe.strict, self.recipe.runs_programs),
+                    }
                     item |= {"tokens": completion.tokens, "truncated": completion.truncated}
                     self.done.append(item)
                     file.write(_line(item))
@@ -141,11 +145,18 @@ def _line(value: dict) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def judged(row: dict, response: str, strict: bool) -> dict:
+def judged(row: dict, response: str, strict: bool, run_programs: bool = False) -> dict:
     """One line of the answers' file. `right` is what the reward would say in training; `lenient` accepts a right final
     answer in any form, `strict` only one in a closed `<answer>` block."""
     lenient, in_form = (
-        judge(response, row["solution"], question=row["problem"], check=row.get("check"), strict=only_in_form)
+        judge(
+            response,
+            row["solution"],
+            question=row["problem"],
+            check=row.get("check"),
+            strict=only_in_form,
+            run_programs=run_programs,
+        )
         for only_in_form in (False, True)
     )
     verdict = in_form if strict else lenient

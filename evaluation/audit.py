@@ -31,14 +31,18 @@ def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
     return list(zip(guarded_rewards(recipe, SECONDS), recipe.weights.values(), strict=True))
 
 
-def with_wrong_answers(rows: list[dict]) -> list[cheats.Problem]:
+def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[cheats.Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
+
+    def is_wrong(answer: str, gold: str, check: str | None) -> bool:
+        return judge(f"<answer>{answer}</answer>", gold, check=check, run_programs=run_programs).right is False
+
     golds = [gold_answer(row["solution"]) for row in rows]
     made = []
     for i, row in enumerate(rows):
         others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
         check = row.get("check")
-        wrong = (gold for gold in others if judge(f"<answer>{gold}</answer>", golds[i], check=check).right is False)
+        wrong = (other for other in others if is_wrong(other, golds[i], check))
         reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
         made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning, check))
     return made
@@ -102,11 +106,12 @@ def _ungradable(row: dict, recipe: Recipe) -> str | None:
     """Why the verifier cannot tell right answers to this row from wrong ones, or None."""
     for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
         verdict = judge(
-            cheats.form("So it is.", rf"\boxed{{{answer}}}"),
+            cheats.form("So it is.", answer if row.get("check") else rf"\boxed{{{answer}}}"),
             row["solution"],
             question=row["problem"],
             check=row.get("check"),
             strict=recipe.strict,
+            run_programs=recipe.runs_programs,
         )
         if verdict.right is not expected:
             return "the gold answer itself is judged wrong" if expected else "cannot be told from a wrong answer"

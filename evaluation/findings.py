@@ -119,7 +119,7 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if missing or not rows or not recipe.rewards:
         return
     try:
-        table = audited(with_wrong_answers(rows), rows, recipe, bound_rewards(recipe))
+        table = audited(with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe))
     except RunStopped as stopped:
         yield finding(recipe, "error", ("rewards",), str(stopped))
         return

@@ -5,6 +5,7 @@ import random
 from accelerate import PartialState
 
 from data import prompt
+from data.check import RUNS, read
 from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
@@ -85,5 +86,9 @@ def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
         about = "" if name in str(error) else f"{name}: "
         kind = NotReached if isinstance(error, DataNotReached) else RecipeError
         raise kind([Fault(recipe.place(*section, name), f"{about}{error}")]) from error
+    if not recipe.runs_programs and any(read(row["check"])[0] in RUNS for row in rows if row.get("check")):
+        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
+        what = f"{name}: its answers are programs, and judging one runs it"
+        raise RecipeError([Fault(place, f"{what}: set rewards.correct_answer.run_programs: true (docs/security.md)")])
     say(f"data: {report}")
     return rows

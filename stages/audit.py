@@ -33,7 +33,7 @@ def main(recipe: Recipe, rows: int = 100):
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    table = audited(with_wrong_answers(gradable), gradable, recipe, bound_rewards(recipe))
+    table = audited(with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe))
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
     if beaten:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from data.check import read
+from data.check import RUNS, read
 from data.gold import gold_answer
-from rewards.verifier import countdown, pool
+from rewards.verifier import countdown, pool, program
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import extract
 from rewards.verifier.verdict import Verdict
@@ -20,7 +20,10 @@ _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 _MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
 # Kind of check (data/check.py) → a function of responses and what each of their checks needs, which returns verdicts.
-CHECKS: dict[str, Callable[..., list[Verdict]]] = {"countdown": countdown.judge_countdowns}
+CHECKS: dict[str, Callable[..., list[Verdict]]] = {
+    "countdown": countdown.judge_countdowns,
+    "python": program.judge_programs,
+}
 
 
 def judge(
@@ -30,6 +33,7 @@ def judge(
     question: str | None = None,
     check: str | None = None,
     strict: bool = False,
+    run_programs: bool = False,
     timeout: float = 2.0,
 ) -> Verdict:
     r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds; never raises for a text.
@@ -39,12 +43,15 @@ def judge(
     decides in place of the gold. `strict` takes only an answer in a closed `<answer>` block.
 
     Raises:
-        ValueError: the check cannot be used.
+        ValueError: the check cannot be used, or it runs programs and `run_programs` does not allow that.
+        NotHeld: this machine cannot hold a program.
 
     >>> judge(r"<think>1/2</think><answer>0.5</answer>", r"\frac{1}{2}").right
     True
     """
-    return judge_all([response], [gold], [question], [check], strict=strict, timeout=timeout)[0]
+    return judge_all(
+        [response], [gold], [question], [check], strict=strict, run_programs=run_programs, timeout=timeout
+    )[0]
 
 
 def judge_all(
@@ -54,6 +61,7 @@ def judge_all(
     checks: Sequence[str | None] | None = None,
     *,
     strict: bool = False,
+    run_programs: bool = False,
     timeout: float = 2.0,
 ) -> list[Verdict]:
     """`judge` for each response: those without a check together, and those of each kind of check."""
@@ -68,6 +76,8 @@ def judge_all(
         texts, *references, needed = zip(*(rows[n] for n in of_kind), strict=True)
         if kind is None:
             made = _by_gold(texts, *references, strict, timeout)
+        elif kind in RUNS and not run_programs:
+            raise ValueError(f"a check of kind {kind} runs what the response says: allow it with run_programs")
         else:
             made = CHECKS[kind](texts, [read(check)[1] for check in needed], strict=strict)
         for n, verdict in zip(of_kind, made, strict=True):

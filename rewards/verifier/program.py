@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from data.check import KINDS
 from rewards.verifier.extract import blocks_of, outside_thoughts
 from rewards.verifier.verdict import Verdict
 
@@ -62,8 +63,12 @@ def judge_programs(
     responses: Sequence[str], specs: Sequence[dict], *, strict: bool = False, seconds: float = 2.0
 ) -> list[Verdict]:
     """`judge_program` for each response, as many at a time as there are processors; equal programs are run once."""
-    faults = [_fault(spec) for spec in specs]
+    faults = [KINDS["python"](spec) for spec in specs]
     programs = [_program(response, strict) for response in responses]
+    for i, ((source, _), spec, fault) in enumerate(zip(programs, specs, faults, strict=True)):
+        # Of a young policy's answers few are programs: no process is started for text.
+        if source and not fault and not re.search(rf"\b{spec['function']}\b", source):
+            programs[i] = None, f"it does not define {spec['function']}"
     jobs = [
         None if fault or not source else (source, json.dumps(spec))
         for (source, _), spec, fault in zip(programs, specs, faults, strict=True)
@@ -74,7 +79,7 @@ def judge_programs(
     verdicts = []
     for (source, reason), job, fault in zip(programs, jobs, faults, strict=True):
         if fault:
-            verdicts.append(Verdict(None, source, f"no check to run: {fault}"))
+            verdicts.append(Verdict(None, source, f"no check to run: it needs {fault}"))
         elif job is None:
             verdicts.append(Verdict(False, None, reason))
         else:
@@ -85,19 +90,6 @@ def judge_programs(
 def _run(source: str, spec: str, seconds: float) -> Outcome:
     spec = json.loads(spec)
     return run_program(source, spec["function"], spec["cases"], seconds=seconds)
-
-
-def _fault(spec: object) -> str | None:
-    """What is wrong with a check, which comes from a data set."""
-    if not isinstance(spec, dict) or set(spec) != {"function", "cases"}:
-        return "`python` needs `function` and `cases`, and nothing else"
-    if not isinstance(spec["function"], str) or not spec["function"].isidentifier():
-        return f"{spec['function']!r:.{_SHOWN}} is no name of a function"
-    cases = spec["cases"]
-    if not isinstance(cases, list) or not cases:
-        return "there are no cases"
-    wrong = [c for c in cases if not (isinstance(c, list) and len(c) == 2 and isinstance(c[0], list))]
-    return f"a case is [arguments, result], not {wrong[0]!r:.{_SHOWN}}" if wrong else None
 
 
 def _program(response: str, strict: bool) -> tuple[str | None, str]:
