@@ -52,16 +52,18 @@ def _whole(value: object) -> bool:
 
 
 def _python(needed: dict) -> str | None:
-    """What is missing, or None."""
     if needed.keys() != {"function", "cases"}:
         return "`function` and `cases`, and nothing else"
     if not isinstance(needed["function"], str) or not needed["function"].isidentifier():
-        return "the name of a `function`"
+        return "a `function` that is a name"
     cases = needed["cases"]
-    whole = isinstance(cases, list) and all(
-        isinstance(c, list) and len(c) == 2 and isinstance(c[0], list) for c in cases
-    )
-    return None if whole and cases else "`cases`, each [arguments, result]"
+    if not isinstance(cases, list) or not cases or not all(map(_case, cases)):
+        return "`cases`, each [[argument, …], result]"
+    return None
+
+
+def _case(case: object) -> bool:
+    return isinstance(case, list) and len(case) == 2 and isinstance(case[0], list)
 
 
 KINDS = {"countdown": _countdown, "python": _python}

@@ -24,6 +24,7 @@ LABELS = ("base", report.CONTROL, "sft", "grpo")
 GENERATED = {
     "arithmetic": "sums",
     "countdown": "problems",
+    "puzzles": "programming puzzles",
 }  # the data sets that are made on the spot, and what they are
 
 

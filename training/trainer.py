@@ -122,7 +122,9 @@ def trainer_for(
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
-    prepare_rewards(recipe, [row["solution"] for row in rows])  # while the first completions are sampled
+    prepare_rewards(
+        recipe, [row["solution"] for row in rows if not row.get("check")]
+    )  # while the first completions are sampled
     order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))

@@ -10,8 +10,8 @@ thousands of judged answers in tests/rewards/verifier/cases.tsv.
 
 A response passes through `extract` (with the tables of phrases in `phrases`, `sentences` and `surroundings`), then
 through `equal`, which compares spelling, exact numbers and structure, and last, if that does not decide, through the
-algebra behind `pool`. A problem that many answers solve has a check in place of a gold (`countdown`). The package can
-stand alone: of the project it uses only data/gold.py and data/check.py.
+algebra behind `pool`. A problem that many answers solve has a check in place of a gold (`countdown`, `program`). The
+package can stand alone: of the project it uses only data/gold.py and data/check.py.
 """
 
 from rewards.verifier.judging import judge, judge_all, prepare

@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.check import KINDS
 from rewards.verifier.extract import blocks_of, outside_thoughts
 from rewards.verifier.verdict import Verdict
 
@@ -28,10 +27,12 @@ _PROCESS = str(Path(__file__).with_name("program_process.py"))
 _START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded machine
 _WALL = 20  # times the seconds of processor time: a program cannot sleep, so only a loaded machine takes that long
 _ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
-_LONGEST = 10_000  # characters of a program; those of a completion of 2,000 tokens
+_LONGEST = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
 _TAG_SPACES = re.compile(r"<\s{9,}")  # every `\s*` of the tags would cross them again from each start
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+# What a policy that has learned mathematics may write around a program.
+_AROUND = re.compile(r"\A\s*(?:\\boxed\{(.*)\}|\$(.*)\$)\s*\Z", re.DOTALL)
 
 
 class NotHeld(RuntimeError):
@@ -50,8 +51,8 @@ def judge_program(response: str, spec: dict, *, strict: bool = False, seconds: f
 
     The program is what stands in the `<answer>` block, in a fence or not; without a block, and unless `strict`, in the
     fence, or else the whole response outside its thoughts. Two different programs are no answer. `spec` is
-    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of each call; without one that can
-    be read, the verdict is None. `seconds` are of processor time, for all cases together.
+    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of each call. `seconds` are of
+    processor time, for all cases together.
 
     Raises:
         NotHeld: this machine cannot hold a program.
@@ -63,24 +64,14 @@ def judge_programs(
     responses: Sequence[str], specs: Sequence[dict], *, strict: bool = False, seconds: float = 2.0
 ) -> list[Verdict]:
     """`judge_program` for each response, as many at a time as there are processors; equal programs are run once."""
-    faults = [KINDS["python"](spec) for spec in specs]
-    programs = [_program(response, strict) for response in responses]
-    for i, ((source, _), spec, fault) in enumerate(zip(programs, specs, faults, strict=True)):
-        # Of a young policy's answers few are programs: no process is started for text.
-        if source and not fault and not re.search(rf"\b{spec['function']}\b", source):
-            programs[i] = None, f"it does not define {spec['function']}"
-    jobs = [
-        None if fault or not source else (source, json.dumps(spec))
-        for (source, _), spec, fault in zip(programs, specs, faults, strict=True)
-    ]
+    programs = [_program(response, spec["function"], strict) for response, spec in zip(responses, specs, strict=True)]
+    jobs = [(source, json.dumps(spec)) if source else None for (source, _), spec in zip(programs, specs, strict=True)]
     waiting = list(dict.fromkeys(filter(None, jobs)))
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         outcomes = dict(zip(waiting, threads.map(lambda job: _run(*job, seconds), waiting), strict=True))
     verdicts = []
-    for (source, reason), job, fault in zip(programs, jobs, faults, strict=True):
-        if fault:
-            verdicts.append(Verdict(None, source, f"no check to run: it needs {fault}"))
-        elif job is None:
+    for (source, reason), job in zip(programs, jobs, strict=True):
+        if job is None:
             verdicts.append(Verdict(False, None, reason))
         else:
             verdicts.append(Verdict(outcomes[job].right, source, outcomes[job].reason, outcomes[job].timed_out))
@@ -92,7 +83,7 @@ def _run(source: str, spec: str, seconds: float) -> Outcome:
     return run_program(source, spec["function"], spec["cases"], seconds=seconds)
 
 
-def _program(response: str, strict: bool) -> tuple[str | None, str]:
+def _program(response: str, function: str, strict: bool) -> tuple[str | None, str]:
     """The program that a response gives, or None and the reason."""
     visible = outside_thoughts(_TAG_SPACES.sub("< ", response))
     if visible is None:
@@ -101,6 +92,7 @@ def _program(response: str, strict: bool) -> tuple[str | None, str]:
     if strict and not (blocks and closed):
         return None, "no closed <answer> block"
     programs = {program for block in blocks or [visible] for program in _FENCE.findall(block) or [block]}
+    programs = {_AROUND.sub(lambda around: around[1] or around[2] or "", program) for program in programs}
     programs = {textwrap.dedent(program).strip() for program in programs}
     if len(programs) > 1:
         return None, "several programs"
@@ -109,6 +101,8 @@ def _program(response: str, strict: bool) -> tuple[str | None, str]:
         return None, "an <answer> block is empty" if blocks else "no program"
     if len(program) > _LONGEST:
         return None, "too long for a program"
+    if not re.search(rf"\b{function}\b", program):  # most answers of a young policy: none of them costs a process
+        return None, f"it defines no {function}"
     return program, ""
 
 

@@ -1,10 +1,12 @@
 """Programs are judged by running them: hostile ones end as wrong, in time, and leave nothing behind."""
 
 import contextlib
+import json
 import os
 import re
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from rewards.verifier import program
+from rewards import correct_answer
+from rewards.verifier import judge, program
 from rewards.verifier.program import NotHeld, judge_program, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
 
@@ -41,7 +44,7 @@ def _alive() -> list[str]:
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has just ended
             words = each.read_text(errors="replace")
-            if program._PROCESS in words or NAME in words:
+            if NAME in words:
                 found.append(words)
     return found
 
@@ -52,7 +55,15 @@ def _memory() -> int:
 
 
 @pytest.fixture
-def world(tmp_path):
+def process(tmp_path_factory, monkeypatch) -> Path:
+    """A copy of the process's file, whose path tells its processes from those of another run of these tests."""
+    copy = shutil.copy(program._PROCESS, tmp_path_factory.mktemp(NAME))
+    monkeypatch.setattr(program, "_PROCESS", str(copy))
+    return Path(copy)
+
+
+@pytest.fixture
+def world(tmp_path, process):
     """What hostile programs go for, checked to be untouched: a file, a port, this process."""
     kept = tmp_path / "kept"
     kept.write_text("2")
@@ -189,6 +200,8 @@ DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    r
         (f"<answer>Here it is:\n```py\n{GOOD}\n```\nThat is all.</answer>", True, True),
         (f"<answer>```python\n{GOOD}</answer>", True, True),
         ("<answer> def f(x): return x * 3 + 4 </answer>", True, True),
+        (rf"<answer>\boxed{{{GOOD}}}</answer>", True, True),
+        (f"<answer> ${GOOD}$ </answer>", True, True),
         ("<answer>\n  def f(x):\n      return x * 3 + 4\n</answer>", True, True),
         (f"<answer>{GOOD}</answer>".replace("\n", "\r\n"), True, True),
         (f"```python\n<answer>\n{GOOD}\n</answer>\n```", True, True),
@@ -224,20 +237,41 @@ def test_a_long_run_is_read_in_time(run, place):
 
 @pytest.mark.parametrize(
     "spec",
-    [None, {}, [], {"function": "f"}, {"function": "f", "cases": []}, {"function": "f(", "cases": [[[1], 2]]}]
+    [{}, {"function": "f"}, {"function": "f", "cases": []}, {"function": "f(", "cases": [[[1], 2]]}]
     + [{"function": "f", "cases": cases} for cases in ([[1, 2]], [[[1]]], ["ab"], "ab", [[[1], 2, 3]], [None])],
 )
-def test_without_a_check_that_can_be_read_there_is_no_verdict(spec):
-    verdict = judge_program(GOOD, spec)
-    assert verdict.right is None and verdict.reason.startswith("no check to run: ")
+def test_a_check_that_cannot_be_used_is_refused(spec):
+    with pytest.raises(ValueError, match="python needs"):
+        judge(GOOD, None, check=json.dumps({"python": spec}))
+
+
+def test_a_check_decides_in_place_of_the_gold():
+    check = json.dumps({"python": SPEC})
+    assert judge(f"<answer>{GOOD}</answer>", BAD, check=check, run_programs=True).right is True
+    assert judge(f"<answer>{BAD}</answer>", BAD, check=check, run_programs=True).right is False
+
+
+def test_no_program_is_run_that_nobody_allowed():
+    with pytest.raises(ValueError, match="allow it with run_programs"):
+        judge(GOOD, None, check=json.dumps({"python": SPEC}))
+    with pytest.raises(ValueError, match="allow it with run_programs"):
+        correct_answer([GOOD], [BAD], check=[json.dumps({"python": SPEC})])
+    rows = {"solution": [BAD], "check": [json.dumps({"python": SPEC})]}
+    assert correct_answer([f"<answer>{GOOD}</answer>"], run_programs=True, **rows) == [1.0]
+
+
+def test_text_that_names_no_function_starts_no_process(monkeypatch):
+    monkeypatch.setattr(program, "run_program", None)
+    verdict = judge_program("<answer>I do not know.</answer>", SPEC)
+    assert verdict.right is False and verdict.reason == "it defines no f"
 
 
 def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
     runs = []
     monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
     other = {"function": "f", "cases": [[[3], 9]]}
-    responses, specs = [GOOD, BAD, "<think>", GOOD, BAD, GOOD], [SPEC, SPEC, SPEC, SPEC, other, {}]
-    assert [v.right for v in judge_programs(responses, specs)] == [True, False, False, True, True, None]
+    responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
+    assert [v.right for v in judge_programs(responses, specs)] == [True, False, False, True, True]
     assert len(runs) == 3
     assert judge_programs([], []) == []
 
@@ -250,16 +284,17 @@ def test_it_is_judged_in_any_thread():
     assert verdicts[0].right is True
 
 
-def test_a_program_ends_after_a_trainer_that_was_killed():
-    trainer = (
-        "from rewards.verifier.program import run_program; run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", trainer], cwd=ROOT)
+def test_a_program_ends_after_a_trainer_that_was_killed(process):
+    code = "from rewards.verifier import program\n"
+    code += f"program._PROCESS = {str(process)!r}\nprogram.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
+    trainer = subprocess.Popen([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
+    trainer.stdin.write(code.encode())
+    trainer.stdin.close()
     while not _alive():
-        assert process.poll() is None
+        assert trainer.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    trainer.send_signal(signal.SIGKILL)
+    trainer.wait()
     deadline = time.monotonic() + 60  # a second of processor time, on a loaded machine
     while _alive():
         assert time.monotonic() < deadline
