@@ -11,6 +11,8 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
+# For `make check`: anything prints the whole recipe too.
+SHOW ?=
 # For `make view`, `make chat` and `make explain`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
 RUN ?=
 HTML ?=
@@ -93,8 +95,8 @@ RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --n
 recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
 	@$(PY) stages.recipes
 
-check: setup  ## check recipe, prompt, data and memory before a GPU hour is spent; loads no weights
-	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
+	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD)) $(if $(SHOW),--show)
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)

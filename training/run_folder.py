@@ -84,9 +84,7 @@ class RunFolder:
         if not (self.path / "recipe.yaml").is_file():
             write_whole(file, json.dumps(data) + "\n")
             write_whole(self.path / "versions.json", json.dumps(_versions(self.recipe), indent=2) + "\n")
-            resolved = io.StringIO()
-            YAML().dump(_without_nothing(self.recipe), resolved)
-            write_whole(self.path / "recipe.yaml", resolved.getvalue())
+            write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
     def lock(self):
         """See `lock`."""
@@ -95,6 +93,13 @@ class RunFolder:
     def finish(self, summary: dict):
         """Mark the run finished."""
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+def as_yaml(resolved: dict) -> str:
+    """The text of a recipe with all its overrides and our defaults, as a run saves it (see `Recipe.resolved`)."""
+    text = io.StringIO()
+    YAML().dump(_without_nothing(resolved), text)
+    return text.getvalue()
 
 
 _locks: dict[Path, IO] = {}
