@@ -20,6 +20,8 @@ PORT ?=
 # For `make explain`: a step whose completions were written, and the completion's number in it.
 STEP ?=
 ROW ?=
+# For `make compare`: folders of finished runs, or of a recipe's seeds.
+RUNS ?=
 # For `make seeds`.
 SEEDS ?= 1 2 3 4 5
 # More options for the installer, which pip and uv both understand.
@@ -146,6 +148,9 @@ report: setup  ## make every figure again from the files on disk: FILE=outputs/x
 # Their former names.
 eval: evaluate
 eval-report: report
+
+compare: setup  ## compare finished runs, or recipes over their seeds, on the same problems: RUNS="outputs/a outputs/b"
+	@$(PY) stages.compare $(RUNS)
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
 	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))

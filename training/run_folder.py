@@ -208,7 +208,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if isinstance(found.get("evaluate"), dict):
         # A run that began before a key existed had its default.
         found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
-    wanted, found = _flat(depends_on), _flat(found)
+    wanted, found = flat(depends_on), flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return None
@@ -276,14 +276,15 @@ def _without_nothing(tree: dict) -> dict:
     }
 
 
-def _flat(tree: dict | None, prefix: str = "") -> dict:
-    flat = {}
+def flat(tree: dict | None, prefix: str = "") -> dict:
+    """The values of a recipe by `section.key`, without those that are None."""
+    found = {}
     for key, value in (tree or {}).items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
+            found |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            flat[f"{prefix}{key}"] = value
-    return flat
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def _versions(recipe: dict) -> dict:
