@@ -11,6 +11,8 @@ MODEL ?=
 FILE ?=
 # For `make check` and `make memory`: GiB of a GPU that is not in this machine.
 CARD ?=
+# For `make check`: anything prints the whole recipe too.
+SHOW ?=
 # For `make view`, `make chat` and `make explain`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
 RUN ?=
 HTML ?=
@@ -18,6 +20,8 @@ PORT ?=
 # For `make explain`: a step whose completions were written, and the completion's number in it.
 STEP ?=
 ROW ?=
+# For `make compare`: folders of finished runs, or of a recipe's seeds.
+RUNS ?=
 # For `make seeds`.
 SEEDS ?= 1 2 3 4 5
 # More options for the installer, which pip and uv both understand.
@@ -93,8 +97,8 @@ RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --n
 recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
 	@$(PY) stages.recipes
 
-check: setup  ## check recipe, prompt, data and memory before a GPU hour is spent; loads no weights
-	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
+	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD)) $(if $(SHOW),--show)
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
@@ -144,6 +148,9 @@ report: setup  ## make every figure again from the files on disk: FILE=outputs/x
 # Their former names.
 eval: evaluate
 eval-report: report
+
+compare: setup  ## compare finished runs, or recipes over their seeds, on the same problems: RUNS="outputs/a outputs/b"
+	@$(PY) stages.compare $(RUNS)
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
 	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))

@@ -195,16 +195,20 @@ def effort(run: Run) -> str:
     hardware = run.versions.get("hardware")
     if isinstance(hardware, list) and hardware:
         words.append(f"on {code(', '.join(map(str, hardware)))}")
-    time = summary.get("time", {})
-    shares = {part: time[part] for part in PARTS if isinstance(time.get(part), dict)}
-    shares = {part: each for part, each in shares.items() if is_of(each.get("share"), float)}
-    seconds = [each["seconds"] for each in shares.values() if is_of(each.get("seconds"), float)]
-    if seconds:
-        parts = ", ".join(f"{part} {each['share']:.1%}" for part, each in shares.items())
-        words.append(f"in {duration(sum(seconds))}: {parts}")
-    elif "seconds" in summary:
-        words.append(f"in {duration(summary['seconds'])}")
+    if (spent := seconds(run)) is not None:
+        time = summary.get("time", {})
+        shares = {part: time[part].get("share") for part in PARTS if isinstance(time.get(part), dict)}
+        parts = ", ".join(f"{part} {share:.1%}" for part, share in shares.items() if is_of(share, float))
+        words.append(f"in {duration(spent)}" + (f": {parts}" if parts else ""))
     return " ".join(words)
+
+
+def seconds(run: Run) -> float | None:
+    """What its training took: the sum of its parts, which counts what came before a resumption, where it has them."""
+    time = run.summary.get("time", {})
+    parts = [time[part].get("seconds") for part in PARTS if isinstance(time.get(part), dict)]
+    parts = [each for each in parts if is_of(each, float)]
+    return sum(parts) if parts else run.summary.get("seconds")
 
 
 def results(run: Run, stage: str) -> list[str]:

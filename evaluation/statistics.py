@@ -42,6 +42,16 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(t.ppf(1 - ALPHA / 2, len(values) - 1)) * error
 
 
+def seeds_verdict(gains: Sequence[float]) -> str:
+    """What changed in the mean over two seeds or more, in points, each seed compared with itself. A change is claimed
+    only where it exceeds its interval."""
+    mean, half = over_seeds(gains)
+    if np.ptp(gains) < 1e-9:
+        return f"{100 * mean:+.1f} points in every seed; without a spread there is no interval"
+    claim = "" if abs(mean) > half else "no significant change: "
+    return f"{claim}{100 * mean:+.1f} ± {100 * half:.1f} points"
+
+
 def pass_at_k(n: int, right: int, k: int) -> float:
     """pass@k: the chance that k answers drawn from n, of which c = `right` are right, include a right one:
     1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021 (arXiv:2107.03374)."""

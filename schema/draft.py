@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from schema import configs, library_fields, meaning, values
+from schema.bases import REQUIRED, read_with_bases
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
 from schema.refused_keys import GONE, RENAMED, RESERVED, renamed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
-from schema.strict_yaml import Unreadable, read, text_of, value_of
+from schema.strict_yaml import Unreadable, value_of
 from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
-REQUIRED = ("model", "data", "rewards", "grpo")
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
 KEYS = ("seed", "output_dir", "rounds", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
@@ -30,6 +30,7 @@ class Draft:
         self.places: dict[tuple, Place] = {}
         self.faults: list[Fault] = []
         self.faulty: list[tuple] = []
+        self.files = [str(path)]  # the recipe's own, and those of its bases
         self.overrides: list[str] = []
 
     def fault(self, keys: tuple, message: str):
@@ -40,31 +41,20 @@ class Draft:
         return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
-        """The faults, each once: those of overrides, then those of the file by their lines."""
-        return sorted(dict.fromkeys(self.faults), key=lambda fault: fault.place.line)
+        """The faults, each once: those of overrides, then those of the file by their lines, then of its bases."""
+        of = {file: number for number, file in enumerate(self.files)}
+        return sorted(dict.fromkeys(self.faults), key=lambda fault: (of.get(fault.place.source, -1), fault.place.line))
 
     # Reading -----------------------------------------------------------------------------------------------------
 
     def read(self):
         try:
-            text = text_of(self.path)
-            self.values, lines = read(text)
+            self.values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
             others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
             message = f"no such recipe{nearest_or_all(self.path.stem, others)}"
             raise RecipeError([Fault(Place(str(self.path)), message)]) from None
-        except Unreadable as error:
-            raise RecipeError([Fault(Place(str(self.path), error.line), str(error))]) from None
-        if not isinstance(self.values, dict):
-            message = f"a recipe is a mapping with the sections {', '.join(REQUIRED)}"
-            raise RecipeError([Fault(Place(str(self.path)), message)])
-        for keys, line in lines:
-            place = Place(str(self.path), line)
-            if keys in self.places:
-                first = self.places[keys].line
-                message = f"{'.'.join(keys)} is set again, first in line {first}: keep one of them"
-                self.faults.append(Fault(place, message))
-            self.places.setdefault(keys, place)
+        self.faults += faults
 
     def override(self, text: str):
         self.overrides.append(text)
@@ -100,11 +90,13 @@ class Draft:
     # Checking ----------------------------------------------------------------------------------------------------
 
     def check(self):
+        for key in self.values:  # with those that have no value: a misspelt one would not remove the base's
+            if key == "base":
+                self.fault((key,), "base: only a recipe's file names what it builds on")
+            elif key not in KEYS:
+                self.fault((key,), f"unknown section {key!r}{nearest(key, (*KEYS, 'base'))}")
         self.values = {key: value for key, value in self.values.items() if value is not None}
         self._rename()
-        for key in self.values:
-            if key not in KEYS:
-                self.fault((key,), f"unknown section {key!r}{nearest(key, KEYS)}")
         meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
         for key in REQUIRED:
             if key not in self.values and key not in meant:
@@ -143,8 +135,8 @@ class Draft:
         self.values = renamed(self.values)
 
     def _check_reach(self, sound: dict):
-        """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe may come from
-        a stranger."""
+        """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases
+        may come from a stranger."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
@@ -157,7 +149,7 @@ class Draft:
             if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
         for keys, (value, what) in reaching.items():
-            if self._place(keys).source == str(self.path):
+            if self._place(keys).source in self.files:
                 name = ".".join(keys)
                 message = f'{value} {what}: only the command line may ask for that (ARGS="{name}={value}")'
                 self.fault(keys, f"{name}: {message}")

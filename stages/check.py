@@ -15,19 +15,27 @@ from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
-from training.run_folder import not_probed
+from training.run_folder import as_yaml, not_probed
 
 EVERY = ("sft", "grpo", "adapter", "quantization")
 
 
 def main(
-    recipe: Recipe | None, faults: list[Fault], launched: dict, card: float | None, tokens_per_second: float | None
+    recipe: Recipe | None,
+    faults: list[Fault],
+    launched: dict,
+    card: float | None,
+    tokens_per_second: float | None,
+    show: bool = False,
 ):
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
         recipe: the recipe without its faulty keys, or None if the rest makes no recipe. `faults`: of those keys.
+        show: first print the whole recipe as a run would save it, with what its base says and our defaults.
     """
+    if show and recipe is not None:
+        say(as_yaml(recipe.resolved()))
     findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
         findings += [Finding("error", *fault) for fault in missing(recipe, ("sft", "grpo", "evaluate"), launched)]
@@ -95,8 +103,9 @@ if __name__ == "__main__":
     launch_arguments(parser)
     parser.add_argument("--card", type=gib, help="memory in GiB of a GPU that is not in this machine")
     parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on; estimates the hours")
+    parser.add_argument("--show", action="store_true", help="print the whole recipe: its base's keys, our defaults")
     options = parser.parse_intermixed_args()
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
-        main(recipe, faults, launched, options.card, options.tokens_per_second)
+        main(recipe, faults, launched, options.card, options.tokens_per_second, options.show)

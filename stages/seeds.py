@@ -7,9 +7,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-
-from evaluation.statistics import over_seeds
+from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
@@ -66,13 +64,8 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
     pairs = list(pairwise(labels))
     for before, after in pairs + ([(labels[0], labels[-1])] if len(pairs) > 1 else []):
-        gains = [each[after] - each[before] for each in accuracies.values()]
-        mean, half = over_seeds(gains)
-        claim = "" if abs(mean) > half else "no significant change: "
-        spread = f" ± {100 * half:.1f} points"
-        if np.ptp(gains) < 1e-9:
-            claim, spread = "", " points in every seed; without a spread there is no interval"
-        lines.append(f"- {before} → {after}: {claim}{100 * mean:+.1f}{spread}")
+        gains = seeds_verdict([each[after] - each[before] for each in accuracies.values()])
+        lines.append(f"- {before} → {after}: {gains}")
     return lines
 
 

@@ -85,9 +85,7 @@ class RunFolder:
         if not (self.path / "recipe.yaml").is_file():
             write_whole(file, json.dumps(data) + "\n")
             write_whole(self.path / "versions.json", json.dumps(_versions(self.recipe), indent=2) + "\n")
-            resolved = io.StringIO()
-            YAML().dump(_without_nothing(self.recipe), resolved)
-            write_whole(self.path / "recipe.yaml", resolved.getvalue())
+            write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
     def lock(self):
         """See `lock`."""
@@ -96,6 +94,13 @@ class RunFolder:
     def finish(self, summary: dict):
         """Mark the run finished."""
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+def as_yaml(resolved: dict) -> str:
+    """The text of a recipe with all its overrides and our defaults, as a run saves it (see `Recipe.resolved`)."""
+    text = io.StringIO()
+    YAML().dump(_without_nothing(resolved), text)
+    return text.getvalue()
 
 
 _locks: dict[Path, IO] = {}
@@ -204,7 +209,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if isinstance(found.get("evaluate"), dict):
         # A run that began before a key existed had its default.
         found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
-    wanted, found = _flat(depends_on), _flat(found)
+    wanted, found = flat(depends_on), flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return None
@@ -272,14 +277,15 @@ def _without_nothing(tree: dict) -> dict:
     }
 
 
-def _flat(tree: dict | None, prefix: str = "") -> dict:
-    flat = {}
+def flat(tree: dict | None, prefix: str = "") -> dict:
+    """The values of a recipe by `section.key`, without those that are None."""
+    found = {}
     for key, value in (tree or {}).items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
+            found |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            flat[f"{prefix}{key}"] = value
-    return flat
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def _versions(recipe: dict) -> dict:

@@ -11,6 +11,7 @@ from schema.advice import advice
 from schema.configs import generation, setting
 from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
+from schema.strict_yaml import value_of
 from schema.terminal import make_command
 from tests.support import SHIPPED, run_stage
 
@@ -372,11 +373,15 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
     from schema.configs import section_class
 
     completes_the_batch = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
+    own = value_of(path.read_text())
+    base = load_recipe(path.with_name(own["base"])).resolved() if "base" in own else {}
     for section in ("sft", "grpo", "adapter"):
-        values = getattr(load_recipe(path), section) or {}
+        values, below = own.get(section) or {}, base.get(section) or {}
         defaults = {field.name: field.default for field in fields(section_class(section))}
         same = [key for key, value in values.items() if value == defaults[key] and key not in completes_the_batch]
+        same = [key for key in same if key not in below]  # there it undoes what the base has
         assert not same, f"{section}: {same} equal the library's default"
+        assert not [key for key, value in values.items() if key in below and below[key] == value], "as in its base"
 
 
 def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):

@@ -193,13 +193,22 @@ def test_completions_are_shown(trained):
     assert "correct_answer" in done.stdout and "completion" in done.stdout
 
 
+def test_a_recipe_on_a_base(clone):
+    text = next(each for each in blocks(README, "yaml") if each.startswith("base:"))
+    (clone / "recipes/on-a-base.yaml").write_text(text)
+    recipe, faults = read_recipe(clone / "recipes/on-a-base.yaml", check=())
+    assert faults == []
+    assert (list(recipe.rewards), recipe.grpo["num_generations"]) == (["correct_answer"], 16)
+
+
 def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
     """The README's, word for word, with a tiny model in place of Qwen's; beside its one problem, some that are like
     GSM8K's."""
     subprocess.run(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
     (clone / "mine.py").write_text("".join(blocks(README, "python")))
     of_trl = re.search(r"`(trl\.rewards\.\w+: \{.*?\})`", README)[1]
-    rewards = f"{blocks(README, 'yaml')[0]}  {of_trl}\n"
+    of_readme = next(each for each in blocks(README, "yaml") if each.startswith("rewards:"))
+    rewards = f"{of_readme}  {of_trl}\n"
     recipe = clone / "recipes/mine.yaml"
     recipe.write_text(re.sub(r"^rewards:\n(?:  .*\n)+", rewards, recipe.read_text(), flags=re.M))
     file, function = re.findall(r"`data: \{train: \[(.*?)\]\}`", README)

@@ -503,6 +503,24 @@ RECIPES = {
     "digits without end": (train("arithmetic: {digits: 5000}"), "arithmetic"),
     "a number for a folder": (train("gsm8k: {folder: 5}"), "gsm8k"),
     "the stage's own argument": (train("arithmetic: {split: test}"), "arithmetic"),
+    "a base above": ("base: ../outside/canary.yaml\n", "expected a file of this folder"),
+    "a base anywhere": ("base: OUTSIDE/canary.yaml\n", "expected a file of this folder"),
+    "a base on the web": ("base: PORT/x.yaml\n", "expected a file of this folder"),
+    "its own base": ("base: mine.yaml\n", "a circle"),
+    "a base of a long name": (f"base: {'a' * 300}.yaml\n", "expected a file of this folder"),
+    "codes in a base": (r'base: "\e]0;x\a.yaml"', "expected a file of this folder"),
+}
+# The text of its base, and what is said of it.
+BASES = {
+    "another host": (grpo("vllm_server_host: 10.0.0.1"), "theirs.yaml:4: grpo.vllm_server_host"),
+    "wandb": (grpo("report_to: [tensorboard, wandb]"), "theirs.yaml:4: grpo.report_to"),
+    "an upload": (grpo("push_to_hub: true"), "a run uploads nothing"),
+    "os.system": (reward("os.system: {command: touch OUTSIDE/new}"), YOURS),
+    "aliases that multiply": (BOMB, "an alias"),
+    "a tag": (recipe(prompt="!!python/object/apply:os.system ['touch OUTSIDE/new']"), "a tag"),
+    "no mapping": ("- 1\n", "a recipe is a mapping"),
+    "a circle": ("base: mine.yaml\n", "a circle"),
+    "no UTF-8": (b"a: b\nc: \xff\n", "not UTF-8"),
 }
 TEMPLATES = {
     "a loop": ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 5 s"),
@@ -530,6 +548,13 @@ FILES = {
     "100 MB": (large("mine.yaml", 10**8), "100,000,000 bytes"),
     "a pipe": (pipe("mine.yaml"), "is not a file"),
     "no UTF-8": (put("mine.yaml", b"a: b\nc: \xff\n"), "not UTF-8"),
+    "a base in a pipe": (given("base: theirs.yaml\n", pipe("theirs.yaml")), "is not a file"),
+    "a base of 100 MB": (given("base: theirs.yaml\n", large("theirs.yaml", 10**8)), "100,000,000 bytes"),
+    "a base that leads away": (given("base: theirs.yaml\n", link("theirs.yaml")), "leads out of its folder"),
+    "a base that leads to itself": (
+        given("base: theirs.yaml\n", link("theirs.yaml", "theirs.yaml")),
+        "there is no file",
+    ),
     "outputs that lead away": (given(recipe(), link("outputs/mine", "../../outside")), "writes outside outputs/"),
 }
 DATA = {
@@ -694,6 +719,10 @@ HELD_OUT, JUDGED, REPORTED = "../eval/held-out", ("mine.yaml", "--held-out"), ("
 OF_ADAPTER = (*JUDGED, "--model", "theirs")
 ATTACKS = {
     **{f"recipe: {name}": Attack(given(text), says) for name, (text, says) in RECIPES.items()},
+    **{
+        f"base: {name}": Attack(given("base: theirs.yaml\n", put("theirs.yaml", text)), says, "theirs.yaml")
+        for name, (text, says) in BASES.items()
+    },
     **{f"template: {name}": Attack(given(templated(text)), says) for name, (text, says) in TEMPLATES.items()},
     **{f"file: {name}": Attack(*each) for name, each in FILES.items()},
     **{f"data: {name}": Attack(*each, place="") for name, each in DATA.items()},
@@ -711,6 +740,9 @@ ATTACKS = {
     },
     # Where another stage reads the same, or goes on to write.
     "check: everything at once": Attack(given(EVERYTHING), "not ready: 3 to change", "", "check"),
+    "check: a base's folder": Attack(
+        given("base: theirs.yaml\n", put("theirs.yaml", recipe(output_dir="OUTSIDE/x"))), Harmless("ready"), "", "check"
+    ),
     "check: a model's kernel": Attack(model(attn_implementation="a/kernel"), "asks for the kernel", "theirs", "check"),
     "check: a model's words": Attack(model(hidden_size="x"), "hidden_size", "theirs", "check"),
     "check: codes in problems": Attack(data(rows(problem=lambda i: f"\x1b]0;{i}\x07")), Harmless("ready"), "", "check"),

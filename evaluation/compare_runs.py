@@ -1,0 +1,290 @@
+"""Finished GRPO runs side by side, from the files in their folders alone: what differs in their recipes, what each cost
+and reached, and the differences between them on the same held-out problems. The seeds of one recipe, as `make seeds`
+leaves them, are one arm, with a mean and an interval over seeds."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from evaluation import report, run_files
+from evaluation.answers import weights_of
+from evaluation.run_files import Run, code
+from evaluation.run_report import read_metrics
+from evaluation.statistics import over_seeds, seeds_verdict, verdict, wilson
+from schema import library_fields
+from schema.configs import ACCURACY
+from schema.faults import RecipeError
+from schema.refused_keys import renamed
+from training.best_checkpoint import RIGHT
+from training.group_signal import METRIC
+from training.progress import duration
+from training.run_folder import flat, link_inside
+
+SEED = r"seed-\d{1,10}"
+TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right of the held-out problems"}
+
+
+class HeldOut(NamedTuple):
+    """Answers to the held-out problems. `before`: the label of the model that GRPO began with. `right`: of the policy,
+    by a problem's id, the share of its answers that are right."""
+
+    terms: dict
+    figures: dict[str, dict]
+    before: str
+    right: dict[int, float]
+
+
+class Finished(NamedTuple):
+    """A finished run. `at_once`: how many completions it sampled at once, on all processes; None where that cannot be
+    read. `held_out`: its evaluation, or why there is none."""
+
+    run: Run
+    metrics: list[dict]
+    at_once: int | None
+    held_out: HeldOut | str
+
+    @property
+    def seed(self) -> object:
+        return self.run.recipe.get("seed")
+
+    def generated(self, step: int) -> int | None:
+        """How many completions it had sampled after so many steps, where that is known. Where an epoch ends inside an
+        update, trl makes a shorter one, and the number is a batch too low for each."""
+        values = library_fields.defaults("grpo") | self.run.section("grpo")
+        accumulated, steps = values["gradient_accumulation_steps"], values["steps_per_generation"]
+        if not steps and values["generation_batch_size"]:
+            return None  # it depends on the number of processes, which no file holds
+        cycle = [accumulated, steps or accumulated, values["num_iterations"]]
+        if self.at_once is None or not all(run_files.is_of(each, int) and each > 0 for each in cycle):
+            return None
+        return self.at_once * math.ceil(step * accumulated / (cycle[1] * cycle[2]))
+
+
+class Arm(NamedTuple):
+    name: str
+    runs: list[Finished]
+
+
+def read(named: Sequence[str]) -> list[Arm]:
+    """The runs that are named, each by its own folder or the one above it, or by the folder of a recipe's seeds.
+
+    Raises:
+        RecipeError: there is no such run, it is not finished, or there are fewer than two arms.
+    """
+    folders: dict[tuple[Path, bool], list[Path]] = {}
+    for each in named:
+        place = Path(each)
+        one = next((p for p in (place / "grpo", place) if _is_run(p)), None)
+        found = [one] if one else [p for p in sorted(place.glob("seed-*/grpo"), key=_number) if _is_run(p)]
+        if not found:
+            raise RecipeError([f"RUNS: {each} is no folder of a finished GRPO run, or of a recipe's seeds"])
+        for run in found:
+            of_seed = re.fullmatch(SEED, run.parent.name) is not None
+            arm = folders.setdefault((run.parent.parent, True) if of_seed else (run, False), [])
+            arm += [run] if run.resolve() not in [other.resolve() for other in arm] else []
+    if len(folders) < 2:
+        raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
+    return [Arm(_name(runs), _seeds_of_one_recipe(list(map(finished, runs)))) for runs in folders.values()]
+
+
+def _is_run(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in ("summary.json", "metrics.jsonl", "recipe.yaml"))
+
+
+def _number(run: Path) -> int:
+    return int(run.parent.name.removeprefix("seed-")) if re.fullmatch(SEED, run.parent.name) else -1
+
+
+def _name(runs: list[Path]) -> str:
+    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-*` of several seeds."""
+    folder = runs[0].parent if runs[0].name == "grpo" else runs[0]
+    name = run_files.title(folder) if len(runs) == 1 else f"{run_files.title(folder.parent)}/seed-*"
+    return name.strip("/")
+
+
+def finished(folder: Path) -> Finished:
+    """A run, from the files in its folder and in `eval/held-out` beside it.
+
+    Raises:
+        RecipeError: it is not finished, or a file is not what a run wrote.
+    """
+    run = run_files.read_run(folder)
+    return Finished(run, read_metrics(folder / "metrics.jsonl"), _at_once(folder / "completions"), held_out(run))
+
+
+def _at_once(folder: Path) -> int | None:
+    """The rows of the largest file of completions: trl keeps the last batch that it sampled, whole."""
+    import pyarrow.parquet
+
+    rows = []
+    for file in folder.glob("completions_*.parquet"):
+        try:
+            with file.open("rb") as opened:
+                rows.append(pyarrow.parquet.ParquetFile(opened).metadata.num_rows)
+        except (pyarrow.ArrowException, OSError):  # torn by a full disk, or a stranger's
+            continue
+    return max(rows, default=None)
+
+
+def held_out(run: Run) -> HeldOut | str:
+    """The answers to held-out problems of a run and of what it began with; or why they say nothing of it."""
+    folder = run.folder.parent / "eval/held-out"
+    labels = [each for each in run_files.LABELS if each != report.CONTROL and (folder / f"{each}.jsonl").is_file()]
+    if "grpo" not in labels or len(labels) < 2:
+        return "not evaluated"
+    if link_inside(folder):
+        return "its evaluation holds a link"
+    try:
+        terms, answers, figures, _ = report.compare(folder, labels)
+    except ValueError:
+        return "its answers cannot be compared"
+    if terms["grpo"].get("weights") != weights_of(run.folder):
+        return "evaluated with other weights, or before it was copied"
+    right = {each[0]["id"]: sum(item["right"] is True for item in each) / len(each) for each in answers["grpo"]}
+    return HeldOut(terms["grpo"], figures, labels[-2], right)
+
+
+def settings(each: Finished) -> dict[str, object]:
+    """Everything in a run's recipe but its seed and folder, with trl's defaults, by `section.key`; and its hardware."""
+    recipe = {key: value for key, value in renamed(each.run.recipe).items() if key not in ("seed", "output_dir")}
+    for section in ("sft", "grpo"):
+        if isinstance(recipe.get(section), dict):
+            recipe[section] = library_fields.defaults(section) | recipe[section]
+    hardware = each.run.versions.get("hardware")
+    named = [name for name in hardware if isinstance(name, str)] if isinstance(hardware, list) else None
+    return flat(recipe | {"hardware": named})
+
+
+def _differing(all_settings: list[dict]) -> list[str]:
+    keys = dict.fromkeys(key for each in all_settings for key in each)
+    return [key for key in keys if any(each.get(key) != all_settings[0].get(key) for each in all_settings)]
+
+
+def _seeds_of_one_recipe(runs: list[Finished]) -> list[Finished]:
+    if len({str(each.seed) for each in runs}) < len(runs):
+        raise RecipeError([f"{runs[0].run.folder.parent.parent} has two runs of the same seed"])
+    for each in runs[1:]:
+        if differing := [key for key in _differing([settings(runs[0]), settings(each)]) if key != "hardware"]:
+            both = f"{runs[0].run.folder} and {each.run.folder}"
+            raise RecipeError([f"{both} are not seeds of one recipe: they differ in {', '.join(differing)}"])
+    return runs
+
+
+# The comparison ------------------------------------------------------------------------------------------------------
+
+
+def table(arms: list[Arm]) -> list[str]:
+    """Markdown: a row for each arm, what differs in their recipes, and the difference of each to the first."""
+    head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "groups without signal", "time"]
+    lines = [_row(head), _row(["---", *["---:"] * (len(head) - 1)]), *(_row(_cells(arm)) for arm in arms)]
+    found = [settings(arm.runs[0]) for arm in arms]
+    if differing := _differing(found):
+        lines += ["", _row(["setting", *(arm.name for arm in arms)]), _row(["---", *["---:"] * len(arms)])]
+        lines += [_row([code(key), *(_told(each.get(key)) for each in found)]) for key in differing]
+    return [*lines, "", *(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}" for arm in arms[1:])]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _told(value: object) -> str:
+    return "" if value is None else code(run_files.reduced(value), 60)
+
+
+def _cells(arm: Arm) -> list[str]:
+    runs = arm.runs
+    steps = [each.run.summary.get("steps") for each in runs]
+    completions = [each.generated(step) if step is not None else None for each, step in zip(runs, steps, strict=True)]
+    signal = [[line[METRIC] for line in each.metrics if METRIC in line] for each in runs]
+    signal = [sum(each) / len(each) if each else None for each in signal]
+    seconds = [run_files.seconds(each.run) for each in runs]
+    cells = [_mean(steps, "{:,.0f}".format), _mean(completions, "{:,.0f}".format), *_held_out_cells(runs)]
+    cells += [_mean(signal, "{:.1%}".format), _mean(seconds, duration)]
+    return [arm.name, " ".join(str(each.seed) for each in runs if run_files.is_of(each.seed, int)), *cells]
+
+
+def _mean(values: list, form: Callable[[float], str]) -> str:
+    return "" if None in values else form(sum(values) / len(values))
+
+
+def _held_out_cells(runs: list[Finished]) -> list[str]:
+    """The number of problems; and accuracy before and after, each with its interval, which for several runs is over
+    their seeds."""
+    found = [each.held_out for each in runs]
+    if wrong := next((each for each in found if isinstance(each, str)), None):
+        return ["", wrong]
+    sizes = {each.figures["grpo"]["n"] for each in found}
+    told = []
+    for figures in ([each.figures[each.before] for each in found], [each.figures["grpo"] for each in found]):
+        if len(runs) == 1:
+            low, high = figures[0]["interval_95"]
+            told.append(f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})")
+        else:
+            mean, half = over_seeds([each["accuracy"] for each in figures])
+            told.append(f"{mean:.1%} ± {100 * half:.1f}")
+    return [" to ".join(str(each) for each in sorted({min(sizes), max(sizes)})), " → ".join(told)]
+
+
+def difference(first: Arm, other: Arm) -> str:
+    """What an arm reached beyond the first, on the same held-out problems: over seeds, each with itself, where both
+    have two or more in common; otherwise over the problems of the one they have."""
+    ours, theirs = ({each.seed: each for each in arm.runs if run_files.is_of(each.seed, int)} for arm in (first, other))
+    common = sorted(ours.keys() & theirs.keys())
+    if not common:
+        return "not compared: no seed in common, so other held-out problems"
+    pairs = [(ours[seed].held_out, theirs[seed].held_out) for seed in common]
+    for pair in pairs:
+        if wrong := next((each for each in pair if isinstance(each, str)), None):
+            return f"not compared: {wrong}"
+        a, b = pair
+        differing = [key for key in report.TERMS if a.terms.get(key) != b.terms.get(key)]
+        if differing or not a.right.keys() & b.right.keys():
+            return f"not compared: they were asked differently ({', '.join(differing) or 'other problems'})"
+    shares = [[[each.right[i] for i in sorted(a.right.keys() & b.right.keys())] for each in (a, b)] for a, b in pairs]
+    if len(common) == 1:
+        alone = f"seed {common[0]} alone: " if len(first.runs) + len(other.runs) > 2 else ""
+        return alone + verdict(*shares[0])
+    gains = [sum(after) / len(after) - sum(before) / len(before) for before, after in shares]
+    return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
+
+
+# The picture ---------------------------------------------------------------------------------------------------------
+
+
+def draw(file: Path, arms: list[Arm]) -> bool:
+    """Draw what the runs logged of `correct_answer`, in training and on held-out problems, over the completions that
+    each had sampled, or over the steps where that is not known of all; and say whether there was anything to draw. Each
+    seed has a line, an arm one colour.
+    """
+    from matplotlib.figure import Figure
+
+    logged = {key: [r for arm in arms for r in arm.runs if any(key in line for line in r.metrics)] for key in TITLES}
+    keys = [key for key, runs in logged.items() if runs]
+    if not keys:
+        return False
+    known = all(each.generated(1) is not None for arm in arms for each in arm.runs)
+    figure = Figure(figsize=(4.5 * len(keys), 3.4), layout="constrained")
+    for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
+        for number, arm in enumerate(arms):
+            label = run_files.plain(arm.name)[-32:].lstrip("_")  # a leading _ hides a name
+            for each in arm.runs:
+                lines = [line for line in each.metrics if key in line]
+                steps = [each.generated(line["step"]) if known else line["step"] for line in lines]
+                of_arm = {"color": f"C{number % 10}", "linewidth": 1.2, "alpha": 1.0 if len(arm.runs) == 1 else 0.5}
+                axes.plot(steps, [line[key] for line in lines], label=label, **of_arm)
+                judged = [(x, line[key], line[RIGHT]) for x, line in zip(steps, lines, strict=True) if RIGHT in line]
+                for x, share, right in judged:
+                    low, high = wilson(right.count("1"), len(right))
+                    error = [[max(0, share - low)], [max(0, high - share)]]
+                    axes.errorbar([x], [share], yerr=error, fmt=".", capsize=2, **of_arm)
+                label = None  # once for all seeds
+        axes.set(title=TITLES[key], xlabel="completions sampled" if known else "step", ylim=(-0.02, 1.02))
+        axes.grid(alpha=0.3, linewidth=0.5)
+        axes.legend(fontsize=7, frameon=False)
+    partial = file.with_name(file.name + ".partial")
+    figure.savefig(partial, dpi=200, format="png")
+    partial.replace(file)
+    return True

@@ -1,0 +1,41 @@
+"""Compare finished runs from the files in their folders alone: what each cost and reached, and whether they differ.
+
+`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or that of a recipe's seeds.
+"""
+
+import argparse
+from pathlib import Path
+
+from schema.faults import RecipeError
+from schema.terminal import say, say_markdown
+from stages.cli import mistakes_reported
+
+FOLDER = Path("outputs/compare")  # made again by every comparison
+
+
+def main(runs: list[str]):
+    """Compare finished GRPO runs, the seeds of one recipe taken together."""
+    from evaluation import compare_runs  # imports torch, which a wrong option does not need
+    from training.checkpoints import write_whole
+    from training.run_folder import link_inside
+
+    arms = compare_runs.read(runs)
+    if wrong := link_inside(FOLDER):
+        raise RecipeError([wrong])
+    text = "\n".join(compare_runs.table(arms))
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        drawn = compare_runs.draw(FOLDER / "curves.png", arms)
+        report = FOLDER / "report.md"
+        write_whole(report, text + ("\n\n![what the runs logged](curves.png)\n" if drawn else "\n"))
+    except OSError as error:
+        raise RecipeError([f"{FOLDER} cannot be written ({error.strerror})"]) from None
+    say_markdown(text)
+    say(f"\nresults: {report}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m stages.compare", description=main.__doc__)
+    parser.add_argument("runs", nargs="*", help="folders of GRPO runs, or of a recipe's seeds")
+    with mistakes_reported():
+        main(**vars(parser.parse_args()))

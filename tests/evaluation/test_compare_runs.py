@@ -1,0 +1,175 @@
+"""Finished runs side by side: numbers worked out by hand, and what cannot be compared."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation import compare_runs
+from evaluation.compare_runs import difference, read, table
+from schema.faults import RecipeError
+from stages import compare
+from tests.evaluation.test_report import answers
+from tests.support import run_stage
+from tests.viewer import made
+
+STEPS, AT_ONCE = 4, 24  # of a run that is made
+
+
+def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
+    """A finished run in a recipe's folder, whose policy has the first `right` of n held-out problems right, and whose
+    warm start had 40."""
+    path = made.run(folder, steps=STEPS, **grpo)
+    (path / "data.json").write_text('{"problems": 9}')
+    text = (path / "recipe.yaml").read_text()
+    (path / "recipe.yaml").write_text(text.replace("seed: 1", f"seed: {seed}"))
+    for label, share in (("base", 0), ("sft", 40), ("grpo", right)):
+        answers(folder / "eval/held-out", label, [i < share for i in range(n)])
+    return folder
+
+
+def test_what_each_run_cost_and_reached(tmp_path):
+    arms = read(
+        [str(run(tmp_path / "outputs/a")), str(run(tmp_path / "outputs/b/", right=70, num_iterations=2) / "grpo")]
+    )
+    lines = table(arms)
+    name = str(tmp_path).strip("/")
+    before = "40.0% (30.9% to 49.8%)"  # Wilson's
+    assert lines[2] == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 25.0% | 3 s |"
+    assert lines[3] == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 25.0% | 3 s |"
+    assert lines[5:8] == [
+        f"| setting | {name}/a | {name}/b |",
+        "| --- | ---: | ---: |",
+        "| `grpo.num_iterations` | `1` | `2` |",
+    ]
+    # 20 problems won of 100: a standard error of sqrt(0.2 · 0.8 / 99), and p = 2 / 2^20.
+    assert lines[9:] == [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
+
+
+def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
+    for recipe, beta, right in (("a", 0.0, (50, 60, 70)), ("b", 0.5, (60, 75, 80))):
+        for seed, each in enumerate(right, 1):
+            run(tmp_path / recipe / f"seed-{seed}", right=each, seed=seed, beta=beta)
+    arms = read([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert [(len(arm.runs), arm.name.endswith(f"/{x}/seed-*")) for arm, x in zip(arms, "ab", strict=True)] == [
+        (3, True)
+    ] * 2
+    # Student's t of two degrees of freedom is 4.303: 10 points of standard deviation over sqrt(3).
+    assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 |" in table(arms)[2]
+    assert difference(*arms) == "+11.7 ± 7.2 points over 3 seeds in common"
+    one = read([str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    assert len(one[0].runs) == 1
+    assert difference(*one).startswith("seed 2 alone: +15.0 ± 7.2 points (n = 100, 15 won, 0 lost")
+    two = read([str(tmp_path / "a/seed-1"), str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    assert [len(arm.runs) for arm in two] == [2, 3]
+
+
+def moved(folder: Path):
+    (folder / "grpo/model.safetensors").write_text("other weights")
+
+
+def asked(folder: Path):
+    file = folder / "eval/held-out/grpo.jsonl"
+    for each in file.parent.glob("*.jsonl"):
+        each.write_text(each.read_text().replace('"problems": "p"', '"problems": "q"', 1))
+
+
+NOT_COMPARED = {
+    "another seed": (lambda folder: run(folder, seed=2), "no seed in common"),
+    "other problems": (lambda folder: asked(run(folder)), "they were asked differently (problems)"),
+    "other weights": (lambda folder: moved(run(folder)), "evaluated with other weights"),
+    "no evaluation": (lambda folder: (run(folder) / "eval").rename(folder / "gone"), "not evaluated"),
+    "torn answers": (
+        lambda folder: (run(folder) / "eval/held-out/grpo.jsonl").write_text("{\n"),
+        "its answers cannot be compared",
+    ),
+    "linked answers": (
+        lambda folder: (run(folder) / "eval/held-out/x").symlink_to("/etc/passwd"),
+        "its evaluation holds a link",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_COMPARED)
+def test_what_is_not_the_same_question_is_not_compared(name, tmp_path):
+    make, why = NOT_COMPARED[name]
+    run(tmp_path / "a")
+    make(tmp_path / "b")
+    last = table(read([str(tmp_path / "a"), str(tmp_path / "b")]))[-1]
+    assert "not compared: " in last and why in last
+
+
+@pytest.mark.parametrize(
+    ("grpo", "step", "expected"),
+    [
+        ({}, 4, 4 * AT_ONCE),
+        ({"num_iterations": 2}, 4, 2 * AT_ONCE),
+        ({"num_iterations": 2}, 3, 2 * AT_ONCE),
+        ({"gradient_accumulation_steps": 2}, 4, 4 * AT_ONCE),  # which trl samples at once
+        ({"steps_per_generation": 4}, 6, 2 * AT_ONCE),
+        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 3, 6 * AT_ONCE),
+        ({"generation_batch_size": 24}, 4, None),
+        ({"num_iterations": 0}, 4, None),  # which no run writes
+        ({"num_iterations": "two"}, 4, None),
+    ],
+)
+def test_completions_are_counted(grpo, step, expected, tmp_path):
+    assert compare_runs.finished(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
+
+
+REFUSED = {  # the arguments, below a folder with two runs, and a part of the message
+    "none": ([], "RUNS: name two runs or more"),
+    "one": (["a"], "RUNS: name two runs or more"),
+    "one twice": (["a", "a/grpo"], "RUNS: name two runs or more"),
+    "no folder": (["a", "c"], "c is no folder of a finished GRPO run"),
+    "unfinished": (["a", "begun"], "begun is no folder of a finished GRPO run"),
+    "torn": (["a", "torn"], "torn/grpo/data.json is not what a run wrote"),
+    "two recipes": (["a", "mixed"], "are not seeds of one recipe: they differ in grpo.beta"),
+    "one seed twice": (["a", "twice"], "has two runs of the same seed"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_run_is_one_message(name, tmp_path):
+    run(tmp_path / "a")
+    (run(tmp_path / "begun") / "grpo/summary.json").unlink()
+    (run(tmp_path / "torn") / "grpo/data.json").write_text("{")
+    for folder, seeds, betas in (("mixed", (1, 2), (0.0, 0.1)), ("twice", (1, 1), (0.0, 0.0))):
+        for i in (0, 1):
+            run(tmp_path / folder / f"seed-{i + 1}", seed=seeds[i], beta=betas[i])
+    names, message = REFUSED[name]
+    with pytest.raises(RecipeError) as error:
+        read([str(tmp_path / each) for each in names])
+    assert message in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_the_stage_writes_a_page_and_a_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(Path("outputs/a"))
+    run(Path("outputs/b"), generation_batch_size=24)  # its completions are not known: the picture is over steps
+    compare.main(["outputs/a", "outputs/b"])
+    assert "| a | 1 | 4 | 96 |" in capsys.readouterr().out
+    page = Path("outputs/compare/report.md").read_text()
+    assert "- a → b: no significant change (+0.0 ± 0.0 points, n = 100, 0 won, 0 lost, p = 1)" in page
+    assert "| b | 1 | 4 |  |" in page and "(curves.png)" in page
+    assert Path("outputs/compare/curves.png").read_bytes().startswith(b"\x89PNG")
+    Path("outputs/compare/report.md").unlink()
+    Path("outputs/compare/report.md").symlink_to("../precious")
+    with pytest.raises(RecipeError, match="is a link"):
+        compare.main(["outputs/a", "outputs/b"])
+
+
+def test_what_a_strangers_run_says_is_text(tmp_path):
+    folder = run(tmp_path / "b", loss_type="x|<img>\x1b]0;\x07`")
+    (folder / "grpo/summary.json").write_text(json.dumps({"steps": "many", "seconds": 1e999}))
+    (folder / "grpo/versions.json").write_text(json.dumps({"hardware": {"a": ["|"]}}))
+    lines = table(read([str(run(tmp_path / "a")), str(folder)]))
+    assert all("\x1b" not in line for line in lines)
+    assert lines[3].count("|") == lines[2].count("|")
+    assert any("`x'<img>" in line for line in lines)
+
+
+def test_a_mistake_has_no_trace():
+    done = run_stage("compare", "no/such", "runs", check=False)
+    told = "RUNS: no/such is no folder of a finished GRPO run, or of a recipe's seeds"
+    assert (done.returncode, done.stderr.splitlines()[-1], "Traceback" in done.stderr) == (2, told, False)

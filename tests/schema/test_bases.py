@@ -1,0 +1,219 @@
+"""A recipe that builds on another: whose keys hold, and where a fault is."""
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from schema.faults import RecipeError
+from schema.recipe import load_recipe, read_recipe
+from tests.support import run_stage
+from training.run_folder import as_yaml
+
+BASE = """\
+seed: 7
+output_dir: outputs/of-the-base
+model: {build: tiny-qwen3}
+data:
+  train: [arithmetic: {digits: 1}]
+  validation: 600
+rewards:
+  correct_answer: {weight: 1.0, strict: true}
+  format_tags: {weight: 0.25}
+sft: {max_steps: 3, max_length: 64}
+grpo:
+  max_steps: 2
+  num_generations: 8
+  lr_scheduler_type: cosine_with_min_lr
+  lr_scheduler_kwargs: {min_lr_rate: 0.1}
+"""
+
+
+def load(folder: Path, text: str, *overrides: str, base: str = BASE):
+    (folder / "base.yaml").write_text(base)
+    (folder / "mine.yaml").write_text(text)
+    return read_recipe(folder / "mine.yaml", list(overrides), check=())
+
+
+@pytest.mark.parametrize(
+    ("own", "keys", "value"),
+    [
+        ("", ("seed",), 7),
+        ("seed: 8\n", ("seed",), 8),
+        ("", ("output_dir",), "outputs/mine"),
+        ("output_dir: outputs/x\n", ("output_dir",), "outputs/x"),
+        ("grpo: {max_steps: 9}\n", ("grpo", "max_steps"), 9),
+        ("grpo: {max_steps: 9}\n", ("grpo", "num_generations"), 8),
+        ("grpo: {beta: 0.04}\n", ("grpo", "beta"), 0.04),
+        ("grpo: {num_generations: null}\n", ("grpo", "num_generations"), None),
+        ("data: {train: [arithmetic: {rows: 9}]}\n", ("data", "train"), [{"arithmetic": {"rows": 9}}]),
+        ("data: {validation: null}\n", ("data", "validation"), 500),  # our default
+        ("sft: null\n", ("sft",), None),
+        ("sft:\n", ("sft",), None),  # the same in YAML
+        ("sft: {max_length: null}\n", ("sft", "max_length"), None),
+        ("sft: {max_length: null}\n", ("sft",), {"max_steps": 3, "max_length": None}),  # a value of its own: no limit
+        ("sft: {max_steps: null}\n", ("sft",), {"max_length": 64}),
+        ("adapter: {r: 4}\n", ("adapter",), {"r": 4}),
+        ("rewards: {format_tags: null}\n", ("rewards",), {"correct_answer": {"weight": 1.0, "strict": True}}),
+        ("rewards: {correct_answer: {strict: null}}\n", ("rewards", "correct_answer"), {"weight": 1.0}),
+        ("rewards: {correct_answer: {weight: 2}}\n", ("rewards", "correct_answer"), {"weight": 2, "strict": True}),
+        ("rewards: {tag_count: {weight: 0.5}}\n", ("rewards", "format_tags"), {"weight": 0.25}),
+        # A mapping that is a value replaces the whole value.
+        (
+            "grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n",
+            ("grpo", "lr_scheduler_kwargs"),
+            {"min_lr": 1e-9},
+        ),
+    ],
+)
+def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):
+    recipe, faults = load(tmp_path, f"base: base.yaml\n{own}")
+    assert faults == []
+    found = recipe.resolved()
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    assert found == value
+    assert recipe.name == "mine"
+
+
+def test_the_last_of_several_bases_is_read_first(tmp_path):
+    (tmp_path / "below.yaml").write_text(BASE)
+    middle = "base: below.yaml\nsft: null\ngrpo: {max_steps: 3, beta: 0.1}\n"
+    recipe, faults = load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.2}\n", "grpo.epsilon=0.1", base=middle)
+    assert faults == [] and recipe.sft is None
+    assert [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")] == [3, 0.2, 0.1, 8]
+    lines = [recipe.place("grpo", key) for key in ("max_steps", "beta", "epsilon", "num_generations")]
+    files = [("base.yaml", 3), ("mine.yaml", 2), ("override grpo.epsilon=0.1", 0), ("below.yaml", 13)]
+    assert [(Path(each.source).name, each.line) for each in lines] == files
+
+
+WRONG = {  # the recipe, its base, the place, a part of the message
+    "in the base": ("", BASE.replace("max_steps: 2", "max_stepz: 2"), "base.yaml:12", "did you mean max_steps?"),
+    "in the recipe": ("grpo: {max_stepz: 2}\n", BASE, "mine.yaml:2", "did you mean max_steps?"),
+    "together": ("grpo: {num_generations: 3}\n", BASE, "mine.yaml:2", "do not fill a generation batch"),
+    "together, in the base": (
+        "grpo: {per_device_train_batch_size: 4}\n",
+        BASE,
+        "base.yaml:13",
+        "do not fill a generation batch",
+    ),
+    "twice in the base": ("", BASE + "  max_steps: 3\n", "base.yaml:16", "is set again, first in line 12"),
+    "twice in the recipe": ("seed: 1\nseed: 2\n", BASE, "mine.yaml:3", "is set again, first in line 2"),
+    "a removed section that is needed": ("grpo: null\n", BASE, "mine.yaml", "the section `grpo` is missing"),
+    "a misspelt removal": ("stf: null\n", BASE, "mine.yaml:2", "unknown section 'stf'; did you mean sft?"),
+    "a misspelt key's removal": ("grpo: {max_step: null}\n", BASE, "mine.yaml:2", "did you mean max_steps?"),
+    "a misspelt reward's removal": ("rewards: {format_tag: null}\n", BASE, "mine.yaml:2", "rewards.format_tag"),
+    "the base is no YAML": ("", "a: [\n", "base.yaml:2", "not valid YAML"),
+    "the base is no mapping": ("", "- 1\n", "base.yaml", "a recipe is a mapping with the sections model"),
+    "the base sends": ("", BASE + "  report_to: wandb\n", "base.yaml:16", "only the command line may ask for that"),
+    "the base's host": ("", BASE + "  vllm_server_host: a.org\n", "base.yaml:16", "sends the run to another machine"),
+    "it writes elsewhere": ("output_dir: ../x\n", BASE, "mine.yaml:2", "writes outside outputs/"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_is_told_where_it_is_written(name, tmp_path):
+    own, base, place, message = WRONG[name]
+    try:
+        _, faults = load(tmp_path, f"base: base.yaml\n{own}", base=base)
+    except RecipeError as error:
+        faults = error.faults
+    assert [str(each.place) for each in faults] == [f"{tmp_path}/{place}"]
+    assert message in faults[0].message
+
+
+REFUSED = {  # the whole recipe, and a part of its one message
+    "above": ("base: ../base.yaml\n", "mine.yaml:1: base: expected a file of this folder"),
+    "below": ("base: x/base.yaml\n", "expected a file of this folder"),
+    "absolute": ("base: /etc/base.yaml\n", "expected a file of this folder"),
+    "another letter's slash": ("base: 'x\\base.yaml'\n", "expected a file of this folder"),
+    "no YAML": ("base: base.py\n", "expected a file of this folder"),
+    "no file": ("base: 5\n", "got 5"),
+    "nothing": ("base:\n", "got None"),
+    "several": ("base: [base.yaml]\n", "got ['base.yaml']"),
+    "a name without end": (f"base: {'a' * 300}.yaml\n", "expected a file of this folder"),
+    "codes": ('base: "\\e.yaml"\n', "expected a file of this folder"),
+    "half a letter": ('base: "\\ud800.yaml"\n', "expected a file of this folder"),
+    "missing": ("base: bose.yaml\n", "bose.yaml; did you mean base.yaml?"),
+    "not first": ("seed: 1\nbase: base.yaml\n", "mine.yaml:2: base: write it first"),
+    "itself": ("base: mine.yaml\n", "mine.yaml:1: base: a circle, mine.yaml → mine.yaml"),
+    "a circle": ("base: circle.yaml\n", "circle.yaml:1: base: a circle, mine.yaml → circle.yaml → mine.yaml"),
+    "a tower": ("base: 1.yaml\n", "4.yaml:1: base: more than 4 bases"),
+    "a link away": ("base: away.yaml\n", "leads out of its folder"),
+    "a link to itself": ("base: loop.yaml\n", "there is no file"),
+    "a folder": ("base: folder.yaml\n", "folder.yaml: is not a file"),
+    "too large": ("base: large.yaml\n", "large.yaml: has 100,000 bytes"),
+    "elsewhere in the recipe": ("base: base.yaml\ngrpo: {base: base.yaml}\n", "unknown key grpo.base"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_base_is_a_file_of_the_same_folder(name, tmp_path):
+    text, message = REFUSED[name]
+    folder = tmp_path / "folder"
+    (folder / "folder.yaml").mkdir(parents=True)
+    (tmp_path / "base.yaml").write_text(BASE)
+    (folder / "circle.yaml").write_text("base: mine.yaml\n")
+    for i in range(1, 5):
+        (folder / f"{i}.yaml").write_text(f"base: {i + 1}.yaml\n")
+    (folder / "5.yaml").write_text(BASE)
+    (folder / "away.yaml").symlink_to("../base.yaml")
+    (folder / "loop.yaml").symlink_to("loop.yaml")
+    (folder / "large.yaml").write_text("#" * 100_000)
+    with pytest.raises(RecipeError) as error:
+        _, faults = load(folder, text)
+        raise RecipeError(faults)
+    assert len(str(error.value).splitlines()) == 1, error.value
+    assert message in str(error.value)
+
+
+def test_four_bases_are_read(tmp_path):
+    for i in range(1, 4):
+        (tmp_path / f"{i}.yaml").write_text(f"base: {i + 1}.yaml\n")
+    (tmp_path / "4.yaml").write_text(BASE)
+    assert load(tmp_path, "base: 1.yaml\n")[1] == []
+
+
+def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
+    (tmp_path / "link.yaml").symlink_to("base.yaml")
+    assert load(tmp_path, "base: link.yaml\n")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("override", "wrong"),
+    [
+        ("grpo.report_to=wandb", None),  # it is the command line's to allow, whatever the base says
+        ("output_dir=/tmp/x", None),
+        ("sft=null", None),
+        ("base=base.yaml", "override base=base.yaml: base: only a recipe's file names what it builds on"),
+    ],
+)
+def test_the_command_line_is_above_both(override, wrong, tmp_path):
+    _, faults = load(
+        tmp_path, "base: base.yaml\n", override, base=BASE + "  report_to: wandb\n" * ("wandb" in override)
+    )
+    assert [str(each) for each in faults] == ([wrong] if wrong else [])
+
+
+def test_faults_come_in_the_order_of_the_files(tmp_path):
+    base = BASE.replace("max_steps: 2", "max_stepz: 2").replace("seed: 7", "seed: -7")
+    _, faults = load(tmp_path, "base: base.yaml\ngrpo: {beta: high}\n", "grpo.epsilon=2", base=base)
+    places = [(Path(each.place.source).name, each.place.line) for each in faults]
+    assert places == [("override grpo.epsilon=2", 0), ("mine.yaml", 2), ("base.yaml", 1), ("base.yaml", 12)]
+
+
+def test_a_saved_recipe_stands_alone(tmp_path):
+    recipe, _ = load(tmp_path, "base: base.yaml\nsft: null\n")
+    saved = tmp_path / "elsewhere/recipe.yaml"
+    saved.parent.mkdir()
+    saved.write_text(as_yaml(recipe.resolved()))
+    assert "base" not in YAML(typ="safe", pure=True).load(saved.read_text())
+    assert load_recipe(saved, check=()).resolved() == recipe.resolved()
+
+
+def test_check_shows_the_whole_recipe(tmp_path):
+    load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.5}\n")
+    shown = run_stage(
+        "check", tmp_path / "mine.yaml", "--show", "grpo.max_completion_length=8", "data.validation=4"
+    ).stdout
+    assert "  beta: 0.5\n" in shown and "  num_generations: 8\n" in shown and "output_dir: outputs/mine\n" in shown
