@@ -10,6 +10,7 @@ from data.overlap import Overlap, overlaps
 from data.problems import load, split_validation
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
+from rewards import correct_answer
 from schema.configs import setting
 from schema.faults import Fault, NotReached, RecipeError
 from schema.names import benchmark_label, named
@@ -86,9 +87,22 @@ def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
         about = "" if name in str(error) else f"{name}: "
         kind = NotReached if isinstance(error, DataNotReached) else RecipeError
         raise kind([Fault(recipe.place(*section, name), f"{about}{error}")]) from error
-    if not recipe.runs_programs and any(read(row["check"])[0] in RUNS for row in rows if row.get("check")):
+    if wrong := _not_runnable(recipe, rows):
         place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
-        what = f"{name}: its answers are programs, and judging one runs it"
-        raise RecipeError([Fault(place, f"{what}: set rewards.correct_answer.run_programs: true (docs/security.md)")])
+        raise RecipeError([Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}")])
     say(f"data: {report}")
     return rows
+
+
+def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
+    """Why answers that are programs cannot be judged; None where they can, or where there are none."""
+    if not any(read(row["check"])[0] in RUNS for row in rows if row.get("check")):
+        return None
+    if not recipe.runs_programs:
+        return "set rewards.correct_answer.run_programs: true (docs/security.md)"
+    try:
+        one = '{"python": {"function": "f", "cases": [[[], 0]]}}'
+        correct_answer(["<answer>f = int</answer>"], ["0"], check=[one], run_programs=True)
+    except RuntimeError as error:  # NotHeld: found here, and not in the middle of a run
+        return str(error)
+    return None
