@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO
 
 from ruamel.yaml import YAML
 
-from schema import hardware
+from schema import hardware, library_fields
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
@@ -50,14 +51,19 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict]):
+    def begin(self, rows: list[dict], own_solutions: Sequence[dict] = ()):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
         made earlier would stand in the way of the corrected recipe.
 
+        Args:
+            own_solutions: the rows with the model's own solutions, where it learns from these.
+
         Raises:
-            RecipeError: the run began with other training problems.
+            RecipeError: the run began with other training problems, or with other solutions of the model's own.
         """
-        text = json.dumps([[row["problem"], row["solution"]] for row in rows])
+        told = [[row["problem"], row["solution"]] for row in rows]
+        told += [[row["problem"], row["reasoning"], row["answer"]] for row in own_solutions]
+        text = json.dumps(told)
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
@@ -72,8 +78,9 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or evaluate.benchmarks, whose problems are "
-                    f"removed from training. Change it back, or delete {self.path}"
+                    "has changed, or the probe that chose or ordered them, or the model's own solutions, or "
+                    "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
+                    f"{self.path}"
                 ]
             )
         try:
@@ -203,6 +210,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if isinstance(found.get("evaluate"), dict):
         # A run that began before a key existed had its default.
         found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
+    if stage == "sft" and isinstance(found.get("grpo"), dict):
+        found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = _flat(depends_on), _flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
@@ -253,7 +262,14 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
         evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
         depends_on["evaluate"] = {key: evaluate[key] for key in deciding}
+    if stage == "sft" and recipe.data.own_solutions is not None:
+        depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on
+
+
+def _of_sampling(grpo: dict) -> dict:
+    """Of the section `grpo`, what the base model's own solutions depend on: they are cut where GRPO would cut them."""
+    return {"max_completion_length": (library_fields.defaults("grpo") | grpo)["max_completion_length"]}
 
 
 def _data_of(section: dict, stage: str) -> dict:
