@@ -116,8 +116,13 @@ decontaminate: setup  ## list the training problems that the benchmarks also ask
 	@$(PREFLIGHT)
 	@$(PY) stages.decontaminate $(QUOTED) $(ARGS)
 
+own-solutions: setup  ## sample the solutions that a warm start with data.own_solutions learns from
+	@$(PREFLIGHT) sft
+	@$(PY) stages.own_solutions $(QUOTED) $(ARGS)
+
 sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft
+	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS)
 
 probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
@@ -126,6 +131,7 @@ probe: setup  ## measure how often the policy that GRPO starts from solves each 
 
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft grpo evaluate
+	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
 	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out

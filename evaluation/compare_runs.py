@@ -17,10 +17,11 @@ from schema import library_fields
 from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from schema.refused_keys import renamed
+from schema.sections import flat
 from training.best_checkpoint import RIGHT
 from training.group_signal import METRIC
 from training.progress import duration
-from training.run_folder import flat, link_inside
+from training.run_folder import link_inside
 
 SEED = r"seed-\d{1,10}"
 TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right of the held-out problems"}

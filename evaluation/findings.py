@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from data import prompt
+from evaluation import own_solutions
 from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_answers
 from evaluation.probe import chosen
 from schema.advice import Finding, finding
@@ -107,10 +108,11 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})",
         )
     yield from _audit_findings(recipe, gradable[:AUDITED])
-    if recipe.sft is not None and not any(row["reasoning"] for row in rows):
-        yield finding(
-            recipe, "error", ("sft",), "no training problem has a worked solution to learn from: remove the section"
-        )
+    if recipe.data.own_solutions is not None:
+        say(own_solutions.announced(recipe, rows))
+    elif recipe.sft is not None and not any(row["reasoning"] for row in rows):
+        message = "no training problem has a worked solution to learn from: remove the section, or set "
+        yield finding(recipe, "error", ("sft",), message + "data.own_solutions, from which it learns the model's own")
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:

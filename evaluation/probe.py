@@ -50,15 +50,20 @@ def starting_policy(recipe: Recipe) -> Contestant:
     if more and recipe.evaluate.engine != by:
         message = f"grpo.generation_kwargs are options of {by}: a probe needs evaluate.engine: {by} for them"
         raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
+    asked = sampled_at(recipe, setting(recipe, "grpo", "temperature"))
+    return Contestant("completions", asked, warm_start_of(recipe), sampling=values | more)
+
+
+def sampled_at(recipe: Recipe, temperature: float) -> Recipe:
+    """The recipe with an evaluation that samples at this temperature, and completions as long as GRPO's."""
     evaluate = dataclasses.replace(
         recipe.evaluate,
-        temperature=float(setting(recipe, "grpo", "temperature")),
+        temperature=float(temperature),
         max_new_tokens=setting(recipe, "grpo", "max_completion_length"),
         samples=1,  # `Rounds` counts its own
         limit=None,
     )
-    sampled = dataclasses.replace(recipe, evaluate=evaluate)
-    return Contestant("completions", sampled, warm_start_of(recipe), sampling=values | more)
+    return dataclasses.replace(recipe, evaluate=evaluate)
 
 
 def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[int]:
@@ -93,6 +98,14 @@ class Rounds(Answers):
         counts = Counter(i for i, sample in right if sample < self.samples)
         return [counts[i] for i in range(len(self.rows))]
 
+    def cost(self) -> dict:
+        """Completions that are kept, their tokens, and the seconds of all batches, those that were lost too."""
+        return {
+            "completions": len(self.done),
+            "tokens": sum(each["tokens"] for each in self.done),
+            "seconds": sum(seconds for seconds, _ in batches(self.file.with_suffix(".seconds.jsonl"))),
+        }
+
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
     """What the pass rates of the training rows depend on. Weights are told by what is in them, which takes a second or
@@ -118,12 +131,7 @@ def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int
     for i, row, count in zip(ids, answers.rows, right, strict=True):
         line = {"id": i, "problem": row["problem"], "right": count, "n": n, "pass_rate": count / n}
         lines.append(line | {"interval_95": bounds[count]})
-    cost = {
-        "completions": len(answers.done),
-        "tokens": sum(each["tokens"] for each in answers.done),
-        "seconds": sum(seconds for seconds, _ in batches(answers.file.with_suffix(".seconds.jsonl"))),
-    }
-    figures = summary(right, n, group) | cost
+    figures = summary(right, n, group) | answers.cost()
     draw(folder / "pass_rates.png", right, n)
     write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")

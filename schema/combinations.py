@@ -14,6 +14,20 @@ Complaints = Iterator[tuple[tuple, str]]
 SUGGESTED = 8  # group sizes, at most
 
 
+def own_solutions(section: dict, recipe: dict) -> Complaints:
+    """Whether a warm start can learn from the base model's own solutions, and from nothing else."""
+    if section.get("own_solutions") is None:
+        return
+    if recipe.get("sft") is None:
+        message = "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one"
+        yield ("own_solutions",), message
+    if section.get("worked") is not None:
+        message = (
+            "data.worked: it counts the data's worked solutions, which data.own_solutions replaces: keep one of them"
+        )
+        yield ("worked",), message
+
+
 def sft(section: dict, recipe: dict) -> Complaints:
     yield from _schedule("sft", library_fields.defaults("sft") | section)
 

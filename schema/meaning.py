@@ -53,6 +53,7 @@ def data(section: dict, recipe: dict) -> Complaints:
     yield from _data_sets("data", "train", section.get("train"))
     if section.get("dir") and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
+    yield from combinations.own_solutions(section, recipe)
 
 
 def evaluate(section: dict, recipe: dict) -> Complaints:

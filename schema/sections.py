@@ -20,10 +20,24 @@ class Model:
 
 
 @dataclass(frozen=True)
+class OwnSolutions:
+    """What the base model is sampled for: `samples` completions of each of so many training `problems`, at this
+    `temperature`; 1 is the model's own distribution. `keep`: how many right ones of a problem are kept, at most.
+    `example`: whether a worked problem of the data stands in the prompt, to show the form."""
+
+    problems: int = 2000
+    samples: int = 4
+    keep: int = 2
+    temperature: float = 1.0
+    example: bool = True
+
+
+@dataclass(frozen=True)
 class Data:
     """`train`: names of data sets, or one-entry mappings from a name to its arguments. `validation`: how many of their
     problems are held out. `worked`: how many worked solutions the warm start may see; all of them by default. `dir`: a
-    folder of parquet files to read instead of the Hub.
+    folder of parquet files to read instead of the Hub. `own_solutions`: the warm start learns from the base model's own
+    right completions instead (see `OwnSolutions`).
 
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make probe` measured it.
     `order`: that of GRPO's problems, one of `schema.values.ORDERS`.
@@ -35,6 +49,11 @@ class Data:
     dir: str | None = None
     pass_rate: list | None = None
     order: str = "shuffled"
+    own_solutions: OwnSolutions | None = None
+
+    def __post_init__(self):
+        if isinstance(self.own_solutions, dict):  # as a recipe has it, without the defaults
+            object.__setattr__(self, "own_solutions", OwnSolutions(**self.own_solutions))
 
     @property
     def key_of_probe(self) -> str | None:
@@ -132,3 +151,14 @@ class Recipe:
 
 
 OWN_SECTIONS = {"model": Model, "data": Data, "prompt": Prompt, "evaluate": Evaluate}
+
+
+def flat(tree: dict | None, prefix: str = "") -> dict:
+    """The values of a recipe by `section.key`, without those that are None."""
+    found = {}
+    for key, value in (tree or {}).items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            found[f"{prefix}{key}"] = value
+    return found

@@ -77,6 +77,14 @@ BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "fr
 # "by signal" see training/signal_order.py.
 ORDERS = ("shuffled", "easy first", "by signal")
 LARGEST_GROUP = 65536
+# See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a probe may have.
+OWN_SOLUTIONS = {
+    "problems": count(1, 100_000),
+    "samples": count(1, 100),
+    "keep": count(),
+    "temperature": Number(0.01, 10),
+    "example": SWITCH,
+}
 FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
 
 RULES: dict[str, dict[str, Any]] = {}
@@ -97,6 +105,7 @@ RULES["data"] = {
     "worked": count(1),
     "pass_rate": Span(SHARE),
     "order": OneOf(ORDERS),
+    "own_solutions": Keys(OWN_SOLUTIONS),
     "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }
 RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}

@@ -1,5 +1,7 @@
 """SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO rewards it.
 
+They are the data's, or with `data.own_solutions` the base model's: see evaluation/own_solutions.py.
+
 Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint, because the warm start is
 a place to begin from, not a result.
 """
@@ -37,7 +39,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     from trl import SFTTrainer
 
-    from evaluation import card
+    from evaluation import card, own_solutions
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
@@ -50,7 +52,11 @@ def main(recipe: Recipe, if_needed: bool = False):
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
-    dataset = tokenised(rows[: recipe.data.worked], tokenizer, recipe.prompt.system, args.max_length)
+    own, solved = None, rows[: recipe.data.worked]
+    if recipe.data.own_solutions is not None:
+        own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, rows))
+        solved = own.rows
+    dataset = tokenised(solved, tokenizer, recipe.prompt.system, args.max_length)
     if not dataset:
         why = "no row has a worked solution (`reasoning`) to learn from that fits into max_length"
         raise RecipeError([Fault(recipe.place("sft", "max_length"), f"sft: {why}")])
@@ -66,14 +72,15 @@ def main(recipe: Recipe, if_needed: bool = False):
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
     if is_main_process():
-        folder.begin(rows)
-    say(f"sft: {len(dataset):,} worked solutions, from {folder.checkpoint or 'the base model'}")
+        folder.begin(rows, own.rows if own else [])
+    whose = "own" if own else "worked"
+    say(f"sft: {len(dataset):,} {whose} solutions, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
-        folder.finish(
-            {"steps": trainer.state.global_step, "loss": result.training_loss, "seconds": time.monotonic() - began}
-        )
+        summary = {"steps": trainer.state.global_step, "loss": result.training_loss}
+        summary |= {"seconds": time.monotonic() - began} | ({"own_solutions": own.figures} if own else {})
+        folder.finish(summary)
         card.write(folder.path, "sft")
     say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
     if not of_chain():

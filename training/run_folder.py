@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,12 +18,12 @@ from typing import IO
 from ruamel.yaml import YAML
 
 from data.problems import judged_by
-from schema import hardware
+from schema import hardware, library_fields
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
-from schema.sections import Data, Evaluate
+from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_command
 from training.checkpoints import checkpoints_of, newest_good, write_whole
@@ -51,14 +52,19 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict]):
+    def begin(self, rows: list[dict], own_solutions: Sequence[dict] = ()):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
         made earlier would stand in the way of the corrected recipe.
 
+        Args:
+            own_solutions: the rows with the model's own solutions, where it learns from these.
+
         Raises:
-            RecipeError: the run began with other training problems.
+            RecipeError: the run began with other training problems, or with other solutions of the model's own.
         """
-        text = json.dumps([judged_by(row) for row in rows])
+        told = [judged_by(row) for row in rows]
+        told += [[row["problem"], row["reasoning"], row["answer"]] for row in own_solutions]
+        text = json.dumps(told)
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
@@ -73,8 +79,9 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or evaluate.benchmarks, whose problems are "
-                    f"removed from training. Change it back, or delete {self.path}"
+                    "has changed, or the probe that chose or ordered them, or the model's own solutions, or "
+                    "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
+                    f"{self.path}"
                 ]
             )
         try:
@@ -209,6 +216,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if isinstance(found.get("evaluate"), dict):
         # A run that began before a key existed had its default.
         found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
+    if stage == "sft" and isinstance(found.get("grpo"), dict):
+        found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = flat(depends_on), flat(found)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
@@ -259,7 +268,14 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
         evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
         depends_on["evaluate"] = {key: evaluate[key] for key in deciding}
+    if stage == "sft" and recipe.data.own_solutions is not None:
+        depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on
+
+
+def _of_sampling(grpo: dict) -> dict:
+    """Of the section `grpo`, what the base model's own solutions depend on: they are cut where GRPO would cut them."""
+    return {"max_completion_length": (library_fields.defaults("grpo") | grpo)["max_completion_length"]}
 
 
 def _data_of(section: dict, stage: str) -> dict:
@@ -275,17 +291,6 @@ def _without_nothing(tree: dict) -> dict:
         for key, value in tree.items()
         if value is not None
     }
-
-
-def flat(tree: dict | None, prefix: str = "") -> dict:
-    """The values of a recipe by `section.key`, without those that are None."""
-    found = {}
-    for key, value in (tree or {}).items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def _versions(recipe: dict) -> dict:

@@ -149,6 +149,31 @@ WRONG = {
         "needs the package flash_attn",
     ),
     "worked below 0": (GOOD.replace("  train:", "  worked: -4\n  train:"), ":3:", "from 1 up, got -4"),
+    "own solutions as a switch": (
+        GOOD.replace("  train:", "  own_solutions: true\n  train:"),
+        ":3:",
+        "data.own_solutions: expected a mapping, got True",
+    ),
+    "own solutions misspelt": (
+        GOOD.replace("  train:", "  own_solutions: {sample: 4}\n  train:") + "sft: {max_steps: 1}\n",
+        ":3:",
+        "data.own_solutions: unknown key 'sample'; did you mean samples?",
+    ),
+    "no own solutions at all": (
+        GOOD.replace("  train:", "  own_solutions: {problems: 0}\n  train:") + "sft: {max_steps: 1}\n",
+        ":3:",
+        "data.own_solutions: problems: expected a whole number from 1 to 100,000, got 0",
+    ),
+    "own solutions for no warm start": (
+        GOOD.replace("  train:", "  own_solutions: {}\n  train:"),
+        ":3:",
+        "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one",
+    ),
+    "own solutions and worked ones": (
+        GOOD.replace("  train:", "  own_solutions: {}\n  worked: 9\n  train:") + "sft: {max_steps: 1}\n",
+        ":4:",
+        "data.worked: it counts the data's worked solutions, which data.own_solutions replaces: keep one of them",
+    ),
     "pass rates as one number": (
         GOOD.replace("  train:", "  pass_rate: 0.5\n  train:"),
         ":3:",

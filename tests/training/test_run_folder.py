@@ -85,6 +85,40 @@ def test_the_choice_and_the_order_of_problems_are_of_grpo_alone(override, tmp_pa
     assert f"  {key}: " in conflict(changed, "grpo").message and f", {value} here" in conflict(changed, "grpo").message
 
 
+OWN = "data.own_solutions={samples: 8}"
+
+
+@pytest.mark.parametrize(
+    ("of_the_run", "override", "key"),
+    [
+        ((), OWN, "data.own_solutions.samples: None there, 8 here"),
+        ((OWN,), "data.own_solutions=null", "data.own_solutions.samples: 8 there, None here"),
+        ((OWN,), "data.own_solutions.temperature=0.7", "data.own_solutions.temperature: 1.0 there, 0.7 here"),
+        ((OWN,), "grpo.max_completion_length=40", "grpo.max_completion_length: 48 there, 40 here"),
+        ((OWN,), "grpo.temperature=0.7", None),
+        ((OWN,), "grpo.learning_rate=1e-5", None),
+        ((OWN,), "evaluate.batch_size=4", None),
+        ((), "grpo.max_completion_length=40", None),
+    ],
+)
+def test_what_a_warm_start_of_the_models_own_making_depends_on(of_the_run, override, key, tmp_path):
+    begun(tmp_path, "sft", *of_the_run)
+    fault = conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", *of_the_run, override], check=()), "sft")
+    assert fault is None if key is None else f"  {key}" in fault.message
+
+
+def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
+    recipe, rows = begun(tmp_path, "sft", OWN), [{"problem": "1 + 1?", "solution": "2"}]
+    find_run(recipe, "sft").begin(rows)  # as it was begun there
+    with pytest.raises(RecipeError, match="or the model's own solutions"):
+        find_run(recipe, "sft").begin(rows, [rows[0] | {"reasoning": "so", "answer": "2"}])
+
+
+def test_runs_without_own_solutions_are_as_they_were(tmp_path):
+    begun(tmp_path, "sft")
+    assert "own_solutions" not in (tmp_path / "sft/recipe.yaml").read_text()
+
+
 def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
     recipe = begun(tmp_path, "grpo")
     saved = tmp_path / "grpo/recipe.yaml"

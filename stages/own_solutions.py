@@ -1,0 +1,62 @@
+"""Samples the base model's own solutions of training problems, from which the warm start then learns.
+
+A stage of its own, which one process runs: a launcher's other processes would wait for it, some only for half an hour.
+"""
+
+from schema import hardware
+from schema.faults import Fault, RecipeError
+from schema.recipe import Recipe
+from schema.requirements import require
+from schema.terminal import make_command, say
+from stages.cli import quiet_libraries, run
+from training.run_folder import find_run, link_inside, lock
+
+
+def main(recipe: Recipe, if_needed: bool = False):
+    """Sample the solutions that the warm start of a recipe with `data.own_solutions` learns from."""
+    if recipe.data.own_solutions is None:
+        if if_needed:
+            return
+        message = "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
+        raise RecipeError([Fault(recipe.place("data"), message)])
+    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    if (sft := find_run(recipe, "sft")).finished:
+        say(f"own solutions: the warm start is finished already, in {sft.path}")
+        return
+    require(recipe, ("evaluate",))
+
+    from evaluation import own_solutions
+    from evaluation.engines import engine
+    from schema.problem_sets import load_train
+    from training.model import load_tokenizer
+
+    folder = recipe.stage_dir(own_solutions.FOLDER)
+    if wrong := link_inside(folder):
+        raise RecipeError([wrong])
+    say(f"own solutions: {hardware.line(recipe, asked)}")
+    quiet_libraries()
+    tokenizer = load_tokenizer(recipe)
+    rows, _ = load_train(recipe)
+    answers = own_solutions.asked(recipe, tokenizer, rows)
+    say(own_solutions.announced(recipe, rows))
+    folder.mkdir(parents=True, exist_ok=True)
+    lock(folder)
+    if answers.missing():
+        with engine(answers.recipe, tokenizer, None, answers.longest_prompt) as complete:
+            answers.complete(complete)
+    learned = own_solutions.learned(recipe, answers)
+    own_solutions.write(folder, learned.rows)
+    cost = f"{learned.figures['tokens']:,} tokens, {learned.figures['seconds']:,.0f} seconds"
+    say(f"own solutions: {own_solutions.told(learned.figures)}, in {folder} ({cost})")
+    if not if_needed:
+        say(f"next: {make_command('sft', recipe)}")
+
+
+if __name__ == "__main__":
+    run(
+        "own_solutions",
+        main,
+        lambda parser: parser.add_argument(
+            "--if-needed", action="store_true", help="do nothing if the recipe has no data.own_solutions"
+        ),
+    )

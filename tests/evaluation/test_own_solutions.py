@@ -1,0 +1,93 @@
+"""Which completions a warm start of the model's own making learns from, and what the model is asked."""
+
+import pytest
+
+from data import prompt
+from evaluation import own_solutions
+from evaluation.answers import judged
+from schema.problem_sets import load_train
+from schema.recipe import load_recipe
+from schema.sections import OwnSolutions
+from training.model import load_tokenizer
+
+TINY = "recipes/tiny-arithmetic.yaml"
+ROW = {"problem": "What is 1 + 1?", "solution": "2", "reasoning": "the data's own", "source": "x"}
+
+
+def completion(response: str, sample: int = 0, truncated: bool = False) -> dict:
+    judgement = judged(ROW, response, strict=False)
+    return {"id": 0, "sample": sample, **judgement, "tokens": 9, "truncated": truncated}
+
+
+@pytest.mark.parametrize(
+    ("response", "truncated", "solution"),
+    [
+        ("<think>1+1=2</think><answer>2</answer>", False, ("1+1=2", "2")),
+        ("\n<think>\n1+1=2\n</think>\n\n<answer> 2 </answer>\n", False, ("\n1+1=2\n", "2")),
+        ("<think>so</think><answer>2.0</answer>", False, ("so", "2.0")),  # equal, spelled in its own way
+        ("<think>1+1=2</think><answer>2</answer>", True, None),
+        ("<think>1+1=3</think><answer>3</answer>", False, None),
+        ("<think>1+1=2</think> The answer is 2.", False, None),
+        ("1+1=2 <answer>2</answer>", False, None),  # right for the verifier, and not in form
+        ("<think> </think><answer>2</answer>", False, None),
+        ("<think>1+1=2</think><answer>2</answer> What is 3 + 4?", False, None),
+        ("<think>1</think><think>2</think><answer>2</answer>", False, None),
+        ("", False, None),
+    ],
+)
+def test_a_solution_is_right_and_in_form_and_ended_by_itself(response, truncated, solution):
+    found = own_solutions.accepted([completion(response, truncated=truncated)])
+    assert [(each["reasoning"], each["answer"]) for each in found] == ([solution] if solution else [])
+
+
+def test_few_are_kept_of_a_problem_and_none_twice():
+    thoughts = [(1, "a"), (0, "1+1=2"), (0, "1+1 =\n2"), (0, "1 +  1 = 2"), (0, "1 + 1 = 2"), (0, "two")]
+    solutions = [{"id": i, "reasoning": thought, "answer": "2"} for i, thought in thoughts]
+    rows = [ROW, ROW | {"problem": "What is 0 + 2?"}]
+
+    def kept(most: int) -> list[tuple]:
+        return [(row["problem"], row["reasoning"]) for row in own_solutions.kept(solutions, rows, most)]
+
+    first, second = (row["problem"] for row in rows)
+    assert kept(1) == [(second, "a"), (first, "1+1=2")]
+    assert kept(3) == [(second, "a"), *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2"))]
+    assert len(kept(9)) == 5  # "1 +  1 = 2" and "1 + 1 = 2" are one
+    assert own_solutions.kept(solutions, rows, 1)[1] == ROW | {"reasoning": "1+1=2", "answer": "2"}
+
+
+def recipe_of(folder, *overrides: str):
+    return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
+
+
+def test_the_base_model_is_asked_as_the_control_of_the_evaluation_is(tmp_path):
+    recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add.")
+    tokenizer, rows = load_tokenizer(recipe), load_train(recipe)[0]
+    answers = own_solutions.asked(recipe, tokenizer, rows)
+    example = next(row for row in rows if row["answer"] == row["solution"])  # not one by the careless teacher
+    assert answers.settings["example"] == example["problem"] not in [row["problem"] for row in answers.rows]
+    conversations = [prompt.messages(row["problem"], "Add.", example) for row in answers.rows]
+    assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
+    assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
+    asked = {key: answers.settings[key] for key in ("trained", "temperature", "max_new_tokens", "samples")}
+    assert asked == {"trained": None, "temperature": 2.0, "max_new_tokens": 48, "samples": 1}
+    alone = recipe_of(tmp_path, "data.own_solutions={example: false}", "prompt.system=Add.")
+    assert own_solutions.asked(alone, tokenizer, rows).settings["example"] is None
+
+
+def test_what_is_announced(tmp_path):
+    recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
+    rows = [ROW | {"answer": "2"}] * 4
+    told = (
+        "own solutions: 3 problems × 4 completions of the base model at temperature 1, shown a worked example: at most "
+    )
+    assert own_solutions.announced(recipe, rows) == told + "576 tokens"
+    without = own_solutions.announced(recipe, [ROW | {"reasoning": None}])
+    assert "1 problems" in without and "without an example, since no problem has a worked solution" in without
+
+
+def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
+    recipe = recipe_of(tmp_path, "data.own_solutions={}")
+    assert recipe.data.own_solutions == OwnSolutions()
+    assert recipe.resolved()["data"]["own_solutions"] == vars(OwnSolutions())
+    assert recipe_of(tmp_path).data.own_solutions is None
+    assert recipe_of(tmp_path, "data.own_solutions={keep: 1}", "data.own_solutions=null").data.own_solutions is None

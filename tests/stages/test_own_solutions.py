@@ -1,0 +1,125 @@
+"""A warm start of the model's own making, really run: sampled, killed, resumed, chosen and learned."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rewards.verifier import judge
+from tests.support import kill_after_lines, read_lines, run_stage, same_weights
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
+SHORT += ["sft.per_device_train_batch_size=32"]
+OWN = "data.own_solutions={problems: 24, samples: 4, example: false}"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    """A model that solves some sums: a short warm start. The recipe's own base is random, and solves none."""
+    folder = tmp_path_factory.mktemp("base")
+    run_stage("sft", RECIPE, f"output_dir={folder}", *SHORT)
+    return folder / "sft"
+
+
+def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
+    given = [f"model.name_or_path={base}", "model.build=null", OWN, "sft.max_steps=8"]
+    given += ["sft.per_device_train_batch_size=8"]
+    return [RECIPE, f"output_dir={folder}", *SHORT, *given, *overrides]
+
+
+@pytest.fixture(scope="module")
+def run(base, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    said = run_stage("own_solutions", *tiny(folder, base)).stdout
+    assert "own solutions: 24 problems × 4 completions of the base model at temperature 1, without an example" in said
+    assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
+    said = run_stage("sft", *tiny(folder, base)).stdout
+    assert " own solutions, from the base model" in said
+    return folder
+
+
+def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
+    head, *completions = read_lines(run / "own_solutions/completions.jsonl")
+    assert head["example"] is None and head["temperature"] == 1.0 and head["model"] == str(base)
+    kept = read_lines(run / "own_solutions/kept.jsonl")
+    figures = json.loads((run / "sft/summary.json").read_text())["own_solutions"]
+    texts = {(each["problem"], each["response"]) for each in completions if not each["truncated"]}
+    for each in kept:
+        response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
+        assert (each["problem"], response) in texts
+        assert judge(response, each["solution"], strict=True).right
+    right = [each for each in completions if each["strict"] and not each["truncated"]]
+    assert 8 <= len(right) < 96  # or this shows nothing
+    assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
+    assert figures["accepted"] == len(right) and figures["solved"] == len({each["id"] for each in right})
+    per_problem = Counter(each["problem"] for each in kept)
+    assert len(per_problem) == figures["solved"] and set(per_problem.values()) <= {1, 2}
+    assert figures["kept"] == len(kept) == len({json.dumps(each) for each in kept})
+    assert not same_weights(run / "sft", base)
+
+
+def test_asked_again_it_samples_nothing(run, base):
+    before = {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
+    said = run_stage("own_solutions", *tiny(run, base), "--if-needed").stdout
+    assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
+    assert before == {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
+
+
+def test_killed_and_resumed_it_ends_with_the_same_solutions_and_weights(run, base, tmp_path):
+    file = tmp_path / "own_solutions/completions.jsonl"
+    kill_after_lines(40, file, "own_solutions", *tiny(tmp_path, base))
+    assert not (tmp_path / "own_solutions/kept.jsonl").exists()
+    early = run_stage("sft", *tiny(tmp_path, base), check=False)
+    assert early.returncode == 2 and "are not all sampled: run `make own-solutions ARGS=" in early.stderr
+    assert not (tmp_path / "sft").exists()
+    at_the_kill = file.read_text().rpartition("\n")[0]
+    said = run_stage("own_solutions", *tiny(tmp_path, base)).stdout
+    assert " 8/" not in said and "96/96" in said
+    assert file.read_text().startswith(at_the_kill)
+    for name in ("completions.jsonl", "kept.jsonl"):
+        assert (tmp_path / "own_solutions" / name).read_bytes() == (run / "own_solutions" / name).read_bytes()
+    run_stage("sft", *tiny(tmp_path, base))
+    assert same_weights(tmp_path / "sft", run / "sft")
+
+
+def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_path):
+    shutil.copytree(run / "own_solutions", tmp_path / "own_solutions")
+    for stage in ("own_solutions", "sft"):
+        hotter = run_stage(stage, *tiny(tmp_path, base, "data.own_solutions.temperature=0.5"), check=False)
+        assert hotter.returncode == 2 and "made with different settings (temperature)" in hotter.stderr
+    assert not (tmp_path / "sft").exists()
+
+
+def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
+    """The recipe's own base model is random: nothing that it says is right."""
+    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]
+    for stage in ("own_solutions", "sft"):
+        done = run_stage(stage, *given, check=False)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        told = (
+            "of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept: fewer than a step of the warm "
+        )
+        assert f"data.own_solutions: {told}start takes (32). Raise its `samples`" in done.stderr
+    assert not (tmp_path / "sft").exists()
+
+
+def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
+    given = [RECIPE, f"output_dir={tmp_path}"]
+    quiet = run_stage("own_solutions", *given, "--if-needed")
+    assert quiet.stdout == quiet.stderr == ""
+    told = run_stage("own_solutions", *given, check=False)
+    assert told.returncode == 2 and "it has no `data.own_solutions`: " in told.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_says_what_will_be_sampled(tmp_path):
+    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions.problems=24"]
+    said = run_stage("check", *given).stdout
+    assert "shown a worked example: at most 4,608 tokens" in said and "\nready\n" in said
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text("".join(f'{{"problem": "What is {i} + 1?", "answer": {i + 1}}}\n' for i in range(40)))
+    without = run_stage("check", *given, f"data.train=[{bare}]").stdout
+    assert "without an example, since no problem has a worked solution" in without and "\nready\n" in without
