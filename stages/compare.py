@@ -9,6 +9,8 @@ from pathlib import Path
 from schema.faults import RecipeError
 from schema.terminal import say, say_markdown
 from stages.cli import mistakes_reported
+from training.checkpoints import write_whole
+from training.run_folder import link_inside
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 
@@ -16,8 +18,6 @@ FOLDER = Path("outputs/compare")  # made again by every comparison
 def main(runs: list[str]):
     """Compare finished GRPO runs, the seeds of one recipe taken together."""
     from evaluation import compare_runs  # imports torch, which a wrong option does not need
-    from training.checkpoints import write_whole
-    from training.run_folder import link_inside
 
     arms = compare_runs.read(runs)
     if wrong := link_inside(FOLDER):
