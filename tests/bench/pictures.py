@@ -1,7 +1,7 @@
 """Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit them.
 
-`python -m tests.bench.pictures outputs/x STEP ROW [PREFIX]`: a run whose completion ROW of STEP `make explain` has worked
-out; the prefix stands before the files' names.
+`python -m tests.bench.pictures outputs/x STEP ROW [PREFIX]`: a run whose completion ROW of STEP `make explain` has
+worked out; the prefix stands before the files' names.
 """
 
 import sys
