@@ -548,8 +548,12 @@ FILES = {
     "100 MB": (large("mine.yaml", 10**8), "100,000,000 bytes"),
     "a pipe": (pipe("mine.yaml"), "is not a file"),
     "no UTF-8": (put("mine.yaml", b"a: b\nc: \xff\n"), "not UTF-8"),
-    "a base in a pipe": (given("base: theirs.yaml\n", pipe("theirs.yaml")), "is not a file"),
-    "a base of 100 MB": (given("base: theirs.yaml\n", large("theirs.yaml", 10**8)), "100,000,000 bytes"),
+    "a base in a pipe": (given("base: theirs.yaml\n", pipe("theirs.yaml")), "is not a file", "theirs.yaml"),
+    "a base of 100 MB": (
+        given("base: theirs.yaml\n", large("theirs.yaml", 10**8)),
+        "100,000,000 bytes",
+        "theirs.yaml",
+    ),
     "a base that leads away": (given("base: theirs.yaml\n", link("theirs.yaml")), "leads out of its folder"),
     "a base that leads to itself": (
         given("base: theirs.yaml\n", link("theirs.yaml", "theirs.yaml")),
