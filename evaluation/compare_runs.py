@@ -235,7 +235,7 @@ def difference(first: Arm, other: Arm) -> str:
     ours, theirs = ({each.seed: each for each in arm.runs if run_files.is_of(each.seed, int)} for arm in (first, other))
     common = sorted(ours.keys() & theirs.keys())
     if not common:
-        return "not compared: no seed in common, so other held-out problems"
+        return "not compared: no seed in common, so other warm starts"
     pairs = [(ours[seed].held_out, theirs[seed].held_out) for seed in common]
     for pair in pairs:
         if wrong := next((each for each in pair if isinstance(each, str)), None):
