@@ -12,6 +12,7 @@ from evaluation.curves import draw
 from evaluation.run_files import Run, code, fenced, plain
 from schema.configs import ACCURACY
 from schema.faults import RecipeError
+from schema.names import RESERVED
 from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
 from training.health import findings
@@ -22,8 +23,6 @@ STAGES = ("sft", "grpo")
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
-# The columns of trl's files of completions that are no rewards.
-NOT_REWARDS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 
 
 def write(folder: Path) -> Path:
@@ -159,7 +158,7 @@ def group(rows: list[dict]) -> list[str]:
     lines = [f"## A group of step {step if run_files.is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
     lines += ["", f"gold {code(rows[0]['gold'])}"] if "gold" in rows[0] else []
     for number, row in enumerate(shown, 1):
-        scores = {name: value for name, value in row.items() if name not in NOT_REWARDS and scored(value)}
+        scores = {name: value for name, value in row.items() if name not in RESERVED and scored(value)}
         words = [f"{code(name, 60)} {'none' if value is None else f'{value:.3g}'}" for name, value in scores.items()]
         words += [f"{row['tokens']} tokens"] if run_files.is_of(row.get("tokens"), int) else []
         words += ["truncated"] if row.get("truncated") is True else []

@@ -1,16 +1,15 @@
 """Are the calculations in a text true? A reward for the steps of a worked solution, and for the whole of one."""
 
 import ast
-import operator
 import re
 from fractions import Fraction
 from functools import lru_cache
 
 from rewards.completion import Messages, content
+from rewards.verifier.countdown import ALLOWED, value_of
 
 _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _LONGEST = 200  # characters of an equation; a worked line has far fewer
 _SPELLED = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "$": " "})
 _LATEX = [
@@ -73,18 +72,10 @@ def _same(exact: Fraction, value: Fraction, written: str) -> bool:
 def _value(side: str) -> tuple[Fraction, int] | None:
     """The value of an expression of numbers, exactly, and how many operations it has."""
     try:
-        tree = ast.parse(" ".join(side.split()), mode="eval").body
-        return _evaluated(tree), sum(isinstance(each, ast.BinOp) for each in ast.walk(tree))
+        tree = ast.parse(" ".join(side.split()), mode="eval")
+        nodes = [*ast.walk(tree)]
+        if not all(isinstance(each, (*ALLOWED, ast.UAdd)) for each in nodes):
+            return None
+        return value_of(tree.body), sum(isinstance(each, ast.BinOp) for each in nodes)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
-
-
-def _evaluated(tree: ast.AST) -> Fraction:
-    if isinstance(tree, ast.Constant) and type(tree.value) in (int, float):
-        return Fraction(str(tree.value))  # as it is written, not the nearest binary number
-    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
-        value = _evaluated(tree.operand)
-        return -value if isinstance(tree.op, ast.USub) else value
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        return _OPERATORS[type(tree.op)](_evaluated(tree.left), _evaluated(tree.right))
-    raise ValueError

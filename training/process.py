@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 
 import torch
+from accelerate import PartialState
 from accelerate.utils import gather_object
 from tokenizers.decoders import DecodeStream
 
@@ -65,7 +66,7 @@ class StepRewards:
     def advantages(self, length: int, group_size: int, scale: str) -> torch.Tensor:
         """What the steps add to the advantages of this process's completions, of shape (completions, length)."""
         everywhere = gather_object(self.rewards)
-        first = torch.distributed.get_rank() * len(self.rewards) if torch.distributed.is_initialized() else 0
+        first = PartialState().process_index * len(self.rewards)
         mine = normalised(everywhere, group_size, scale)[first : first + len(self.rewards)]
         return self.weight * spread(mine, self.ends, length)
 

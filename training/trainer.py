@@ -128,7 +128,7 @@ def trainer_for(
     order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
-    rewards, of_steps = list(guarded_rewards(recipe)), step_rewards(recipe, tokenizer)
+    rewards, of_steps = guarded_rewards(recipe), step_rewards(recipe, tokenizer)
     if of_steps:
         place, steps = of_steps
         rewards[place] = steps.watching(rewards[place])

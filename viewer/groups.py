@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from schema.names import RESERVED
 from viewer.runs import describe, finite, inside
 
 FILE = re.compile(r"completions_\d{5,}\.parquet")
-# What trl and the training write beside the rewards. Runs of before the last four were written lack them.
-COLUMNS = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
+# Of the columns that are no rewards, those that every run has written.
+NEEDED = {"step", "prompt", "completion", "advantage"}
 TRUTH = "correct_answer"
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
@@ -173,8 +174,8 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """
     try:
         parquet = pq.ParquetFile(file)
-        names = [name for name in parquet.schema_arrow.names if name not in COLUMNS]
-        if missing := set(COLUMNS[:4]) - set(parquet.schema_arrow.names):
+        names = [name for name in parquet.schema_arrow.names if name not in RESERVED]
+        if missing := NEEDED - set(parquet.schema_arrow.names):
             raise ValueError(f"it has no column {min(missing)}")
         if len(names) != len(weights):
             raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")

@@ -19,7 +19,7 @@ _SPACE = re.compile(r"\\[()\[\],;:! ]|[$\s]")  # LaTeX's too, and the marks of m
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _EXPRESSION = re.compile(r"[0-9()+\-*/ ]+")
 _ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
-_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
+ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
 
 
 def judge_countdowns(responses: Sequence[str], needed: Sequence[dict], *, strict: bool = False) -> list[Verdict]:
@@ -54,12 +54,12 @@ def compare(answer: str, needed: dict) -> tuple[bool, str]:
     try:
         tree = ast.parse(text.strip(), mode="eval")
         nodes = [*ast.walk(tree)]
-        if odd := next((node for node in nodes if not isinstance(node, _ALLOWED)), None):
+        if odd := next((node for node in nodes if not isinstance(node, ALLOWED)), None):
             return False, f"{type(odd).__name__} is none of + - * /"
         used = sorted(node.value for node in nodes if isinstance(node, ast.Constant))
         if used != sorted(needed["numbers"]):
             return False, f"it uses {', '.join(map(str, used))}"
-        value = _value(tree.body)
+        value = value_of(tree.body)
     except (SyntaxError, RecursionError, MemoryError):  # brackets that do not match, or are too deep
         return False, "it cannot be read"
     except ZeroDivisionError:
@@ -76,16 +76,23 @@ def _plain(text: str) -> str:
     return text
 
 
-def _value(node: ast.expr) -> Fraction:
+def value_of(node: ast.expr) -> Fraction:
+    """The exact value of an expression that has only numbers and + - * /, a decimal as it is written.
+
+    Raises:
+        ZeroDivisionError: it divides by zero.
+    """
     match node:
         case ast.Constant():
-            return Fraction(node.value)
+            return Fraction(str(node.value))
+        case ast.UnaryOp(op=ast.USub()):
+            return -value_of(node.operand)
         case ast.UnaryOp():
-            return -_value(node.operand)
+            return value_of(node.operand)
         case ast.BinOp(op=ast.Add()):
-            return _value(node.left) + _value(node.right)
+            return value_of(node.left) + value_of(node.right)
         case ast.BinOp(op=ast.Sub()):
-            return _value(node.left) - _value(node.right)
+            return value_of(node.left) - value_of(node.right)
         case ast.BinOp(op=ast.Mult()):
-            return _value(node.left) * _value(node.right)
-    return _value(node.left) / _value(node.right)
+            return value_of(node.left) * value_of(node.right)
+    return value_of(node.left) / value_of(node.right)
