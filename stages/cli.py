@@ -25,6 +25,10 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
     path, overrides = options.pop("recipe"), options.pop("overrides")
     with mistakes_reported():
         main(load_recipe(path, overrides, check=()), **options)
+    # gloo's threads abort a process that ends with its group still alive, and the launcher calls a finished run failed.
+    distributed = sys.modules.get("torch.distributed")  # a stage that never loaded torch has no group
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextlib.contextmanager

@@ -152,6 +152,7 @@ rewards, ends = [[1.0, 0.0], [0.5], [None], [1.0]], [[2, 5], [4], [3], [5]]
 steps, mine = StepRewards(None, ",", 1.0), slice(2 * state.process_index, 2 * state.process_index + 2)
 steps.rewards, steps.ends = rewards[mine], ends[mine]
 torch.save(steps.advantages(5, 4, "group"), f"{sys.argv[1]}/{state.process_index}.pt")
+state.destroy_process_group()  # gloo's threads abort a process that ends under load with its group still alive
 """
 
 
