@@ -42,8 +42,8 @@ LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--pr
 OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
 export GIVEN := $(ARGS)
 PREFLIGHT = $(PY) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
-# Without a launcher, one GPU is used, however many there are.
-ifeq ($(ACCELERATE),)
+# Without a launcher, one GPU is used, however many there are; a vLLM server chooses for itself.
+ifeq ($(ACCELERATE)$(filter vllm-server,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
 endif
 # After SIGTERM, torch's launcher would kill its ranks in 30 s, less than a step of a large model takes.
@@ -135,6 +135,9 @@ grpo: setup  ## train with GRPO, after the warm start if it is not finished, and
 	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
 	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
 	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out
+
+vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: server, on the last GPUs, for `make grpo` elsewhere
+	@$(PY) stages.vllm_server $(QUOTED) $(ARGS)
 
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate

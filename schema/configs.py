@@ -105,6 +105,7 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
             defaults["shuffle_dataset"] = False
         # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
         # rounding of the two engines alone gets there (trl issues 5815 and 7269).
+        defaults["vllm_server_host"] = "127.0.0.1"  # trl's 0.0.0.0 would be every address of the machine to a server
         defaults["vllm_importance_sampling_mode"] = "token_truncate"
     return defaults
 

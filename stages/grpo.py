@@ -45,12 +45,15 @@ def main(recipe: Recipe):
     from training.step_clock import time_by_part
     from training.train import sharded, train
     from training.trainer import check_adapter, trainer_for
+    from training.vllm_server import require_server
 
     require_values(recipe, "grpo")
     args = configs.training_config(recipe, "grpo")
     interrupts = Interrupts(configs.generation(recipe.grpo).whole)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
+    if is_main_process():
+        require_server(recipe)
     rows, held_out = load_train(recipe)
     rows = chosen(recipe, tokenizer, rows)
     choosing, _ = share_held_out(recipe, held_out)

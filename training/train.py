@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -33,7 +34,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM and 130 for SIGINT.
 
     Raises:
-        RunStopped: memory or disk is full, or a library rejects a value; the message says what to change.
+        RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
+            to change.
         RecipeError: the checkpoint is DeepSpeed's, and another account wrote it.
     """
     # Only the process that seals checkpoints asks: on another machine the account has another key.
@@ -82,6 +84,9 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         # On a CPU torch says "can't allocate memory", and raises no OutOfMemoryError.
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
             raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
+        if raised_by(error) == "requests":  # trl's client, which asked again for about a minute
+            message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
+            raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
         if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
             raise
         raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error

@@ -1,0 +1,193 @@
+"""`make vllm-server` with a stand-in for `vllm serve`: a server that answers as far as health and the model's name."""
+
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from schema.faults import RecipeError
+from schema.recipe import load_recipe
+from stages import vllm_server as stage
+from tests.support import ROOT, run_stage
+from training import vllm_server
+
+RECIPE = "recipes/tiny-arithmetic.yaml"
+SERVER = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
+STAND_IN = """
+import http.server, json, os, sys
+if "late" in os.environ:
+    sys.exit(7)
+words = sys.argv[1:]
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": [{"id": words[1]}]}).encode())
+    def log_message(self, *_):
+        pass
+http.server.HTTPServer((words[3], int(words[5])), Answer).serve_forever()
+"""
+STAGE = """
+import sys
+from stages import cli, vllm_server
+vllm_server.require = lambda *_: None
+stand_in = sys.argv.pop()
+vllm_server.executable = lambda: stand_in
+cli.run("vllm_server", vllm_server.main)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts the stage with the stand-in in place of vLLM; returns the process."""
+    program = tmp_path / "vllm"
+    program.write_text(f"#!{sys.executable}\n{STAND_IN}")
+    program.chmod(0o755)
+    running = []
+
+    def start(port: int, **environment: str) -> subprocess.Popen:
+        words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}", str(program)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", STAGE, *words],
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for each in running:
+        each.kill()
+        each.wait()
+
+
+def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
+    port = free_port()
+    process = started(port)
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if line.startswith("next"):
+            break
+    assert f"answers at http://127.0.0.1:{port}" in said[-2] and "make grpo" in said[-1], said
+    recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_server_port={port}"])
+    vllm_server.require_server(recipe)  # the trainer finds it
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == -signal.SIGTERM
+    assert vllm_server.served(recipe) is None
+
+
+def test_a_server_that_ends_before_it_answers_is_said(started):
+    process = started(free_port(), late="1")
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 7 and "ended before it answered" in said, said
+
+
+@contextmanager
+def listening(answer: dict):
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_a_port_in_use_and_an_address_of_another_machine_are_refused():
+    with listening({}) as port:
+        for given, key in ((f"port={port}", "port"), ("host=192.0.2.1", "host")):
+            recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_server_{given}"])
+            with pytest.raises(RecipeError, match=f"grpo.vllm_server_{key}: no server can listen"):
+                vllm_server.require_free(recipe)
+
+
+@pytest.mark.parametrize(
+    "answer, said",
+    [
+        ({"data": [{"id": "another/model"}]}, "serves another/model, and the recipe trains"),
+        ({}, r"no vLLM server answers at .* within 1 s"),
+    ],
+)
+def test_a_trainer_refuses_another_server(answer, said):
+    with listening(answer) as port:
+        keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=1"]
+        with pytest.raises(RecipeError, match=said):
+            vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))
+
+
+def test_it_is_told_what_the_recipe_says():
+    keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
+    words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]))
+    for option, value in {"--tensor-parallel-size": "2", "--max-model-len": "512", "--seed": "7"}.items():
+        assert words[words.index(option) + 1] == value
+    assert "--gpu-memory-utilization" not in words and "--trust-remote-code" not in words
+
+
+@pytest.mark.parametrize(
+    "there, wanted, chosen",
+    [(0, 1, {}), (2, 1, {"CUDA_VISIBLE_DEVICES": "1"}), (8, 2, {"CUDA_VISIBLE_DEVICES": "6,7"}), (2, 2, None)],
+)
+def test_the_last_gpus_are_the_server_s(there, wanted, chosen, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(stage, "nvidia_gpus", lambda: list(range(there)))
+    recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_tensor_parallel_size={wanted}"])
+    if chosen is None:
+        with pytest.raises(RecipeError, match="the trainer needs one"):
+            stage.gpus_of_server(recipe)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+        chosen = {}
+    assert stage.gpus_of_server(recipe) == chosen
+
+
+def test_a_recipe_that_asks_no_server_is_refused():
+    done = run_stage("vllm_server", RECIPE, check=False)
+    assert done.returncode == 2 and "this recipe asks no server" in done.stderr
+
+
+DIES = """
+import requests, transformers
+from stages import cli, grpo
+generate, asked = transformers.GenerationMixin.generate, []
+def gone(self, *arguments, **options):
+    asked.append(1)
+    if len(asked) > 2:
+        requests.get("http://127.0.0.1:9/v1/completions")  # as trl's client asks; nothing listens there
+    return generate(self, *arguments, **options)
+transformers.GenerationMixin.generate = gone
+cli.run("grpo", grpo.main)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
+    keys = ["sft=null", "grpo.num_iterations=1", "grpo.max_steps=3", "grpo.save_steps=2", f"output_dir={tmp_path}"]
+    command = [sys.executable, "-c", DIES, RECIPE, *keys]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 75, done.stderr
+    assert "the vLLM server is gone" in done.stderr and "Traceback" not in done.stderr
+    assert f"resumes from {tmp_path}/grpo/checkpoint-2" in done.stderr
+    assert "finished" not in run_stage("grpo", RECIPE, *keys).stdout
+    assert (tmp_path / "grpo/summary.json").is_file()
