@@ -1,7 +1,6 @@
 """How a stage is started: its recipe and overrides, the launcher's file, and how many processes there will be."""
 
 import argparse
-import contextlib
 import os
 from pathlib import Path
 
@@ -21,14 +20,6 @@ def launch_arguments(parser: argparse.ArgumentParser):
     """How the recipe will be launched."""
     parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
     parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
-
-
-def gib(text: str) -> float:
-    """The memory of a card, as argparse reads it."""
-    with contextlib.suppress(ValueError):
-        if float(text) > 0:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text} is no number of GiB above 0")
 
 
 def launch(accelerate: str | None, processes: int | None) -> dict:

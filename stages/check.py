@@ -8,9 +8,10 @@ import sys
 
 from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
+from schema.cards import card_named
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
-from schema.launch import gib, launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
@@ -101,11 +102,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.check", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
-    parser.add_argument("--card", type=gib, help="memory in GiB of a GPU that is not in this machine")
+    card_help = "a GPU that is not in this machine: its GiB, or a name such as H100"
+    parser.add_argument("--card", type=card_named, help=card_help)
     parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on; estimates the hours")
     parser.add_argument("--show", action="store_true", help="print the whole recipe: its base's keys, our defaults")
     options = parser.parse_intermixed_args()
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
-        main(recipe, faults, launched, options.card, options.tokens_per_second, options.show)
+        main(recipe, faults, launched, options.card and options.card.memory, options.tokens_per_second, options.show)
