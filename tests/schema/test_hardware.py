@@ -143,3 +143,25 @@ def test_the_first_line_names_what_runs(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     line = hardware.line(recipe("model.dtype=float32"), "float32")
     assert line.startswith("CPU (") and line.endswith("; float32; attention sdpa; 2 processes")
+
+
+@pytest.mark.parametrize(
+    "gpus, visible, launched, said",
+    [
+        (0, None, {"num_processes": 8}, None),  # a CPU may have any number
+        (8, None, {"num_processes": 8}, None),
+        (2, None, {"num_processes": 8}, "this machine has 2: PROCESSES=2"),
+        (8, "0,1", {"num_processes": 4}, "CUDA_VISIBLE_DEVICES=0,1 leaves 2: PROCESSES=2"),
+        (8, "-1", {"num_processes": 9}, None),
+        (0, "0", {"num_processes": 2}, None),  # as make sets it
+        (8, None, {"num_processes": 16, "num_machines": 2}, None),
+        (1, None, {"num_processes": 2, "use_cpu": True}, None),
+    ],
+)
+def test_more_processes_than_gpus_are_refused(gpus, visible, launched, said, monkeypatch):
+    monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = hardware.too_many_processes(launched)
+    assert found is None if said is None else said in found
