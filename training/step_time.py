@@ -37,7 +37,7 @@ def step_time(recipe: Recipe, prompt_tokens: int, card: Card, gpus: int = 1, sha
     Args:
         prompt_tokens: of a prompt.
         card: with its speeds.
-        gpus: that share a step; each samples and trains its own completions.
+        gpus: that train; each samples its own completions too, unless a vLLM server samples those of all.
         sharded: whether the weights are gathered for each pass (ZeRO-3, FSDP).
 
     Raises:
@@ -48,13 +48,15 @@ def step_time(recipe: Recipe, prompt_tokens: int, card: Card, gpus: int = 1, sha
     frozen, trained = parameter_bytes(model, recipe)
     bandwidth, speed, link = card.bandwidth * 1e9, card.flops * 1e12 * FLOPS_SHARE, card.link * 1e9
     parameters = sum(each.numel() for name, each in model.named_parameters() if "lora_" not in name)
-    args, batches = configs.training_config(recipe, "grpo"), configs.generation(recipe.grpo)
+    args = configs.training_config(recipe, "grpo")
     length = args.max_completion_length
-    steps = max(1, batches.steps * args.num_iterations // args.gradient_accumulation_steps)
+    steps = max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
+    served = args.use_vllm and args.vllm_mode == "server"
     # What samples computes in bfloat16, whatever the weights are kept in.
     decoding = Decoding(2 * parameters, parameters, cache_bytes_per_token(config, recipe), bandwidth, speed)
-    sampled = batches.completions // gpus
-    sampling = decoding.seconds(sampled, prompt_tokens, length, args.vllm_tensor_parallel_size if args.use_vllm else 1)
+    together = args.vllm_tensor_parallel_size if args.use_vllm else 1  # GPUs that share the weights as they sample
+    sampled = args.per_device_train_batch_size * args.steps_per_generation * (gpus if served else together)
+    sampling = decoding.seconds(sampled, prompt_tokens, length, together)
     tokens = args.per_device_train_batch_size * args.gradient_accumulation_steps * (prompt_tokens + length)
     training = tokens * flops_per_token(recipe, config, parameters, args, prompt_tokens + length) / speed
     # All-reduce of gradients: twice their bytes; where weights are sharded, gathered for forward and backward.
@@ -63,7 +65,7 @@ def step_time(recipe: Recipe, prompt_tokens: int, card: Card, gpus: int = 1, sha
         exchange = 2 * trained / link
         if sharded:
             exchange += 2 * args.gradient_accumulation_steps * (frozen + trained) / link
-    if args.use_vllm and args.vllm_mode == "server":
+    if served:
         exchange += 2 * parameters / link / steps
     return StepTime(sampling / steps, training, exchange)
 

@@ -46,7 +46,10 @@ def test_sampling_is_shared_by_the_steps_of_a_batch_and_by_gpus():
     assert one.exchange == 0 < two.exchange
     again = step_time(load_recipe("recipes/tiny-arithmetic.yaml", [*KEYS, "grpo.num_iterations=2"]), 20, CARD)
     assert again.sampling == pytest.approx(one.sampling / 2)
-    assert two.training == one.training  # each GPU trains its own batch
+    assert (two.sampling, two.training) == (one.sampling, one.training)  # each GPU samples and trains its own batch
+    server = [*KEYS, "grpo.use_vllm=true", "grpo.vllm_mode=server"]
+    of_one, of_all = (step_time(load_recipe("recipes/tiny-arithmetic.yaml", server), 20, CARD, n) for n in (1, 64))
+    assert of_all.sampling > 2 * of_one.sampling  # those of 64 trainers, by one server
     assert step_time(recipe, 20, CARD, 2, sharded=True).exchange > two.exchange
 
 
