@@ -57,6 +57,7 @@ def card(run: Run, stage: str) -> str:
     lines += found or ["It was not evaluated: nothing is known of its accuracy."]
     lines += ["", "## How was it made?", "", *(f"- {each}" for each in run_files.data(run))]
     lines += [f"- {run.problems:,} training problems"] if run.problems is not None else []
+    lines += [f"- {each}" for each in run_files.ways(run)]
     lines += [f"- {words}"] if (words := run_files.effort(run)) else []
     text = io.StringIO()
     YAML().dump(run_files.reduced(run.recipe), text)

@@ -18,6 +18,7 @@ from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from training.checkpoints import altered, checkpoints_of
 from training.model import load_for_answers
+from training.process import spread
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
 # trl's settings that change a token's loss in a way that is not worked out here, with the value that switches each off.
@@ -86,22 +87,22 @@ def log_probabilities(
 
 
 def terms(
-    new: torch.Tensor, old: torch.Tensor, reference: torch.Tensor, advantage: float, settings: dict[str, Any]
+    new: torch.Tensor, old: torch.Tensor, reference: torch.Tensor, advantages: torch.Tensor, settings: dict[str, Any]
 ) -> Terms:
-    """What the loss of one completion is made of, from log-probabilities of shape (tokens,); `settings` as from
-    `settings_of`."""
+    """What the loss of one completion is made of, from log-probabilities and advantages of shape (tokens,); `settings`
+    as from `settings_of`."""
     log_ratio = new - old
     if settings["importance_sampling_level"] == "sequence":
         log_ratio = log_ratio.mean().expand_as(log_ratio)
     ratio = log_ratio.exp()
     low, high = 1 - settings["epsilon"], 1 + settings["epsilon_high"]
     if settings["loss_type"] == "cispo":  # the bounded ratio is a constant weight on the log-probability
-        unclipped, clipped = ratio * advantage * new, ratio.clamp(max=settings["epsilon_high"]) * advantage * new
+        unclipped, clipped = ratio * advantages * new, ratio.clamp(max=settings["epsilon_high"]) * advantages * new
         least, stopped = clipped, torch.zeros_like(ratio, dtype=torch.bool)
     else:
-        unclipped, clipped = ratio * advantage, ratio.clamp(low, high) * advantage
+        unclipped, clipped = ratio * advantages, ratio.clamp(low, high) * advantages
         least = torch.minimum(unclipped, clipped)
-        stopped = ((ratio < low) & (advantage < 0)) | ((ratio > high) & (advantage > 0))
+        stopped = ((ratio < low) & (advantages < 0)) | ((ratio > high) & (advantages > 0))
     kl = (reference - new).exp() - (reference - new) - 1
     if settings["use_bias_correction_kl"]:
         kl = kl * ratio
@@ -138,9 +139,6 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     steps = generation(recipe.grpo).steps
     found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
     found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
-    if any("steps" in options for options in recipe.rewards.values()):
-        message = "the advantages of a reward of steps are not worked out token by token"
-        raise RecipeError([Fault(recipe.place("rewards"), message)])
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
         value = setting(recipe, "grpo", key)
@@ -156,8 +154,9 @@ def explained(
     """A completion token by token, as JSON.
 
     Args:
-        group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`, `advantage`, `tokens`
-            and `truncated`; `batch`: the tokens of each completion of its batch, None where the run did not write them.
+        group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`, `advantage`, `tokens`,
+            `truncated` and `steps`; `batch`: the tokens of each completion of its batch, None where the run did not
+            write them.
         row: the completion's place in `group["rows"]`.
     """
     settings, chosen = settings_of(recipe), group["rows"][row]
@@ -171,6 +170,8 @@ def explained(
         notes.append(f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these {len(ids)}")
     if chosen["truncated"] is None:
         notes.append("the run did not write whether it was cut off; it is taken to have ended")
+    if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
+        notes.append("the run did not write its steps, whose part in the advantages is left out")
     if best := _kept(run):
         notes.append(f"the weights that the run ended with are those of {best}")
     used = policies(run, step, warm_start)
@@ -181,8 +182,12 @@ def explained(
     new, entropy = known[used["new"].folder]
     old, reference = (known[used[which].folder][0] for which in ("old", "reference"))
     # The KL is worth seeing without a weight in the loss too.
-    found = terms(new, old, reference, chosen["advantage"] or 0.0, settings)
-    columns = {"new": new, "old": old, "reference": reference, "entropy": entropy} | found._asdict()
+    steps = chosen["steps"] or []
+    of_steps = spread([[each["share"] or 0.0 for each in steps]], [[each["end"] for each in steps]], len(ids))[0]
+    advantages = of_steps + (chosen["advantage"] or 0.0)
+    found = terms(new, old, reference, advantages, settings)
+    columns = {"advantages": advantages, "new": new, "old": old, "reference": reference, "entropy": entropy}
+    columns |= found._asdict()
     return {
         "step": step,
         "row": chosen["row"],

@@ -166,7 +166,7 @@ def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
 
 
 def data(run: Run) -> list[str]:
-    """A line for each training set."""
+    """A line for each training set, and one for what the warm start learned from where that was the model's own."""
     lines = []
     for name, arguments in training_sets(run):
         given = f" ({', '.join(f'{key}: {reduced(value)}' for key, value in arguments.items())})" if arguments else ""
@@ -184,6 +184,37 @@ def data(run: Run) -> list[str]:
         else:
             line += ": a function of the user's own"
         lines.append(line)
+    if run.section("sft") and run.section("data").get("own_solutions") is not None:
+        counts = _own_solutions(run.folder.with_name("sft") / "summary.json")
+        lines.append(f"for the warm start the base model's own right solutions{counts}")
+    return lines
+
+
+def _own_solutions(file: Path) -> str:
+    """How many there were, by the warm start's own summary; nothing where that does not say."""
+    try:
+        figures = _json(file)["own_solutions"]
+        counts = {key: figures[key] for key in ("completions", "problems", "accepted", "solved", "kept")}
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return ""
+    if not all(is_of(each, int) for each in counts.values()):
+        return ""
+    from evaluation.own_solutions import told  # imports trl, which other runs need not wait for
+
+    return f": {told(counts)}"
+
+
+def ways(run: Run) -> list[str]:
+    """A line for each way in which a run's GRPO was not the plain one: in rounds, or with rewards of steps."""
+    if run.folder.name == "sft":
+        return []
+    rounds, lines = run.recipe.get("rounds"), []
+    if rounds is not None:
+        lines.append(f"{code(rounds)} rounds, each with the policy that it began with as its reference")
+    for name, options in run.section("rewards").items():
+        if isinstance(options, dict) and "steps" in options:
+            between = code(json.dumps(options["steps"], ensure_ascii=False))
+            lines.append(f"process supervision: {code(name)} was given for each step, with {between} between two steps")
     return lines
 
 

@@ -65,6 +65,7 @@ def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) 
     lines = [f"# {run_files.title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {run_files.base(run)}"]
     problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
     lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(run_files.data(run))]
+    lines += [f"- {each}" for each in run_files.ways(run)]
     lines += [f"- {words}"] if (words := run_files.effort(run)) else []
     lines += ["", "## How good is it?", ""]
     lines += run_files.results(run, "grpo") or ["It was not evaluated."]

@@ -58,9 +58,10 @@ def _say(found: dict):
         say(f"note: {note}")
     moved = sorted(range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i]))[:SHOWN]
     say(f"advantage {found['advantage']:.3f}; in their order, those that moved furthest:")
-    say(f"{'token':>14}  {'ratio':>8}  {'kl':>8}  {'entropy':>8}  {'loss':>8}")
+    say(f"{'token':>14}  {'advantage':>9}  {'ratio':>9}  {'kl':>9}  {'entropy':>9}  {'loss':>9}")
     for i in sorted(moved):
-        numbers = "  ".join(f"{found[name][i]:8.4f}" for name in ("ratio", "kl", "entropy", "loss"))
+        shown = ("advantages", "ratio", "kl", "entropy", "loss")
+        numbers = "  ".join(f"{found[name][i]:9.4f}" for name in shown)
         say(f"{found['tokens'][i]!r:>14.14}  {numbers}{'  clipped' if found['stopped'][i] else ''}")
 
 

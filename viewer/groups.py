@@ -1,5 +1,6 @@
 """The groups that a run sampled, from the parquet files of its completions: an index of all, and one of them whole."""
 
+import json
 import math
 import re
 from functools import lru_cache
@@ -15,6 +16,7 @@ FILE = re.compile(r"completions_\d{5,}\.parquet")
 # Of the columns that are no rewards, those that every run has written.
 NEEDED = {"step", "prompt", "completion", "advantage"}
 TRUTH = "correct_answer"
+EPSILON = 1e-4  # trl adds it to a deviation that it divides by
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
 MOST_ROWS, MOST_BYTES = 100_000, 2**28  # of one file; a batch has thousands of rows at most
@@ -103,18 +105,19 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     """
     described = describe(run)
     rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
-    return _whole(rows, size, step, place)
+    return _whole(rows, size, step, place, described)
 
 
-def _whole(rows: list[dict], size: int, step: int, place: int) -> dict[str, Any]:
+def _whole(rows: list[dict], size: int, step: int, place: int, described: dict) -> dict[str, Any]:
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
     if len({row["question"] for row in mine}) > 1:  # see _index
         raise ValueError(f"step {step} holds answers to held-out problems there, and no group")
+    shares = steps_with_shares([row["steps"] for row in rows], size, described)[place * size :]
     shown = [
         {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
-        | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"])}
+        | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"]), "steps": shares[i]}
         for i, row in enumerate(mine)
     ]
     others = [row["total"] for i, row in enumerate(rows) if i // size != place]
@@ -140,7 +143,36 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     described = describe(run)
     rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
     tokens = [each["tokens"] for each in _at(rows, step, row)]
-    return _whole(rows, size, step, row // size) | {"batch": None if None in tokens else tokens}
+    return _whole(rows, size, step, row // size, described) | {"batch": None if None in tokens else tokens}
+
+
+def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
+    """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and `share`, what the step adds
+    to the advantage of each of those tokens. That is its reward as `training.process.normalised` has it, times the
+    weight; None for a completion without steps, or where the run has no reward of steps."""
+    weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
+    if weight is None:
+        return [None] * len(batch)
+    found = [[reward for _, reward in steps or [] if reward is not None] for steps in batch]
+    _, of_batch = moments([each for rewards in found for each in rewards])
+    told = []
+    for first in range(0, len(batch), size):
+        mean, std = moments([each for rewards in found[first : first + size] for each in rewards])
+        divisor = 1.0 if scale in ("none", False) else ((of_batch if scale == "batch" else std) or 0.0) + EPSILON
+        for steps in batch[first : first + size]:
+            part = [0.0 if reward is None else finite(weight * (reward - mean) / divisor) for _, reward in steps or []]
+            whole = [(*step, share) for step, share in zip(steps or [], part, strict=True)]
+            told.append(steps and [dict(zip(("end", "reward", "share"), each, strict=True)) for each in whole])
+    return told
+
+
+def _steps(text: Any) -> list[tuple[int, float | None]] | None:
+    """The column `steps` of a completion, (end, reward) each; None where it is not what a run writes."""
+    try:
+        steps = [(end, finite(reward)) for end, reward in json.loads(text)]
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return steps if all(type(end) is int and end > 0 for end, _ in steps) else None
 
 
 def text(run: Path, step: int, row: int) -> str:
@@ -206,6 +238,7 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
         "gold": row.get("gold"),
         "tokens": row.get("tokens"),
         "truncated": row.get("truncated"),
+        "steps": _steps(row.get("steps")),
         "flags": flags(said, rewards.get(TRUTH), advantage),
     }
 

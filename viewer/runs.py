@@ -90,12 +90,14 @@ def describe(run: Path) -> dict[str, Any]:
     options = {str(name): each if isinstance(each, dict) else {} for name, each in rewards.items()}
     # A reward of steps is no part of a completion's total.
     weights = {name: 0.0 if "steps" in each else each.get("weight") for name, each in options.items()}
+    of_steps = [each.get("weight") for each in options.values() if "steps" in each]
     return {
         "name": name_of(run),
         "folder": str(run),
         "explain": _command(run),
         "settings": {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS},
         "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
+        "weight_of_steps": (1.0 if finite(of_steps[0]) is None else finite(of_steps[0])) if of_steps else None,
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),
         "result": Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None,
@@ -204,8 +206,8 @@ def _number(value: Any) -> bool:
 
 
 def finite(value: Any) -> float | None:
-    """The number with six digits; None for what JSON does not know as one."""
-    return float(f"{value:.6g}") if _number(value) and abs(value) < 1e300 and math.isfinite(value) else None
+    """The number with six digits; None for what JSON does not know as one, or what has no square."""
+    return float(f"{value:.6g}") if _number(value) and abs(value) < 1e150 and math.isfinite(value) else None
 
 
 def _yaml(run: Path) -> dict:

@@ -31,7 +31,8 @@ def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         count = len(found["tokens"])
-        if any(len(found[name]) != count for name in NUMBERS):
+        found.setdefault("advantages", [found["advantage"]] * count)  # before there were rewards of steps
+        if any(len(found[name]) != count for name in (*NUMBERS, "advantages")):
             raise ValueError("its columns are of different lengths")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{file} is not what make explain wrote ({error})") from None

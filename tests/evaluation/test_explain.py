@@ -3,6 +3,7 @@
 import copy
 import json
 
+import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
@@ -13,6 +14,8 @@ from evaluation import explain
 from schema.faults import RecipeError
 from schema.local_models import built_model
 from schema.recipe import load_recipe
+from tests.support import run_stage
+from training.process import normalised, spread
 
 TEXTS = ["<think>1+1=2</think>\n<answer>2</answer>", "<answer>12</answer>", "7", "<think>9"]
 ADVANTAGES = [1.2, -0.4, 0.0, -0.8]
@@ -50,6 +53,8 @@ def logged(model, prompt: list[int], ids: list[int], temperature: float) -> torc
         {"loss_type": "grpo", "beta": 0.04, "epsilon_high": 0.28, "temperature": 0.7},
         {"loss_type": "grpo", "beta": 0.04, "use_bias_correction_kl": False},
         {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+        {"loss_type": "dapo", "beta": 0.04, "of_steps": True},
+        {"loss_type": "cispo", "epsilon_high": 1.1, "of_steps": True},
         {"loss_type": "bnpo", "epsilon": 0.05},
         {"loss_type": "dr_grpo", "beta": 0.1},
         {"loss_type": "cispo", "epsilon_high": 1.1},
@@ -58,6 +63,8 @@ def logged(model, prompt: list[int], ids: list[int], temperature: float) -> torc
 )
 def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     tokenizer, new, old, reference = models
+    options = dict(options)
+    of_steps = options.pop("of_steps", False)
     recipe = load_recipe(
         "recipes/tiny-arithmetic.yaml",
         [f"grpo.{key}={json.dumps(value)}" for key, value in options.items()],
@@ -90,12 +97,13 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     padded = [torch.stack([torch.nn.functional.pad(row, (0, longest - len(row))) for row in each]) for each in columns]
     ids = torch.tensor([each + [tokenizer.pad_token_id] * (longest - len(each)) for each in completions])
     mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in completions])
+    shares = torch.linspace(-1, 2, longest) if of_steps else torch.zeros(longest)  # what steps would add
     inputs = {
         "prompt_ids": torch.tensor([prompt] * 4),
         "prompt_mask": torch.ones(4, len(prompt), dtype=torch.long),
         "completion_ids": ids,
         "completion_mask": mask,
-        "advantages": torch.tensor(ADVANTAGES),
+        "advantages": torch.tensor(ADVANTAGES)[:, None] + shares if of_steps else torch.tensor(ADVANTAGES),
         "num_items_in_batch": mask.sum(),
         "old_per_token_logps": padded[1],
     }
@@ -105,7 +113,7 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     batch = [len(each) for each in completions]
     ours, stopped = 0.0, 0
     for now, before, there, advantage in zip(*columns, ADVANTAGES, strict=True):
-        found = explain.terms(now, before, there, advantage, settings)
+        found = explain.terms(now, before, there, advantage + shares[: len(now)], settings)
         ours += found.loss.sum().item() * (explain.weight(len(now), batch, settings) or 1 / sum(batch))  # bnpo
         stopped += int(found.stopped.sum())
     assert ours == pytest.approx(theirs, abs=2e-6)
@@ -123,3 +131,21 @@ def test_a_loss_that_is_not_worked_out_is_refused(override):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"grpo.{override}"], check=())
     with pytest.raises(RecipeError, match=r"is not worked out token by token"):
         explain.settings_of(recipe)
+
+
+@pytest.mark.slow
+def test_what_steps_add_is_in_the_advantages_of_a_real_runs_tokens(tmp_path):
+    given = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1", f"output_dir={tmp_path}"]
+    steps = "tests.varied_reward.of_length: {weight: 0.5, steps: '1'}"
+    rewards = f"rewards={{tests.varied_reward.varied: {{weight: 1.0}}, {steps}}}"
+    run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, rewards)
+    table = pd.read_parquet(tmp_path / "grpo/completions/completions_00001.parquet")[:8]
+    pairs = [json.loads(each) for each in table["steps"]]
+    normal = normalised([[reward for _, reward in each] for each in pairs], 8, "group")
+    row = max(range(8), key=lambda i: len(pairs[i]))
+    assert len(pairs[row]) > 1
+    run_stage("explain", tmp_path, "--step", 1, "--row", row)
+    found = json.loads((tmp_path / f"grpo/explain/1-{row}.json").read_text())
+    of_steps = spread([normal[row]], [[end for end, _ in pairs[row]]], len(found["tokens"]))[0]
+    expected = table["advantage"][row] + 0.5 * of_steps.numpy()
+    assert found["advantages"] == pytest.approx(expected, abs=1e-4)

@@ -243,7 +243,8 @@ def test_a_text_cannot_break_out(run):
         "model": {"name_or_path": HOSTILE, "dtype": HOSTILE, "revision": HOSTILE},
         "data": {"train": [HOSTILE, {HOSTILE: {HOSTILE: HOSTILE}}]},
         "prompt": {"system": HOSTILE},
-        "rewards": {HOSTILE: {"weight": HOSTILE}},
+        "rewards": {HOSTILE: {"weight": HOSTILE, "steps": HOSTILE}},
+        "rounds": HOSTILE,
         "grpo": {"learning_rate": HOSTILE, "max_steps": HOSTILE},
         "sft": {"max_steps": HOSTILE},
         "adapter": {"r": HOSTILE},
@@ -258,6 +259,7 @@ def test_a_text_cannot_break_out(run):
     write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}])
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
+    assert all(f"` {word}" in text for word in ("rounds, each", "was given for each step") for text in (report, card))
     assert not any("owned" in each for each in headings(report) + headings(card))
     assert front_matter(card).keys() == {"library_name", "pipeline_tag", "tags"}
     assert "\x1b" not in report + card and "\x07" not in report + card

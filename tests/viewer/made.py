@@ -19,6 +19,28 @@ HOSTILE = [
 ]
 
 
+def with_steps(run: Path, weight: float = 0.5) -> dict[int, list[list]]:
+    """Add to a made run a reward of one to three steps to each completion, of ten tokens or more, and one that no step
+    has; for each step of the run the [end, reward] pairs of its completions."""
+    random, told = np.random.default_rng(1), {}
+    recipe = (run / "recipe.yaml").read_text(encoding="utf-8")
+    added = f"  true_equations: {{weight: {weight}, steps: ', '}}\ngrpo:"
+    (run / "recipe.yaml").write_text(recipe.replace("grpo:", added), encoding="utf-8")
+    for file in (run / "completions").iterdir():
+        frame = pd.read_parquet(file)
+        ends = [sorted(random.choice(np.arange(1, n + 1), random.integers(1, 4), replace=False)) for n in frame.tokens]
+        pairs = [[[int(end), float(random.integers(0, 5)) / 4] for end in each] for each in ends]
+        pairs[0][0][1] = None
+        paid = [[reward for _, reward in each if reward is not None] for each in pairs]
+        mean = [np.mean(each) if each else None for each in paid]
+        # trl writes what a reward logs beside it after the rewards, before the advantage.
+        frame.insert(list(frame).index("gold"), "true_equations", mean)
+        frame.insert(list(frame).index("advantage"), "steps", [json.dumps(each) for each in pairs])
+        frame.to_parquet(file)
+        told[int(frame["step"][0])] = pairs
+    return told
+
+
 def run(folder: Path, steps: int = 4, groups: int = 3, size: int = 8, hostile: bool = False, **grpo) -> Path:
     """A finished run in `folder/grpo`, with its evaluation beside it; rewards are drawn from a seed."""
     path, random = folder / "grpo", np.random.default_rng(0)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.viewer import made
 from tests.viewer.test_server import served
+from training.process import normalised, spread
 from viewer import lab
 from viewer.page import whole
 
@@ -82,6 +83,20 @@ def by_numpy(totals: np.ndarray, divisor: float | None = None) -> np.ndarray:
 def totals_of(run: Path, step: int, group: int) -> np.ndarray:
     frame = pd.read_parquet(run / f"completions/completions_{step:05d}.parquet").iloc[8 * group : 8 * group + 8]
     return (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy(copy=True)
+
+
+def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, tmp_path):
+    run = made.run(tmp_path)
+    pairs = made.with_steps(run, 0.5)[2][8:16]
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
+        tab.wait_for_selector("[data-step]")
+        told = tab.eval_on_selector_all("[data-step]", "all => all.map(e => [e.dataset.step, Number(e.dataset.value)])")
+    ends = [[end for end, _ in each] for each in pairs]
+    of_steps = spread(normalised([[reward for _, reward in each] for each in pairs], 8, "group"), ends, 20)
+    tokens = by_numpy(totals_of(run, 2, 1))[:, None] + 0.5 * of_steps.numpy()
+    expected = {f"{8 + i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])}
+    assert dict(told) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):

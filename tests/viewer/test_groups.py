@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.viewer import made
+from training.process import normalised
 from viewer.groups import CUT, files, flags, group, index, text
 
 
@@ -34,6 +35,31 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
             group(path, step, place)
 
 
+@pytest.mark.parametrize("scale", ["group", "batch", "none"])
+def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
+    path = made.run(tmp_path, steps=2, scale_rewards=scale)
+    pairs = made.with_steps(path, 0.5)[2]
+    normal = normalised([[reward for _, reward in steps] for steps in pairs], 8, scale)
+    told = [row for place in range(3) for row in group(path, 2, place)["rows"]]
+    assert [[[each["end"], each["reward"]] for each in row["steps"]] for row in told] == pairs
+    shares = [[each["share"] for each in row["steps"]] for row in told]
+    assert all(np.allclose(ours, 0.5 * np.array(theirs)) for ours, theirs in zip(shares, normal, strict=True))
+    assert max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0  # the step without a reward
+
+
+@pytest.mark.parametrize("steps", ["", "[", "[1]", '[["x", 1]]', "[[0, 1]]", '{"a": 1}', "[" * 100_000, None])
+def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
+    path = made.run(tmp_path, steps=1)
+    made.with_steps(path)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    frame["steps"] = [steps, *frame["steps"][1:]]
+    frame.to_parquet(file)
+    rows = group(path, 1, 0)["rows"]
+    assert rows[0]["steps"] is None and rows[1]["steps"]
+    json.dumps(rows, allow_nan=False)
+
+
 def test_a_long_completion_is_cut_and_there_whole_when_asked_for(tmp_path):
     path = made.run(tmp_path, hostile=True)
     row = group(path, 1, 0)["rows"][4]
@@ -61,6 +87,16 @@ def test_a_completion_without_a_reward_has_none(tmp_path):
     rows = group(path, 1, 0)["rows"]
     assert rows[0]["total"] is None and rows[1]["total"] == frame.loc[1, "correct_answer"]
     assert index(path)["groups"][0]["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
+
+
+def test_a_reward_whose_square_is_infinite_is_none(tmp_path):
+    path = made.run(tmp_path, steps=1)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    frame.loc[:1, "correct_answer"] = [1e299, -1e299]
+    frame.to_parquet(file)
+    assert [row["rewards"]["correct_answer"] for row in group(path, 1, 0)["rows"][:2]] == [None, None]
+    assert index(path)["groups"][0]["std"] < 10
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])

@@ -29,7 +29,7 @@ def drawn(seed: int, group: int = 8, spread: float = 1.0):
     return logits, actions, rng.random(group), lab.log_policy(old, 1.0), lab.log_policy(reference, 1.0)
 
 
-def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type="grpo"):
+def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type="grpo", corrected=False):
     """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that answers with one token."""
     logits = torch.tensor(logits, requires_grad=True)
 
@@ -38,7 +38,7 @@ def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss
         entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
         return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
 
-    args = SimpleNamespace(use_bias_correction_kl=False, delta=None, steps_per_generation=1)
+    args = SimpleNamespace(use_bias_correction_kl=corrected, delta=None, steps_per_generation=1)
     trainer = SimpleNamespace(args=args, model=SimpleNamespace(training=True), accelerator=Accelerator(cpu=True))
     trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
     trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None

@@ -147,7 +147,9 @@ function groupDetail(number_, run, group) {
       weight === null ? "" : `each token weighs ${number(100 * weight)}% of the batch's loss`,
     ].filter(Boolean);
     const text = h("pre", { class: "said" }, visible(row.text));
+    const steps = row.steps ? stepsOf(row) : null;
     return {
+      steps,
       bar,
       told,
       earned,
@@ -157,7 +159,8 @@ function groupDetail(number_, run, group) {
         { class: "completion", "aria-label": `Completion ${row.row}` },
         h("header", {}, h("b", {}, `#${row.row}`), h("span", { class: "quiet" }, parts.join(", ")), row.flags.map((each) => h("span", { class: "flag" }, each))),
         h("label", { class: "line" }, h("span", {}, "reward"), slider, earned),
-        h("div", { class: "line" }, h("span", {}, "advantage"), bar, told),
+        h("div", { class: "line" }, h("span", {}, steps ? "advantage without its steps" : "advantage"), bar, told),
+        steps ? steps.element : null,
         text,
         row.length > row.text.length ? h("button", { onclick: (event) => rest(event.currentTarget, text, row) }, `Show all ${number(row.length)} characters`) : null,
         h("p", { class: "quiet" }, facts.length ? `${facts.join(", ")}; ` : null, h("a", { href: `#tokens/${number_}/${group.step}/${row.row}` }, "its tokens")),
@@ -182,11 +185,12 @@ function groupDetail(number_, run, group) {
     const all = cards.map((_, i) => (kept.includes(i) ? found.advantages[kept.indexOf(i)] : null));
     const largest = Math.max(1, ...all.map((each) => Math.abs(each || 0)));
     const moved = totals.some((each, i) => each !== logged[i]);
-    cards.forEach(({ element, bar, told, earned, slider }, i) => {
+    cards.forEach(({ element, bar, told, earned, slider, steps }, i) => {
       const value = movable ? all[i] : group.rows[i].advantage;
       element.classList.toggle("left-out", value === null);
       told.textContent = value === null ? "not drawn" : number(value);
       told.dataset.value = value;
+      if (steps) steps.tell(value);
       earned.textContent = number(totals[i]);
       slider.value = totals[i] ?? 0;
       bar.firstChild.className = value < 0 ? "down" : "up";
@@ -218,6 +222,24 @@ function groupDetail(number_, run, group) {
     h("div", { class: "completions" }, cards.map((each) => each.element)),
     group.system ? h("details", {}, h("summary", {}, "System prompt"), h("pre", { class: "said" }, visible(group.system))) : null,
   );
+}
+
+/** The table of a completion's steps, and `tell`, which fills in its last column for an advantage of the completion. */
+function stepsOf(row) {
+  const cells = row.steps.map((_, k) => h("td", { "data-step": `${row.row}/${k}` }));
+  const from = row.steps.map((_, k) => (k ? row.steps[k - 1].end : 0) + 1);
+  const rows = row.steps.map((each, k) => h("tr", {}, h("th", {}, from[k] < each.end ? `${from[k]}–${each.end}` : String(each.end)), h("td", {}, number(each.reward)), h("td", {}, number(each.share)), cells[k]));
+  const head = h("tr", {}, ["tokens", "reward of the step", "its share", "their advantage"].map((name) => h("th", {}, name)));
+  const element = h("div", { class: "wide", title: "A token's advantage is the completion's and the shares of its own step and of those after it." }, h("table", {}, head, rows));
+  function tell(advantage) {
+    let value = advantage;
+    for (let k = cells.length - 1; k >= 0; k--) {
+      if (advantage !== null) value += row.steps[k].share;
+      cells[k].textContent = number(value);
+      cells[k].dataset.value = value;
+    }
+  }
+  return { element, tell };
 }
 
 function shuffled(items) {
