@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from data.sources import read_parquet
+from data.sources import DataError, read_parquet
 from evaluation.statistics import interval
+from schema.faults import Fault, RecipeError
 from training.reward_model import RewardModel
 
 COLUMNS = ("prompt", "completion", "correct_answer")
@@ -45,19 +46,35 @@ def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
     rng, found = random.Random(seed), {}
     for file in sorted((run / "completions").glob("completions_*.parquet")):
         groups = defaultdict(lambda: ([], [], set()))
-        for row in read_parquet(file, COLUMNS):
-            prompt = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
-            wrong, right, seen = groups[prompt[-1]["content"]]
-            text = "".join(turn["content"] for turn in row["completion"])
-            if row["correct_answer"] in (0, 1) and text not in seen:
-                (right if row["correct_answer"] else wrong).append((prompt, text))
-                seen.add(text)
+        try:
+            for row in read_parquet(file, COLUMNS):
+                prompt = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
+                wrong, right, seen = groups[prompt[-1]["content"]]
+                text = "".join(turn["content"] for turn in row["completion"])
+                if row["correct_answer"] in (0, 1) and text not in seen:
+                    (right if row["correct_answer"] else wrong).append((prompt, text))
+                    seen.add(text)
+        except (TypeError, KeyError, IndexError) as error:  # a run may be a stranger's
+            raise DataError(f"{file}: its prompts and completions are not the messages that a run writes") from error
         for problem in [each for each in groups if each in problems]:
             wrong, right, _ = groups[problem]
             both = zip(rng.sample(right, len(right)), rng.sample(wrong, len(wrong)), strict=False)
             for (prompt, better), (_, worse) in list(both)[:PER_GROUP]:
                 found.setdefault((problem, better, worse), Pair(problem, prompt, better, worse))
     return list(found.values())
+
+
+def require_enough(pairs: Sequence[Pair], run: Path):
+    """Refuse to learn from the pairs of fewer than `LEAST` problems.
+
+    Raises:
+        RecipeError: says how many there are.
+    """
+    problems = len({each.problem for each in pairs})
+    if problems < LEAST:
+        message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"
+        hint = "a longer run has more, and so has a lower grpo.logging_steps: completions are written at these steps"
+        raise RecipeError([Fault(str(run / "completions"), f"{message} ({hint})")])
 
 
 def split(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:

@@ -9,7 +9,7 @@ import dataclasses
 import time
 
 from schema import configs, hardware
-from schema.faults import Fault, RecipeError, said_by_library
+from schema.faults import RecipeError
 from schema.names import LEARNED
 from schema.recipe import require_values
 from schema.requirements import require
@@ -38,41 +38,23 @@ def main(run: list[str]):
     say(f"reward model: {hardware.line(recipe, asked.model.dtype)}")
     quiet_libraries()
 
-    from datasets import Dataset
-    from trl import RewardTrainer
-
-    from evaluation.pairs import LEAST, accuracy, pairs_of, split
+    from evaluation.pairs import accuracy, pairs_of, require_enough, split
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
-    from training.reward_model import base_with_head, load_reward_model, merge_adapter, scored_adapter
+    from training.reward_model import load_reward_model, merge_adapter, trainer_for
     from training.train import train
 
     require_values(recipe, "reward_model")
     args, interrupts, began = configs.training_config(recipe, "reward_model"), Interrupts(), time.monotonic()
     rows, _ = load_train(recipe)
     pairs = pairs_of(path, {row["problem"] for row in rows}, recipe.seed)
-    problems = len({each.problem for each in pairs})
-    if problems < LEAST:
-        message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"
-        hint = "a longer run has more, and so has a lower grpo.logging_steps: completions are written at these steps"
-        raise RecipeError([Fault(str(path / "completions"), f"{message} ({hint})")])
+    require_enough(pairs, path)
     learned, measured = split(pairs, recipe.seed)
-    tokenizer = load_tokenizer(recipe)
-    with said_by_library(recipe.place("reward_model")):
-        trainer = RewardTrainer(
-            model=base_with_head(recipe),
-            args=args,
-            train_dataset=Dataset.from_list([each.row() for each in learned]),
-            processing_class=tokenizer,
-            peft_config=scored_adapter(recipe),
-        )
-    if not len(trainer.train_dataset):
-        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
-        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
+    trainer = trainer_for(recipe, args, load_tokenizer(recipe), [each.row() for each in learned])
     folder.begin(rows, [[each.problem, each.right, each.wrong] for each in learned])
-    of = f"{len(trainer.train_dataset):,} pairs of {problems - len({p.problem for p in measured}):,} problems"
+    of = f"{len(trainer.train_dataset):,} pairs of {len({each.problem for each in learned}):,} problems"
     say(f"reward model: {of}, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, STAGE)

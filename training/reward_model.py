@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from peft import LoraConfig, PeftModel
+from peft import PeftModel
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -224,10 +224,31 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
     return model
 
 
-def scored_adapter(recipe: Recipe) -> LoraConfig | None:
-    """The recipe's adapter for a model with such a head, which peft trains whole beside it."""
-    config = configs.adapter_config(recipe)
-    return config and dataclasses.replace(config, task_type="SEQ_CLS")
+def trainer_for(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
+    """trl's RewardTrainer with the recipe's base model, adapter and pairs.
+
+    Args:
+        args: a `trl.RewardConfig`; `rows`: pairs with a `prompt`, and `chosen` and `rejected` completions, as messages.
+
+    Raises:
+        RecipeError: the model cannot be loaded, trl refuses a value, or no pair fits into `max_length`.
+    """
+    from datasets import Dataset
+    from trl import RewardTrainer
+
+    adapter = configs.adapter_config(recipe)
+    with said_by_library(recipe.place("reward_model")):
+        trainer = RewardTrainer(
+            model=base_with_head(recipe),
+            args=args,
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            peft_config=adapter and dataclasses.replace(adapter, task_type="SEQ_CLS"),  # peft trains the head whole
+        )
+    if not len(trainer.train_dataset):
+        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
+        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
+    return trainer
 
 
 def merge_adapter(model: PreTrainedModel | PeftModel, folder: Path):

@@ -11,7 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
+from evaluation.findings import model_findings
 from schema.faults import RecipeError
+from schema.launch import launch
 from schema.local_models import built_model
 from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
@@ -213,6 +215,21 @@ def test_code_beside_it_is_never_run(of_completions, tmp_path):
     )
     guarded_rewards(recipe(folder))[-1](**asked(TEXTS))
     assert not canary.exists()
+
+
+def test_a_check_looks_at_it_without_loading_it(of_completions, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(AutoModelForSequenceClassification, "from_pretrained", None)
+    mute = tmp_path / "mute"
+    shutil.copytree(of_completions, mute)
+    (mute / "chat_template.jinja").unlink()
+    told = {}
+    for each in (of_completions, mute, "some/model"):
+        found = model_findings(recipe(each), launch(None, None), None)
+        told[each] = [(finding.level, finding.message) for finding in found if "learned" in str(finding)]
+    assert told[of_completions] == [] and "audit: left out here" in capsys.readouterr().out
+    assert [level for level, _ in told[mute]] == ["error"] and "has no chat template" in told[mute][0][1]
+    assert [level for level, _ in told["some/model"]] == ["note"]
+    assert told["some/model"][0][1].startswith("not seen: reward model some/model: ")
 
 
 def test_its_weights_are_counted(of_completions):
