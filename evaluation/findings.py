@@ -1,5 +1,6 @@
 """What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds, cheats, memory."""
 
+import dataclasses
 import random
 import statistics
 from collections.abc import Iterator
@@ -13,11 +14,11 @@ from evaluation.probe import chosen
 from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
-from schema.names import missing_columns
+from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
-from training import memory
+from training import memory, reward_model
 from training.model import load_tokenizer
 from training.run_folder import not_probed
 
@@ -43,6 +44,14 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("data", "train"), "The data is")
         rows = []
+    sized_with = recipe
+    if LEARNED in recipe.rewards:
+        try:
+            reward_model.load_tokenizer_of(recipe)
+        except RecipeError as error:
+            yield from _not_seen(recipe, error, ("rewards", LEARNED), "The reward model is")
+            others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
+            sized_with = dataclasses.replace(recipe, rewards=others)
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
@@ -59,7 +68,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
             yield from _size_findings(recipe, config, longest)
-            yield from _memory_findings(recipe, longest, launched, card)
+            yield from _memory_findings(sized_with, longest, launched, card)
         except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
             for fault in error.faults:
                 yield Finding("error", fault.place or recipe.place("model"), fault.message)
@@ -119,6 +128,9 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     missing = missing_columns(recipe, [*rows[0], "prompt", "think_opened"]) if rows else []
     yield from (Finding("error", *fault) for fault in missing)
     if missing or not rows or not recipe.rewards:
+        return
+    if LEARNED in recipe.rewards:
+        say(f"audit: left out here, since it loads the reward model: {make_command('audit', recipe)}")
         return
     try:
         table = audited(with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from schema.configs import WINDOW, setting
 from schema.faults import Fault, Place
+from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.refused_keys import RENAMED
 
@@ -59,6 +60,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             "quarter of the answer's weight",
         )
     yield from _flat_advice(recipe)
+    yield from _learned_advice(recipe)
     if recipe.model.dtype == "float16":
         message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
         yield finding(recipe, "warning", ("model", "dtype"), message)
@@ -77,6 +79,20 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
     if by_vllm and recipe.model.dtype == "float32":
         message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
         yield finding(recipe, "note", ("grpo", "use_vllm"), message)
+
+
+def _learned_advice(recipe: Recipe) -> Iterator[Finding]:
+    """A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
+    2022, arXiv:2210.10760)."""
+    if LEARNED not in recipe.rewards:
+        return
+    key = ("rewards", LEARNED)
+    if not any(recipe.weights.get(name, 0) > 0 for name in TRUTH):
+        message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
+        yield finding(recipe, "warning", key, message)
+    if not setting(recipe, "grpo", "beta"):
+        message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
+        yield finding(recipe, "note", key, message)
 
 
 def _flat_advice(recipe: Recipe) -> Iterator[Finding]:

@@ -32,6 +32,10 @@ def sft(section: dict, recipe: dict) -> Complaints:
     yield from _schedule("sft", library_fields.defaults("sft") | section)
 
 
+def reward_model(section: dict, recipe: dict) -> Complaints:
+    yield from _schedule("reward_model", library_fields.defaults("reward_model") | section)
+
+
 def grpo(section: dict, recipe: dict) -> Complaints:
     values = library_fields.defaults("grpo") | section
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):

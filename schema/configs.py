@@ -17,6 +17,7 @@ SECTIONS = {
     "quantization": ("transformers", "BitsAndBytesConfig"),
     "sft": ("trl", "SFTConfig"),
     "grpo": ("trl", "GRPOConfig"),
+    "reward_model": ("trl", "RewardConfig"),
 }
 
 # trl's name for the share of held-out problems that are right.
@@ -44,7 +45,7 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """`SFTConfig` or `GRPOConfig` of a recipe."""
+    """`SFTConfig`, `GRPOConfig` or `RewardConfig` of a recipe."""
     return section_class(section)(**training_arguments(recipe, section))
 
 
@@ -56,7 +57,7 @@ def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
     if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
     machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
-    return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section))
+    return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
 
 
 def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -79,12 +80,13 @@ def setting(recipe: Recipe, section: str, key: str) -> Any:
 
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     """The fields that we set on every machine where the recipe does not."""
+    folder = recipe.stage_dir(section.replace("_", "-"))
     defaults = {
-        "output_dir": str(recipe.stage_dir(section)),
+        "output_dir": str(folder),
         "seed": recipe.seed,
         "report_to": "none",
         "project": "grpo-recipes",  # the names under which a tracker shows the run
-        "run_name": "/".join(recipe.stage_dir(section).parts[-2:]),
+        "run_name": "/".join(folder.parts[-2:]),
         "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
         "logging_steps": 5 if section == "grpo" else 25,
@@ -94,6 +96,9 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     if section == "sft":
         # Our tokenised rows carry the mask of the completion.
         defaults["completion_only_loss"] = True
+    if section == "reward_model":
+        # More epochs over the same comparisons overfit (Ouyang et al. 2022, arXiv:2203.02155, section 3.5).
+        defaults["num_train_epochs"] = 1.0
     if section == "grpo":
         whole = generation(recipe.grpo).whole
         defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole

@@ -13,11 +13,11 @@ from pathlib import Path
 import data as data_room
 import rewards as rewards_room
 from data.problems import data_set
-from schema import combinations, local_models
+from schema import combinations, local_models, reward_models
 from schema.arguments import missing_arguments, unknown_arguments, wrong_types
 from schema.combinations import Complaints
 from schema.faults import nearest, nearest_or_all
-from schema.names import REWARD_KEYS, benchmark_label, is_reward, named, no_such_folder, reward_function
+from schema.names import LEARNED, REWARD_KEYS, benchmark_label, is_reward, named, no_such_folder, reward_function
 from schema.sections import Evaluate
 
 
@@ -135,6 +135,8 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         wrong = unknown_arguments(name, function, arguments, also=REWARD_KEYS) + wrong_types(name, function, arguments)
         if name == "correct_answer" and "steps" in options:
             wrong.append("correct_answer: a step is no answer; leave `steps` out")
+        if name == LEARNED:
+            yield from reward_models.complaints(options)
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)
@@ -150,5 +152,6 @@ CHECKS = {
     "rewards": rewards,
     "sft": combinations.sft,
     "grpo": combinations.grpo,
+    "reward_model": combinations.reward_model,
     "evaluate": evaluate,
 }

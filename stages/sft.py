@@ -72,7 +72,8 @@ def main(recipe: Recipe, if_needed: bool = False):
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
     if is_main_process():
-        folder.begin(rows, own.rows if own else [])
+        learned_from = [[row["problem"], row["reasoning"], row["answer"]] for row in own.rows] if own else []
+        folder.begin(rows, learned_from)
     whose = "own" if own else "worked"
     say(f"sft: {len(dataset):,} {whose} solutions, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())

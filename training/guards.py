@@ -17,9 +17,10 @@ from transformers import TrainerCallback
 
 from data.imports import own_line
 from schema.faults import RunStopped
-from schema.names import bind_reward
+from schema.names import LEARNED, bind_reward
 from schema.sections import Recipe
 from training.checkpoints import newest_good
+from training.reward_model import load_reward_model
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
 LEAST = 100
@@ -100,10 +101,17 @@ class GuardedReward:
 
 def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:
     """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a batch, whatever timeout
-    the recipe sets."""
+    the recipe sets.
+
+    Raises:
+        RecipeError: the model of a learned reward cannot be loaded.
+    """
+    rewards = recipe.rewards
+    if LEARNED in rewards:
+        rewards = rewards | {LEARNED: rewards[LEARNED] | {"model": load_reward_model(recipe)}}
     return [
         GuardedReward(bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS)))
-        for name, options in recipe.rewards.items()
+        for name, options in rewards.items()
     ]
 
 

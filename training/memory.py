@@ -16,6 +16,7 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 from schema import configs
 from schema.faults import said_by_library
 from schema.recipe import Recipe
+from training import reward_model
 from training.exact_merge import adapted_layers
 from training.model import base_model, looked_at, not_loaded
 
@@ -66,11 +67,13 @@ class Parts:
     copy_of_the_base: int = 0
     vllm_weights: int = 0
     vllm_cache: int = 0
+    reward_model: int = 0
     in_turns: bool = True
 
     @property
     def total(self) -> int:
         kept = self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
+        kept += self.reward_model
         training = self.activations + self.logits
         sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
         return kept + (max(training, sampling) if self.in_turns else training + sampling)
@@ -111,6 +114,7 @@ def estimate(
         optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
         activations=activation_bytes(recipe, config, batch, tokens, args.gradient_checkpointing, gpu),
         logits=logits_bytes(recipe, config, batch * tokens, gpu),
+        reward_model=reward_model.bytes_of(recipe),
         **_sampling(recipe, model, args, kv_cache, card, gpu),
     )
 

@@ -1,6 +1,7 @@
 """Loads the model, adapter and tokenizer of a recipe, in the same way for every stage."""
 
 import contextlib
+import functools
 from pathlib import Path
 
 import torch
@@ -53,18 +54,23 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
     return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said[0]}")])
 
 
-def looked_at(name: str, revision: str | None) -> contextlib.AbstractContextManager:
+def looked_at(
+    name: str, revision: str | None, task: str = "causal language model"
+) -> contextlib.AbstractContextManager:
     """Check the files of a model, in a folder or on the Hub, before a library acts on what they say. For a folder, the
     context that it returns keeps the library from asking the Hub for more.
+
+    Args:
+        task: see `model_files.require_config`.
 
     Raises:
         RecipeError: a file is refused, for a reason that training/model_files.py gives.
     """
     if Path(name).is_dir():
-        model_files.require_model(Path(name))
+        model_files.require_model(Path(name), task)
         return hub.unasked()
     for file, require in (
-        ("config.json", model_files.require_config),
+        ("config.json", functools.partial(model_files.require_config, task=task)),
         ("tokenizer_config.json", model_files.require_tokenizer),
     ):
         found = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)

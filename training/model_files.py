@@ -30,11 +30,14 @@ FACTS = {
 }
 
 
-def require_model(folder: Path):
+def require_model(folder: Path, task: str = "causal language model"):
     """Check a model's folder.
 
+    Args:
+        task: what the model is for: see `require_config`.
+
     Raises:
-        RecipeError: it is not a plain folder of a causal language model with safetensors.
+        RecipeError: it is not a plain folder of a model for that task with safetensors.
     """
     for file in folder.iterdir():
         if file.is_file() or file.is_symlink():
@@ -43,7 +46,7 @@ def require_model(folder: Path):
         raise _refused(folder, "holds an adapter beside the model, which would be loaded unasked: keep them apart")
     if not (folder / "config.json").is_file():
         raise _refused(folder, "holds no config.json, so it is not a model")
-    require_config(folder / "config.json")
+    require_config(folder / "config.json", task)
     require_tokenizer(folder / "tokenizer_config.json")
     parts = {"model.safetensors"}
     if (index := folder / "model.safetensors.index.json").exists():
@@ -72,14 +75,20 @@ def _require_names(weights: Path):
         raise _refused(weights, f"has a weight of the name {odd[0]!r:.60}")
 
 
-def require_config(file: Path):
-    """Look at a model's `config.json`, wherever it lies."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+def require_config(file: Path, task: str = "causal language model"):
+    """Look at a model's `config.json`, wherever it lies. `task`: one of those that are known here."""
+    from transformers.models.auto import modeling_auto
 
+    known = {
+        "causal language model": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        "sequence classification": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "token classification": modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+    }
     config = read(file)
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise _refused(file, f"{kind!r:.80} is no causal language model that transformers has")
+    if not isinstance(kind, str) or kind not in known[task]:
+        name = task if task.endswith("model") else f"model for {task}"
+        raise _refused(file, f"{kind!r:.80} is no {name} that transformers has")
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     for key, value in _pairs(config):
         if key in ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation"):

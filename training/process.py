@@ -36,7 +36,8 @@ class StepRewards:
 
     def watching(self, function: Callable) -> Callable:
         """The reward function, which is now asked about each step, and returns for trl's log the mean over the steps of
-        a completion; the column `steps` of the completions' files holds them all."""
+        a completion; the column `steps` of the completions' files holds them all. The argument `steps_before` has for
+        each step the texts of those before it in its completion."""
 
         @functools.wraps(function)
         def reward(completions: list, completion_ids: list, log_extra: Callable, **columns) -> list[float | None]:
@@ -47,6 +48,7 @@ class StepRewards:
                 key: [value[i] for i in owner] if isinstance(value, list) and len(value) == len(completions) else value
                 for key, value in columns.items()
             }
+            repeated["steps_before"] = [[text for text, _ in steps[:i]] for steps in split for i in range(len(steps))]
             flat = iter(
                 function(
                     completions=[text for steps in split for text, _ in steps],

@@ -15,7 +15,7 @@ from training.best_checkpoint import RIGHT
 from training.health import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
-SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy"}
+SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
 GRPO_WORDS = {
     "reward": "reward",
     group_signal.METRIC: "no signal",

@@ -33,6 +33,7 @@ from training.checkpoints import checkpoints_of, newest_good, write_whole
 DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo", "rounds"),
+    "reward-model": ("seed", "model", "adapter", "data", "prompt", "reward_model"),
 }
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")
@@ -52,19 +53,17 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict], own_solutions: Sequence[dict] = ()):
+    def begin(self, rows: list[dict], learned_from: Sequence[list[str]] = ()):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
         made earlier would stand in the way of the corrected recipe.
 
         Args:
-            own_solutions: the rows with the model's own solutions, where it learns from these.
+            learned_from: the texts that a model itself wrote, where the run learns from these.
 
         Raises:
-            RecipeError: the run began with other training problems, or with other solutions of the model's own.
+            RecipeError: the run began with other training problems, or with other texts of a model's own.
         """
-        told = [judged_by(row) for row in rows]
-        told += [[row["problem"], row["reasoning"], row["answer"]] for row in own_solutions]
-        text = json.dumps(told)
+        text = json.dumps([judged_by(row) for row in rows] + list(learned_from))
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
@@ -79,9 +78,9 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or the model's own solutions, or "
-                    "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
-                    f"{self.path}"
+                    "has changed, or the probe that chose or ordered them, or the model's own solutions or "
+                    "completions, or evaluate.benchmarks, whose problems are removed from training. Change it back, "
+                    f"or delete {self.path}"
                 ]
             )
         try:
@@ -151,13 +150,13 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
     return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved())
 
 
-def recipe_of(run: Path) -> Recipe:
+def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe that a stage's folder was made with, its folder being where it is now.
 
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
-    return load_recipe(run / "recipe.yaml", [f"output_dir={json.dumps(str(run.parent))}"], check=())
+    return load_recipe(run / "recipe.yaml", [f"output_dir={json.dumps(str(run.parent))}", *overrides], check=())
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:

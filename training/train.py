@@ -66,8 +66,10 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
                 f"{folder.path}/checkpoint-{step}"
             )
-            target = "grpo" if of_chain() else stage
-            say(f"the same command resumes from there\nnext: {make_command(target, recipe)}")
+            again = make_command("grpo" if of_chain() else stage, recipe)
+            if stage == "reward-model":  # which is asked for by a run
+                again = f"make {stage} RUN={recipe.output_dir}"
+            say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except (ValueError, ImportError, NotImplementedError) as error:
@@ -138,8 +140,9 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
             parameter.data = (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
 
 
-def out_of_memory(recipe: Recipe, section: str = "grpo") -> str:
+def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
+    section = stage.replace("-", "_")
     size, steps = (
         setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )

@@ -111,7 +111,7 @@ def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
     recipe, rows = begun(tmp_path, "sft", OWN), [{"problem": "1 + 1?", "solution": "2"}]
     find_run(recipe, "sft").begin(rows)  # as it was begun there
     with pytest.raises(RecipeError, match="or the model's own solutions"):
-        find_run(recipe, "sft").begin(rows, [rows[0] | {"reasoning": "so", "answer": "2"}])
+        find_run(recipe, "sft").begin(rows, [["1 + 1?", "so", "2"]])
 
 
 def test_runs_without_own_solutions_are_as_they_were(tmp_path):

@@ -1,0 +1,99 @@
+"""Pairs of completions of one problem, a right one and a wrong one, from what a GRPO run sampled: what a reward model
+learns from (Ouyang et al. 2022, arXiv:2203.02155, section 3.5), with the verifier in place of a person."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from data.sources import DataError, read_parquet
+from evaluation.statistics import interval
+from schema.faults import Fault, RecipeError
+from training.reward_model import RewardModel
+
+COLUMNS = ("prompt", "completion", "correct_answer")
+PER_GROUP = 4  # pairs at most: all of a group's are variations of a few texts, and would drown other problems
+MEASURED = 0.2  # of the problems
+LEAST = 50  # problems: of fewer, less than ten would be measured, and their accuracy be known to ±30 points at best
+
+
+class Pair(NamedTuple):
+    """`prompt`: the conversation that asks for both."""
+
+    problem: str
+    prompt: list[dict[str, str]]
+    right: str
+    wrong: str
+
+    def row(self) -> dict:
+        """As trl's RewardTrainer reads it."""
+        answers = {"chosen": self.right, "rejected": self.wrong}
+        return {"prompt": self.prompt} | {
+            key: [{"role": "assistant", "content": text}] for key, text in answers.items()
+        }
+
+
+def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
+    """Of each group that the run's files hold, up to `PER_GROUP` pairs, no completion in two of them.
+
+    Args:
+        problems: those of the training data. What a file holds of others is left out: held-out problems above all.
+
+    Raises:
+        DataError: a file of the run is not one of completions.
+    """
+    rng, found = random.Random(seed), {}
+    for file in sorted((run / "completions").glob("completions_*.parquet")):
+        groups = defaultdict(lambda: ([], [], set()))
+        try:
+            for row in read_parquet(file, COLUMNS):
+                prompt = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
+                wrong, right, seen = groups[prompt[-1]["content"]]
+                text = "".join(turn["content"] for turn in row["completion"])
+                if row["correct_answer"] in (0, 1) and text not in seen:
+                    (right if row["correct_answer"] else wrong).append((prompt, text))
+                    seen.add(text)
+        except (TypeError, KeyError, IndexError) as error:  # a run may be a stranger's
+            raise DataError(f"{file}: its prompts and completions are not the messages that a run writes") from error
+        for problem in [each for each in groups if each in problems]:
+            wrong, right, _ = groups[problem]
+            both = zip(rng.sample(right, len(right)), rng.sample(wrong, len(wrong)), strict=False)
+            for (prompt, better), (_, worse) in list(both)[:PER_GROUP]:
+                found.setdefault((problem, better, worse), Pair(problem, prompt, better, worse))
+    return list(found.values())
+
+
+def require_enough(pairs: Sequence[Pair], run: Path):
+    """Refuse to learn from the pairs of fewer than `LEAST` problems.
+
+    Raises:
+        RecipeError: says how many there are.
+    """
+    problems = len({each.problem for each in pairs})
+    if problems < LEAST:
+        message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"
+        hint = "a longer run has more, and so has a lower grpo.logging_steps: completions are written at these steps"
+        raise RecipeError([Fault(str(run / "completions"), f"{message} ({hint})")])
+
+
+def split(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+    """(pairs to learn from, pairs to measure on), which share no problem."""
+    problems = sorted({each.problem for each in pairs})
+    measured = set(random.Random(seed).sample(problems, round(MEASURED * len(problems))))
+    return [p for p in pairs if p.problem not in measured], [p for p in pairs if p.problem in measured]
+
+
+def accuracy(model: RewardModel, pairs: Sequence[Pair]) -> dict:
+    """How often the model puts the right completion of a pair above the wrong one, a tie counting as half: the mean
+    over problems, with its 95% interval. A pair that is too long for the model counts as wrong."""
+    rows = [each.row() for each in pairs]
+    scores = model.scores([row["prompt"] + row[answer] for row in rows for answer in ("chosen", "rejected")])
+    of_problem = defaultdict(list)
+    for each, right, wrong in zip(pairs, scores[::2], scores[1::2], strict=True):
+        told = 0.0 if right is None or wrong is None else (right > wrong) + (right == wrong) / 2
+        of_problem[each.problem].append(told)
+    shares = [sum(each) / len(each) for each in of_problem.values()]
+    low, high = interval(shares)
+    figures = {"pairs": len(pairs), "problems": len(shares), "accuracy": sum(shares) / len(shares)}
+    return figures | {"low": low, "high": high}
