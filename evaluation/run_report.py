@@ -19,7 +19,7 @@ from training.health import findings
 from training.model import is_adapter
 from training.run_folder import link_inside, lock
 
-STAGES = ("sft", "grpo")
+STAGES = ("sft", "grpo", "dpo")
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
@@ -39,7 +39,7 @@ def write(folder: Path) -> Path:
     run = run_files.read_run(folder)
     lock(folder)
     card.write(folder, folder.name)
-    if folder.name == "sft":
+    if folder.name != "grpo":
         return folder / "README.md"
     metrics = read_metrics(folder / "metrics.jsonl")
     drawn = draw(folder / "curves.png", metrics)

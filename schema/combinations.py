@@ -32,6 +32,15 @@ def sft(section: dict, recipe: dict) -> Complaints:
     yield from _schedule("sft", library_fields.defaults("sft") | section)
 
 
+def dpo(section: dict, recipe: dict) -> Complaints:
+    values = library_fields.defaults("dpo") | section
+    losses, weights = values["loss_type"] or [], values["loss_weights"]
+    if weights is not None and len(weights) != len(losses):
+        message = f"dpo.loss_weights: {len(weights)} weights for the losses {', '.join(losses)}: give one for each"
+        yield ("loss_weights",), message
+    yield from _schedule("dpo", values)
+
+
 def grpo(section: dict, recipe: dict) -> Complaints:
     values = library_fields.defaults("grpo") | section
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):

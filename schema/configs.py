@@ -17,6 +17,7 @@ SECTIONS = {
     "quantization": ("transformers", "BitsAndBytesConfig"),
     "sft": ("trl", "SFTConfig"),
     "grpo": ("trl", "GRPOConfig"),
+    "dpo": ("trl", "DPOConfig"),
 }
 
 # trl's name for the share of held-out problems that are right.
@@ -44,7 +45,7 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """`SFTConfig` or `GRPOConfig` of a recipe."""
+    """`SFTConfig`, `GRPOConfig` or `DPOConfig` of a recipe."""
     return section_class(section)(**training_arguments(recipe, section))
 
 

@@ -144,7 +144,7 @@ class Draft:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
             reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine"
-        for section in ("sft", "grpo"):
+        for section in ("sft", "grpo", "dpo"):
             trackers = sound.get(section, {}).get("report_to")
             if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"

@@ -150,5 +150,6 @@ CHECKS = {
     "rewards": rewards,
     "sft": combinations.sft,
     "grpo": combinations.grpo,
+    "dpo": combinations.dpo,
     "evaluate": evaluate,
 }

@@ -23,13 +23,15 @@ class Model:
 class OwnSolutions:
     """What the base model is sampled for: `samples` completions of each of so many training `problems`, at this
     `temperature`; 1 is the model's own distribution. `keep`: how many right ones of a problem are kept, at most.
-    `example`: whether a worked problem of the data stands in the prompt, to show the form."""
+    `example`: whether a worked problem of the data stands in the prompt, to show the form. `model`: the folder of a
+    finished stage that is sampled instead of the base, and has its tokenizer."""
 
     problems: int = 2000
     samples: int = 4
     keep: int = 2
     temperature: float = 1.0
     example: bool = True
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
+    dpo: dict | None = None
     rounds: int | None = None
     asked_for: str = ""
     places: dict[tuple, Place] = field(default_factory=dict)

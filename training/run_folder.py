@@ -34,6 +34,7 @@ DEPENDS_ON = {
     "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
     "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo", "rounds"),
 }
+DEPENDS_ON["dpo"] = (*DEPENDS_ON["grpo"], "dpo")  # it learns from what GRPO sampled
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")
 # What a probe has measured: see evaluation/probe.py.
@@ -52,19 +53,17 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict], own_solutions: Sequence[dict] = ()):
+    def begin(self, rows: list[dict], sampled: Sequence[list[str]] = ()):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
         made earlier would stand in the way of the corrected recipe.
 
         Args:
-            own_solutions: the rows with the model's own solutions, where it learns from these.
+            sampled: of each example that a model has sampled, the texts that the run learns from.
 
         Raises:
-            RecipeError: the run began with other training problems, or with other solutions of the model's own.
+            RecipeError: the run began with other training problems, or with other sampled texts.
         """
-        told = [judged_by(row) for row in rows]
-        told += [[row["problem"], row["reasoning"], row["answer"]] for row in own_solutions]
-        text = json.dumps(told)
+        text = json.dumps([judged_by(row) for row in rows] + list(sampled))
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
@@ -79,7 +78,7 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or the model's own solutions, or "
+                    "has changed, or the probe that chose or ordered them, or what a model sampled of them, or "
                     "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
                     f"{self.path}"
                 ]
@@ -264,7 +263,7 @@ def link_inside(path: Path) -> Fault | None:
 def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
     depends_on["data"] = _data_of(depends_on["data"], stage)
-    if stage == "grpo" and setting(recipe, "grpo", "eval_steps"):
+    if stage != "sft" and setting(recipe, "grpo", "eval_steps"):
         evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
         depends_on["evaluate"] = {key: evaluate[key] for key in deciding}

@@ -129,7 +129,7 @@ def evaluations(run: Path) -> dict[str, list[str]]:
         files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
         files.sort(key=lambda file: file.stat().st_mtime)
         labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
-        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo"))}
+        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo", "dpo"))}
         if labels and folder.name != "models":
             found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
     return found
