@@ -43,6 +43,8 @@ def card(run: Run, stage: str) -> str:
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
     made = {"sft": "an SFT warm start", "dpo": "DPO on what a GRPO run sampled,"}.get(stage, "GRPO")
+    if made == "GRPO" and run.recipe.get("algorithm") == "rloo":
+        made = "RLOO"
     made += " after an SFT warm start" if stage != "sft" and run.section("sft") else ""
     lines += [f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.", ""]
     named = f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"

@@ -138,6 +138,9 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     steps = generation(recipe.grpo).steps
     found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
     found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
+    if recipe.algorithm:
+        message = f"algorithm: {recipe.algorithm} has a loss of completions, which is not worked out token by token"
+        raise RecipeError([Fault(recipe.place("algorithm"), message)])
     if any("steps" in options for options in recipe.rewards.values()):
         message = "the advantages of a reward of steps are not worked out token by token"
         raise RecipeError([Fault(recipe.place("rewards"), message)])

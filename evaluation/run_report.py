@@ -86,7 +86,8 @@ def recipe_line(run: Run) -> str:
     words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
     words += [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"] if run.section("sft") else []
     keys = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type", "max_completion_length")
-    words += [f"GRPO ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
+    name = "RLOO" if run.recipe.get("algorithm") == "rloo" else "GRPO"
+    words += [f"{name} ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
     rewards = run.section("rewards")
     weights = {name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0 for name, each in rewards.items()}
     return ", ".join([*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())])

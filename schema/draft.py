@@ -16,7 +16,7 @@ from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
-KEYS = ("seed", "output_dir", "rounds", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 

@@ -100,7 +100,7 @@ class Evaluate:
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
     recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
-    policy that it begins with for its reference."""
+    policy that it begins with for its reference. `algorithm`: that of the section `grpo`, where it is another."""
 
     name: str
     seed: int
@@ -116,6 +116,7 @@ class Recipe:
     sft: dict | None = None
     dpo: dict | None = None
     rounds: int | None = None
+    algorithm: str | None = None
     asked_for: str = ""
     places: dict[tuple, Place] = field(default_factory=dict)
 

@@ -93,6 +93,7 @@ RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
     "rounds": count(2, 1000),
+    "algorithm": OneOf(("rloo",)),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),

@@ -30,10 +30,8 @@ from training.checkpoints import checkpoints_of, newest_good, write_whole
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
 # remove other problems from the training set, which data.json shows.
-DEPENDS_ON = {
-    "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
-    "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo", "rounds"),
-}
+DEPENDS_ON = {"sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft")}
+DEPENDS_ON["grpo"] = (*DEPENDS_ON["sft"], "rewards", "grpo", "rounds", "algorithm")
 DEPENDS_ON["dpo"] = (*DEPENDS_ON["grpo"], "dpo")  # it learns from what GRPO sampled
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")

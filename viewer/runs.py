@@ -88,13 +88,16 @@ def describe(run: Path) -> dict[str, Any]:
     given = recipe.get("grpo") if isinstance(recipe.get("grpo"), dict) else {}
     rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
     options = {str(name): each if isinstance(each, dict) else {} for name, each in rewards.items()}
+    settings = {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS}
+    if recipe.get("algorithm") == "rloo":  # which has neither key; its advantages are not divided by a deviation
+        settings |= {"loss_type": "rloo", "scale_rewards": "none"}
     # A reward of steps is no part of a completion's total.
     weights = {name: 0.0 if "steps" in each else each.get("weight") for name, each in options.items()}
     return {
         "name": name_of(run),
         "folder": str(run),
         "explain": _command(run),
-        "settings": {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS},
+        "settings": settings,
         "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),
