@@ -9,7 +9,7 @@ from schema.recipe import Recipe
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """The packages that these stages need and that are not installed, and a stage to sample that is not finished.
+    """The packages, a section of the recipe, or a finished stage that these stages need and that are not there.
 
     Args:
         stages: those that are about to run.
@@ -36,7 +36,9 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if "sft" in stages and own and own.model and not done.is_file() and not Path(own.model, "summary.json").is_file():
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
         found.append(Fault(recipe.place("data", "own_solutions"), message))
-    for section in [each for each in ("sft", "grpo", "dpo") if each in stages]:
+    if "dpo" in stages and recipe.dpo is None:
+        found.append(Fault(recipe.place(), "it has no `dpo` section: write `dpo: {}` for trl's defaults"))
+    for section in [each for each in ("sft", "grpo", "dpo") if each in stages and getattr(recipe, each) is not None]:
         trackers = setting(recipe, section, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:

@@ -9,6 +9,7 @@ import time
 from schema import configs, hardware
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, require_values
+from schema.requirements import require
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
 from training.pairs import pairs_of, tokenised
@@ -17,9 +18,8 @@ from training.run_folder import find_run, warm_start_of
 
 def main(recipe: Recipe):
     """Train a recipe's policy with DPO, on pairs from its finished GRPO run."""
-    if recipe.dpo is None:
-        raise RecipeError([Fault(recipe.place(), "it has no `dpo` section: write `dpo: {}` for trl's defaults")])
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    require(recipe, ("dpo",))
     warm_start, sampled = warm_start_of(recipe), find_run(recipe, "grpo")
     if not sampled.finished:
         first = make_command("grpo", recipe)

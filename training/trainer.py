@@ -3,6 +3,7 @@
 import copy
 from pathlib import Path
 
+import pandas as pd
 import torch
 from datasets import Dataset
 from pyarrow import ArrowException
@@ -61,7 +62,16 @@ class GreedyEvaluation(Greedy, GRPOTrainer):
 
 
 class LeaveOneOut(Greedy, RLOOTrainer):
-    """RLOO (Ahmadian et al. 2024, arXiv:2402.14740)."""
+    """RLOO (Ahmadian et al. 2024, arXiv:2402.14740), which writes its completions as trl's GRPOTrainer does."""
+
+    def log(self, logs: dict[str, float], start_time: float | None = None):
+        super().log(logs, start_time)
+        if self.accelerator.is_main_process and self.log_completions:
+            columns = {key: self._logs[key] for key in ("prompt", "completion")}
+            columns |= self._logs["rewards"] | self._logs["extra"] | {"advantage": self._logs["advantages"]}
+            folder, step = Path(self.args.output_dir) / "completions", self.state.global_step
+            folder.mkdir(exist_ok=True)
+            pd.DataFrame({"step": step} | columns).to_parquet(folder / f"completions_{step:05d}.parquet")
 
 
 class ByStep(GreedyEvaluation):

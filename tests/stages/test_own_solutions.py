@@ -101,8 +101,9 @@ def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
     assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
     assert (tmp_path / "own_solutions/kept.jsonl").read_bytes() == (run / "own_solutions/kept.jsonl").read_bytes()
     run_stage("sft", *given)
-    first, of_the_trained = (read_lines(each / "sft/metrics.jsonl")[0]["loss"] for each in (tmp_path, run))
-    assert first > 2 * of_the_trained  # it did not begin with the model that was sampled
+    ours, of_the_trained = (json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run))
+    assert ours["loss"] > 2 * of_the_trained["loss"]  # it did not begin with the model that was sampled
+    assert ours["own_solutions"]["kept"] == of_the_trained["own_solutions"]["kept"]
 
 
 @pytest.mark.parametrize(("stage", "options"), [("own_solutions", []), ("preflight", ["--stages", "sft", "grpo"])])
