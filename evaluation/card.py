@@ -42,7 +42,7 @@ def card(run: Run, stage: str) -> str:
     lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {run_files.title(path)}", ""]
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
-    made = {"sft": "an SFT warm start", "dpo": "DPO on what a GRPO run sampled,"}.get(stage, "GRPO")
+    made = {"sft": "an SFT warm start", "dpo": "DPO on pairs from a GRPO run"}.get(stage, "GRPO")
     if made == "GRPO" and run.recipe.get("algorithm") == "rloo":
         made = "RLOO"
     made += " after an SFT warm start" if stage != "sft" and run.section("sft") else ""

@@ -32,6 +32,8 @@ def run(tmp_path_factory) -> Path:
     assert "of 32 groups, 256 completions, from " in said and "next: make evaluate RECIPE=tiny-dpo" in said
     said = run_stage("evaluate", *tiny(folder), "--held-out").stdout
     assert all(f"- {pair}: " in said for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo"))
+    card = (folder / "dpo/README.md").read_text()
+    assert "made by DPO on pairs from a GRPO run after an SFT warm start" in card and "| dpo |" in card
     return folder
 
 
