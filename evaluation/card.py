@@ -26,7 +26,7 @@ def write(folder: Path, stage: str, merged: Path | None = None):
     """Write `README.md` of a finished run into its folder.
 
     Args:
-        stage: `sft`, `grpo`, or `merged` for the model that was made of a run's adapter, which gets the card.
+        stage: `sft`, `grpo`, `dpo`, or `merged` for the model that was made of a run's adapter, which gets the card.
 
     Raises:
         RecipeError: the folder holds no finished run.
@@ -42,7 +42,9 @@ def card(run: Run, stage: str) -> str:
     lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {run_files.title(path)}", ""]
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
-    made = "an SFT warm start" if stage == "sft" else "GRPO"
+    made = {"sft": "an SFT warm start", "dpo": "DPO on pairs from a GRPO run"}.get(stage, "GRPO")
+    if made == "GRPO" and run.recipe.get("algorithm") == "rloo":
+        made = "RLOO"
     made += " after an SFT warm start" if stage != "sft" and run.section("sft") else ""
     lines += [f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.", ""]
     named = f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
@@ -51,7 +53,7 @@ def card(run: Run, stage: str) -> str:
     if adapter and run.section("quantization"):
         lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
     lines += ["", "## How good is it?", ""]
-    found = run_files.results(run, "sft" if stage == "sft" else "grpo")
+    found = run_files.results(run, "grpo" if stage == "merged" else stage)
     if was_merged and found:
         lines += ["Measured before the adapter was merged.", ""]
     lines += found or ["It was not evaluated: nothing is known of its accuracy."]
@@ -86,7 +88,7 @@ def front_matter(run: Run, stage: str, licence: str | None) -> ModelCardData:
         license=licence,
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
-        tags=["trl", "sft" if stage == "sft" else "grpo", *(["lora"] if adapter else [])],
+        tags=["trl", "grpo" if stage == "merged" else stage, *(["lora"] if adapter else [])],
     )
 
 

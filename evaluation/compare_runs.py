@@ -1,4 +1,4 @@
-"""Finished GRPO runs side by side, from the files in their folders alone: what differs in their recipes, what each cost
+"""Finished runs side by side, from the files in their folders alone: what differs in their recipes, what each cost
 and reached, and the differences between them on the same held-out problems. The seeds of one recipe, as `make seeds`
 leaves them, are one arm, with a mean and an interval over seeds."""
 
@@ -28,12 +28,13 @@ TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right o
 
 
 class HeldOut(NamedTuple):
-    """Answers to the held-out problems. `before`: the label of the model that GRPO began with. `right`: of the policy,
-    by a problem's id, the share of its answers that are right."""
+    """Answers to the held-out problems. `before`, `after`: the label of the model that the run began with, and its own.
+    `right`: of the latter, by a problem's id, the share of its answers that are right."""
 
     terms: dict
     figures: dict[str, dict]
     before: str
+    after: str
     right: dict[int, float]
 
 
@@ -49,6 +50,19 @@ class Finished(NamedTuple):
     @property
     def seed(self) -> object:
         return self.run.recipe.get("seed")
+
+    @property
+    def completions(self) -> int | None:
+        """How many it cost: that it sampled; a warm start, for solutions of its own; DPO, by the run that it learned
+        from."""
+        if self.run.folder.name == "sft":
+            found = self.run.summary.get("own_solutions", {}).get("completions", 0)
+            return found if run_files.is_of(found, int) else None
+        if self.run.folder.name == "dpo":
+            sampled = self.run.folder.with_name("grpo")
+            return finished(sampled).completions if _is_run(sampled) else None
+        steps = self.run.summary.get("steps")
+        return None if steps is None else self.generated(steps)
 
     def generated(self, step: int) -> int | None:
         """How many completions it had sampled after so many steps, where that is known. Where an epoch ends inside an
@@ -74,16 +88,17 @@ def read(named: Sequence[str]) -> list[Arm]:
     Raises:
         RecipeError: there is no such run, it is not finished, or there are fewer than two arms.
     """
-    folders: dict[tuple[Path, bool], list[Path]] = {}
+    folders: dict[tuple[Path, str], list[Path]] = {}
     for each in named:
         place = Path(each)
-        one = next((p for p in (place / "grpo", place) if _is_run(p)), None)
-        found = [one] if one else [p for p in sorted(place.glob("seed-*/grpo"), key=_number) if _is_run(p)]
+        one = next((p for p in (place / "dpo", place / "grpo", place) if _is_run(p)), None)
+        seeds = [sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number) for stage in ("dpo", "grpo")]
+        found = [one] if one else seeds[0] or seeds[1]
         if not found:
-            raise RecipeError([f"RUNS: {each} is no folder of a finished GRPO run, or of a recipe's seeds"])
+            raise RecipeError([f"RUNS: {each} is no folder of a finished run, or of a recipe's seeds"])
         for run in found:
             of_seed = re.fullmatch(SEED, run.parent.name) is not None
-            arm = folders.setdefault((run.parent.parent, True) if of_seed else (run, False), [])
+            arm = folders.setdefault((run.parent.parent, run.name) if of_seed else (run, ""), [])
             arm += [run] if run.resolve() not in [other.resolve() for other in arm] else []
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
@@ -99,10 +114,11 @@ def _number(run: Path) -> int:
 
 
 def _name(runs: list[Path]) -> str:
-    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-*` of several seeds."""
-    folder = runs[0].parent if runs[0].name == "grpo" else runs[0]
-    name = run_files.title(folder) if len(runs) == 1 else f"{run_files.title(folder.parent)}/seed-*"
-    return name.strip("/")
+    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
+    `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
+    folder, stage = (runs[0].parent, "") if runs[0].name == "grpo" else (runs[0], f"/{runs[0].name}")
+    several = f"{run_files.title(runs[0].parent.parent)}/seed-*{stage}"
+    return (run_files.title(folder) if len(runs) == 1 else several).strip("/")
 
 
 def finished(folder: Path) -> Finished:
@@ -132,8 +148,10 @@ def _at_once(folder: Path) -> int | None:
 def held_out(run: Run) -> HeldOut | str:
     """The answers to held-out problems of a run and of what it began with; or why they say nothing of it."""
     folder = run.folder.parent / "eval/held-out"
-    labels = [each for each in run_files.LABELS if each != report.CONTROL and (folder / f"{each}.jsonl").is_file()]
-    if "grpo" not in labels or len(labels) < 2:
+    own = run.folder.name if run.folder.name in ("sft", "dpo") else "grpo"
+    before = [each for each in ("base", "sft") if each != own]  # what it began with is the last of them
+    labels = [each for each in (*before, own) if (folder / f"{each}.jsonl").is_file()]
+    if own not in labels or len(labels) < 2:
         return "not evaluated"
     if link_inside(folder):
         return "its evaluation holds a link"
@@ -141,21 +159,23 @@ def held_out(run: Run) -> HeldOut | str:
         terms, answers, figures, _ = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    if terms["grpo"].get("weights") != weights_of(run.folder):
+    if terms[own].get("weights") != weights_of(run.folder):
         return "evaluated with other weights, or before it was copied"
-    right = {each[0]["id"]: sum(item["right"] is True for item in each) / len(each) for each in answers["grpo"]}
-    return HeldOut(terms["grpo"], figures, labels[-2], right)
+    right = {each[0]["id"]: sum(item["right"] is True for item in each) / len(each) for each in answers[own]}
+    return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
 def settings(each: Finished) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with trl's defaults, by `section.key`; and its hardware."""
     recipe = {key: value for key, value in renamed(each.run.recipe).items() if key not in ("seed", "output_dir")}
-    for section in ("sft", "grpo"):
+    for section in ("sft", "grpo", "dpo"):
         if isinstance(recipe.get(section), dict):
             recipe[section] = library_fields.defaults(section) | recipe[section]
     hardware = each.run.versions.get("hardware")
     named = [name for name in hardware if isinstance(name, str)] if isinstance(hardware, list) else None
-    return flat(recipe | {"hardware": named})
+    found, own = flat(recipe | {"hardware": named}), "data.own_solutions.model"
+    # Each seed samples a warm start of its own.
+    return found | ({own: re.sub(SEED, "seed-*", str(found[own]))} if own in found else {})
 
 
 def _differing(all_settings: list[dict]) -> list[str]:
@@ -198,7 +218,7 @@ def _told(value: object) -> str:
 def _cells(arm: Arm) -> list[str]:
     runs = arm.runs
     steps = [each.run.summary.get("steps") for each in runs]
-    completions = [each.generated(step) if step is not None else None for each, step in zip(runs, steps, strict=True)]
+    completions = [each.completions for each in runs]
     signal = [[line[METRIC] for line in each.metrics if METRIC in line] for each in runs]
     signal = [sum(each) / len(each) if each else None for each in signal]
     seconds = [run_files.seconds(each.run) for each in runs]
@@ -217,9 +237,9 @@ def _held_out_cells(runs: list[Finished]) -> list[str]:
     found = [each.held_out for each in runs]
     if wrong := next((each for each in found if isinstance(each, str)), None):
         return ["", wrong]
-    sizes = {each.figures["grpo"]["n"] for each in found}
+    sizes = {each.figures[each.after]["n"] for each in found}
     told = []
-    for figures in ([each.figures[each.before] for each in found], [each.figures["grpo"] for each in found]):
+    for figures in ([each.figures[each.before] for each in found], [each.figures[each.after] for each in found]):
         if len(runs) == 1:
             low, high = figures[0]["interval_95"]
             told.append(f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})")
@@ -266,7 +286,7 @@ def draw(file: Path, arms: list[Arm]) -> bool:
     keys = [key for key, runs in logged.items() if runs]
     if not keys:
         return False
-    known = all(each.generated(1) is not None for arm in arms for each in arm.runs)
+    known = all(each.generated(1) is not None for runs in logged.values() for each in runs)
     figure = Figure(figsize=(4.5 * len(keys), 3.4), layout="constrained")
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
         for number, arm in enumerate(arms):

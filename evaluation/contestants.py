@@ -32,7 +32,7 @@ def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
     """The base model, and every finished stage."""
-    done = [stage for stage in ("sft", "grpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
+    done = [stage for stage in ("sft", "grpo", "dpo") if (recipe.stage_dir(stage) / "summary.json").is_file()]
     return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
 
 

@@ -139,6 +139,9 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     steps = generation(recipe.grpo).steps
     found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
     found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
+    if recipe.algorithm:
+        message = f"algorithm: {recipe.algorithm} has a loss of completions, which is not worked out token by token"
+        raise RecipeError([Fault(recipe.place("algorithm"), message)])
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
         value = setting(recipe, "grpo", key)

@@ -37,11 +37,13 @@ class Learned(NamedTuple):
 
 
 def policy(recipe: Recipe, rows: list[dict]) -> Contestant:
-    """The base model, shown the worked problem that the evaluation shows `base+example`, where the recipe wants one and
-    a row has one."""
-    shown = control(recipe, rows) if recipe.data.own_solutions.example else []
-    sampled = sampled_at(recipe, recipe.data.own_solutions.temperature)
-    return Contestant("completions", sampled, example=shown[0].example if shown else None)
+    """The base model, or the finished stage that the recipe names, shown the worked problem that the evaluation shows
+    `base+example`, where the recipe wants one and a row has one."""
+    own = recipe.data.own_solutions
+    shown = control(recipe, rows) if own.example else []
+    sampled = sampled_at(recipe, own.temperature)
+    trained = Path(own.model) if own.model else None
+    return Contestant("completions", sampled, trained, example=shown[0].example if shown else None)
 
 
 def announced(recipe: Recipe, rows: list[dict]) -> str:
@@ -53,8 +55,8 @@ def announced(recipe: Recipe, rows: list[dict]) -> str:
     if own.example and not contestant.example:
         example += ", since no problem has a worked solution"
     return (
-        f"own solutions: {problems:,} problems × {own.samples} completions of the base model at temperature "
-        f"{own.temperature:g}, {example}: at most {problems * own.samples * limit:,} tokens"
+        f"own solutions: {problems:,} problems × {own.samples} completions of {own.model or 'the base model'} at "
+        f"temperature {own.temperature:g}, {example}: at most {problems * own.samples * limit:,} tokens"
     )
 
 
@@ -77,7 +79,7 @@ def learned(recipe: Recipe, answers: Rounds) -> Learned:
     if answers.missing():
         folder = answers.file.parent
         first = f"run `{make_command('own-solutions', recipe)}` first"
-        raise RecipeError([f"the base model's own solutions in {folder} are not all sampled: {first}"])
+        raise RecipeError([f"the model's own solutions in {folder} are not all sampled: {first}"])
     own, problems = recipe.data.own_solutions, len(answers.rows)
     completions = {(each["id"], each["sample"]): each for each in answers.done}
     completions = [completions[i, sample] for i in range(problems) for sample in range(own.samples)]

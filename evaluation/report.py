@@ -142,12 +142,18 @@ def _trained(labels: list[str]) -> list[str]:
     return [label for label in labels if label != CONTROL]
 
 
-def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
-    """One verdict between each model and the next, one from the first to the last, and how much of that is form: the
-    gain over the first model judged strictly, judged leniently, and shown one worked example."""
-    labels = _trained(list(answers))
+def compared(labels: list[str]) -> list[tuple[str, str]]:
+    """Each model and the next, what DPO began with and it, and the first and the last."""
     pairs = list(pairwise(labels))
-    pairs += [(labels[0], labels[-1])] if len(labels) > 2 else []
+    pairs += [("sft", "dpo")] if {"sft", "grpo", "dpo"} <= set(labels) else []
+    return pairs + ([(labels[0], labels[-1])] if len(labels) > 2 else [])
+
+
+def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
+    """One verdict for each pair that is compared, and how much of the gain over the first model is form: that gain
+    judged strictly, judged leniently, and shown one worked example."""
+    labels = _trained(list(answers))
+    pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
     lines = [f"- {before} → {after}: {verdict(right[before], right[after])}" for before, after in pairs]
     samples = min(len(each) for problems in answers.values() for each in problems)

@@ -20,7 +20,7 @@ from training.run_folder import link_inside
 from training.step_clock import PARTS
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
-LABELS = ("base", report.CONTROL, "sft", "grpo")
+LABELS = ("base", report.CONTROL, "sft", "grpo", "dpo")
 GENERATED = {
     "arithmetic": "sums",
     "countdown": "problems",
@@ -64,7 +64,7 @@ def read_run(folder: Path) -> Run:
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RecipeError([f"{file} is not what a run wrote ({type(error).__name__}: {error})"]) from None
     kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
-    kinds |= {"best_checkpoint": str, "resumed_from": str, "stopped": str}
+    kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
     summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
     problems = found["data.json"].get("problems")
     return Run(
@@ -247,7 +247,7 @@ def results(run: Run, stage: str) -> list[str]:
     there is none. Answers of other weights are not this run's, and are named as such.
 
     Args:
-        stage: the label of the run's answers, `sft` or `grpo`.
+        stage: the label of the run's answers, `sft`, `grpo` or `dpo`.
     """
     lines = []
     folders = [each.parent for each in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]

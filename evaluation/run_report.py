@@ -19,7 +19,7 @@ from training.health import findings
 from training.model import is_adapter
 from training.run_folder import link_inside, lock
 
-STAGES = ("sft", "grpo")
+STAGES = ("sft", "grpo", "dpo")
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
@@ -39,7 +39,7 @@ def write(folder: Path) -> Path:
     run = run_files.read_run(folder)
     lock(folder)
     card.write(folder, folder.name)
-    if folder.name == "sft":
+    if folder.name != "grpo":
         return folder / "README.md"
     metrics = read_metrics(folder / "metrics.jsonl")
     drawn = draw(folder / "curves.png", metrics)
@@ -87,7 +87,8 @@ def recipe_line(run: Run) -> str:
     words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
     words += [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"] if run.section("sft") else []
     keys = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type", "max_completion_length")
-    words += [f"GRPO ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
+    name = "RLOO" if run.recipe.get("algorithm") == "rloo" else "GRPO"
+    words += [f"{name} ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
     rewards = run.section("rewards")
     weights = {name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0 for name, each in rewards.items()}
     return ", ".join([*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())])

@@ -36,8 +36,19 @@ def reward_model(section: dict, recipe: dict) -> Complaints:
     yield from _schedule("reward_model", library_fields.defaults("reward_model") | section)
 
 
+def dpo(section: dict, recipe: dict) -> Complaints:
+    values = library_fields.defaults("dpo") | section
+    losses, weights = section.get("loss_type", ["sigmoid"]), values["loss_weights"]  # trl's default, made in a function
+    if weights is not None and len(weights) != len(losses):
+        message = f"dpo.loss_weights: {len(weights)} weights for the losses {', '.join(losses)}: give one for each"
+        yield ("loss_weights",), message
+    yield from _schedule("dpo", values)
+
+
 def grpo(section: dict, recipe: dict) -> Complaints:
     values = library_fields.defaults("grpo") | section
+    if recipe.get("algorithm") == "rloo":
+        yield from _rloo(section, recipe)
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):
         yield (
             ("use_vllm",),
@@ -55,6 +66,17 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     yield from _schedule("grpo", values)
     if recipe.get("rounds"):
         yield from _rounds(values, generation(section).whole, recipe["rounds"])
+
+
+def _rloo(section: dict, recipe: dict) -> Complaints:
+    """What GRPO has and trl's RLOOTrainer lacks."""
+    for key in section:
+        if key not in library_fields.fields("rloo"):
+            yield (key,), f"grpo.{key}: RLOO has no such setting (trl.RLOOConfig): leave it out"
+    if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
+        yield (), "algorithm: rloo has one advantage for a completion, and none for its steps: leave `steps` out"
+    if recipe.get("data", {}).get("order") == "by signal":
+        yield (), "algorithm: rloo takes its problems in data.order: shuffled or easy first"
 
 
 def _rounds(values: dict, whole: int, rounds: int) -> Complaints:

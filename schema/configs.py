@@ -18,6 +18,7 @@ SECTIONS = {
     "sft": ("trl", "SFTConfig"),
     "grpo": ("trl", "GRPOConfig"),
     "reward_model": ("trl", "RewardConfig"),
+    "dpo": ("trl", "DPOConfig"),
 }
 
 # trl's name for the share of held-out problems that are right.
@@ -45,8 +46,17 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """`SFTConfig`, `GRPOConfig` or `RewardConfig` of a recipe."""
-    return section_class(section)(**training_arguments(recipe, section))
+    """`SFTConfig`, `GRPOConfig`, `RewardConfig` or `DPOConfig` of a recipe; for RLOO `RLOOConfig`, with what it has of
+    GRPO's settings, and GRPO's defaults where its own differ: a key that is left out says the same under either
+    algorithm."""
+    arguments = training_arguments(recipe, section)
+    if section != "grpo" or recipe.algorithm is None:
+        return section_class(section)(**arguments)
+    from trl import RLOOConfig
+
+    ours, theirs = (library_fields.defaults(each) for each in ("grpo", "rloo"))
+    arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
+    return RLOOConfig(**{key: value for key, value in arguments.items() if key in library_fields.fields("rloo")})
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
-KEYS = ("seed", "output_dir", "rounds", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 
@@ -144,7 +144,7 @@ class Draft:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
             reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine"
-        for section in ("sft", "grpo", "reward_model"):
+        for section in ("sft", "grpo", "reward_model", "dpo"):
             trackers = sound.get(section, {}).get("report_to")
             if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"

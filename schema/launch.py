@@ -43,7 +43,7 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
 
 
 def read_for(
-    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo")
+    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo", "dpo")
 ) -> tuple[Recipe | None, list[Fault]]:
     """`read_recipe` as the processes of a launch will."""
     if launched["num_processes"] == 1:

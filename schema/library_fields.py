@@ -32,6 +32,16 @@ CLASSES = {
         ("trl", "trainer/base_config.py", "_BaseConfig"),
         ("transformers", "training_args.py", "TrainingArguments"),
     ),
+    "rloo": (
+        ("trl", "trainer/rloo_config.py", "RLOOConfig"),
+        ("trl", "trainer/base_config.py", "_BaseConfig"),
+        ("transformers", "training_args.py", "TrainingArguments"),
+    ),
+    "dpo": (
+        ("trl", "trainer/dpo_config.py", "DPOConfig"),
+        ("trl", "trainer/base_config.py", "_BaseConfig"),
+        ("transformers", "training_args.py", "TrainingArguments"),
+    ),
 }
 
 UNKNOWN = object()  # a default that is worked out when the class is imported

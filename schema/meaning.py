@@ -153,5 +153,6 @@ CHECKS = {
     "sft": combinations.sft,
     "grpo": combinations.grpo,
     "reward_model": combinations.reward_model,
+    "dpo": combinations.dpo,
     "evaluate": evaluate,
 }

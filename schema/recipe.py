@@ -9,7 +9,7 @@ from schema.faults import Fault, RecipeError
 from schema.sections import Recipe
 
 
-def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")) -> Recipe:
+def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo", "dpo")) -> Recipe:
     """Read, override and check a recipe.
 
     Args:
@@ -27,7 +27,7 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 
 
 def read_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo")
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo", "dpo")
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
     file.
@@ -66,6 +66,6 @@ def require_values(recipe: Recipe, section: str):
         RecipeError: names them.
     """
     alone = "WORLD_SIZE" not in os.environ  # see load_recipe
-    others = tuple(each for each in ("sft", "grpo") if each != section) if alone else ()
+    others = tuple(each for each in ("sft", "grpo", "dpo") if each != section) if alone else ()
     if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)

@@ -70,6 +70,21 @@ RESERVED: dict[str, dict[str, str]] = {
             "a pair has no label to smooth": "label_smoothing_factor average_tokens_across_devices",
         }
     ),
+    "dpo": _NOT_IN_TRAINING
+    | _said(
+        {
+            "the stage tokenises the pairs itself": "dataset_num_proc",
+            "the tokenizer's own is used": "pad_token",
+            "a pair that is too long is left out, not cut": "truncation_mode",
+            "it needs flash attention": "padding_free",
+            "the policy is judged afterwards, by `make evaluate`": "eval_steps per_device_eval_batch_size",
+            "the reference answers each batch as it comes": "precompute_ref_log_probs precompute_ref_batch_size",
+            "a checkpoint would not contain the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
+            "the policy must begin as its reference": "neftune_noise_alpha",
+            "set dpo.label_smoothing": "label_smoothing_factor",
+            "it needs a GPU and has not been tested here": "activation_offloading",
+        }
+    ),
     "grpo": _NOT_IN_TRAINING
     | _said(
         {

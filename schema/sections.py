@@ -23,13 +23,15 @@ class Model:
 class OwnSolutions:
     """What the base model is sampled for: `samples` completions of each of so many training `problems`, at this
     `temperature`; 1 is the model's own distribution. `keep`: how many right ones of a problem are kept, at most.
-    `example`: whether a worked problem of the data stands in the prompt, to show the form."""
+    `example`: whether a worked problem of the data stands in the prompt, to show the form. `model`: the folder of a
+    finished stage that is sampled instead of the base, and has its tokenizer."""
 
     problems: int = 2000
     samples: int = 4
     keep: int = 2
     temperature: float = 1.0
     example: bool = True
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ class Evaluate:
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
     recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
-    policy that it begins with for its reference. `reward_model`: how `make reward-model` trains one on a run's
-    completions."""
+    policy that it begins with for its reference. `algorithm`: that of the section `grpo`, where it is another.
+    `reward_model`: how `make reward-model` trains one on a run's completions."""
 
     name: str
     seed: int
@@ -114,7 +116,9 @@ class Recipe:
     quantization: dict | None = None
     sft: dict | None = None
     reward_model: dict | None = None
+    dpo: dict | None = None
     rounds: int | None = None
+    algorithm: str | None = None
     asked_for: str = ""
     places: dict[tuple, Place] = field(default_factory=dict)
 

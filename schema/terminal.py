@@ -36,9 +36,11 @@ def say_markdown(text: str):
         say(text)
 
 
-def of_chain() -> bool:
-    """Whether `make grpo` runs this stage as one of several, and goes on with the next by itself."""
-    return os.environ.get("MAKE_TARGET") == "grpo"
+def chain() -> str | None:
+    """The target, `grpo` or `dpo`, for which `make` runs this stage as one of several, and goes on with the next by
+    itself; None where it runs this stage alone."""
+    target = os.environ.get("MAKE_TARGET")
+    return target if target in ("grpo", "dpo") else None
 
 
 def make_command(target: str, recipe: Recipe) -> str:

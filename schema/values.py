@@ -77,6 +77,7 @@ BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "fr
 # "by signal" see training/signal_order.py.
 ORDERS = ("shuffled", "easy first", "by signal")
 LARGEST_GROUP = 65536
+FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
 # See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a probe may have.
 OWN_SOLUTIONS = {
     "problems": count(1, 100_000),
@@ -84,14 +85,15 @@ OWN_SOLUTIONS = {
     "keep": count(),
     "temperature": Number(0.01, 10),
     "example": SWITCH,
+    "model": Pattern(FOLDER, "the folder of a finished stage"),
 }
-FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
 
 RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
     "rounds": count(2, 1000),
+    "algorithm": OneOf(("rloo",)),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),
@@ -205,6 +207,22 @@ RULES["grpo"] = TRAINING | {
     "vllm_importance_sampling_clip_max": Number(1, 1e6),
     "vllm_importance_sampling_clip_min": Number(0, 1, below=True),
     "off_policy_mask_threshold": Number(0, 1000, above=True),
+}
+DPO_LOSSES = (
+    *("sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired"),
+    *("apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm"),
+)
+RULES["dpo"] = TRAINING | {
+    "max_length": count(2, 2**20),
+    "beta": Number(0, 10, above=True),
+    "loss_type": Each(OneOf(DPO_LOSSES)),
+    "loss_weights": Each(Number(0, 1000)),
+    "ld_alpha": SHARE,
+    "f_divergence_type": OneOf(("reverse_kl", "forward_kl", "js_divergence", "alpha_divergence")),
+    "f_alpha_divergence_coef": Number(0, 10, above=True),
+    "label_smoothing": Number(0, 0.5, below=True),
+    "discopop_tau": Number(0, 1000, above=True),
+    "train_sampling_strategy": OneOf(("random", "sequential")),
 }
 RULES["adapter"] = {
     "r": count(1, 4096),

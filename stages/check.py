@@ -18,7 +18,7 @@ from schema.terminal import make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
 
-EVERY = ("sft", "grpo", "reward_model", "adapter", "quantization")
+EVERY = ("sft", "grpo", "reward_model", "dpo", "adapter", "quantization")
 
 
 def main(

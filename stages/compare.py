@@ -16,7 +16,7 @@ FOLDER = Path("outputs/compare")  # made again by every comparison
 
 
 def main(runs: list[str]):
-    """Compare finished GRPO runs, the seeds of one recipe taken together."""
+    """Compare finished runs, the seeds of one recipe taken together."""
     from evaluation import compare_runs  # imports torch, which a wrong option does not need
 
     arms = compare_runs.read(runs)
@@ -36,6 +36,6 @@ def main(runs: list[str]):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.compare", description=main.__doc__)
-    parser.add_argument("runs", nargs="*", help="folders of GRPO runs, or of a recipe's seeds")
+    parser.add_argument("runs", nargs="*", help="folders of runs, or of a recipe's seeds")
     with mistakes_reported():
         main(**vars(parser.parse_args()))

@@ -14,7 +14,7 @@ from schema import configs, hardware
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import Recipe, require_values
 from schema.requirements import require
-from schema.terminal import is_main_process, make_command, of_chain, say
+from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import damage
 from training.run_folder import find_run, not_probed, warm_start_of
@@ -87,7 +87,7 @@ def main(recipe: Recipe):
     shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())
     say(f"grpo: trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}")
     say(f"grpo: done, in {folder.path} (contents: docs/run-folder.md)")
-    if not of_chain():
+    if not chain():
         say(f"next: {make_command('evaluate', recipe)}")
 
 

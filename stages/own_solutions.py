@@ -23,7 +23,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     if (sft := find_run(recipe, "sft")).finished:
         say(f"own solutions: the warm start is finished already, in {sft.path}")
         return
-    require(recipe, ("evaluate",))
+    require(recipe, ("sft", "evaluate"))
 
     from evaluation import own_solutions
     from evaluation.engines import engine
@@ -42,7 +42,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     folder.mkdir(parents=True, exist_ok=True)
     lock(folder)
     if answers.missing():
-        with engine(answers.recipe, tokenizer, None, answers.longest_prompt) as complete:
+        with engine(answers.recipe, tokenizer, recipe.data.own_solutions.model, answers.longest_prompt) as complete:
             answers.complete(complete)
     learned = own_solutions.learned(recipe, answers)
     own_solutions.write(folder, learned.rows)

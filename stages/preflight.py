@@ -18,7 +18,7 @@ from schema.requirements import missing
 from stages.cli import mistakes_reported
 from training.run_folder import DEPENDS_ON, conflict, not_probed, not_writable
 
-STAGES = ("sft", "grpo", "evaluate")
+STAGES = ("sft", "grpo", "dpo", "evaluate")
 
 
 def main():

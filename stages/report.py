@@ -54,7 +54,7 @@ def _known() -> str:
 
 
 def _age(file: Path) -> tuple[int, str]:
-    order = ["base", CONTROL, "sft", "grpo"]
+    order = ["base", CONTROL, "sft", "grpo", "dpo"]
     return (order.index(file.stem) if file.stem in order else len(order)), file.stem
 
 

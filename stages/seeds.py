@@ -4,9 +4,9 @@ own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the held-o
 
 import argparse
 import json
-from itertools import pairwise
 from pathlib import Path
 
+from evaluation.report import compared
 from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
@@ -53,8 +53,8 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
 
 
 def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
-    """Markdown: a row for each seed, one for the mean over them, and a line for the gain of each stage on the one
-    before it in the same seed, and of the last on the first."""
+    """Markdown: a row for each seed, one for the mean over them, and a line for each gain in the same seed that an
+    evaluation compares."""
     labels = list(next(iter(accuracies.values())))
     lines = [f"| seed | {' | '.join(labels)} |", f"| --- |{' ---: |' * len(labels)}"]
     lines += [f"| {seed} | {' | '.join(f'{each[of]:.1%}' for of in labels)} |" for seed, each in accuracies.items()]
@@ -62,8 +62,7 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
         return [*lines, "", "One seed says nothing of others: no interval."]
     means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
     lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
-    pairs = list(pairwise(labels))
-    for before, after in pairs + ([(labels[0], labels[-1])] if len(pairs) > 1 else []):
+    for before, after in compared(labels):
         gains = seeds_verdict([each[after] - each[before] for each in accuracies.values()])
         lines.append(f"- {before} → {after}: {gains}")
     return lines

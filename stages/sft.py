@@ -13,7 +13,7 @@ from data import prompt
 from schema import configs, hardware
 from schema.faults import Fault, RecipeError, said_by_library
 from schema.recipe import Recipe, require_values
-from schema.terminal import is_main_process, make_command, of_chain, say
+from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import find_run
 
@@ -72,8 +72,8 @@ def main(recipe: Recipe, if_needed: bool = False):
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
     if is_main_process():
-        learned_from = [[row["problem"], row["reasoning"], row["answer"]] for row in own.rows] if own else []
-        folder.begin(rows, learned_from)
+        keys = ("problem", "reasoning", "answer")
+        folder.begin(rows, [[each[key] for key in keys] for each in (own.rows if own else [])])
     whose = "own" if own else "worked"
     say(f"sft: {len(dataset):,} {whose} solutions, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
@@ -84,7 +84,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         folder.finish(summary)
         card.write(folder.path, "sft")
     say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
-    if not of_chain():
+    if not chain():
         say(f"next: {make_command('grpo', recipe)}")
 
 

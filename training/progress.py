@@ -16,6 +16,7 @@ from training.health import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
+DPO_WORDS = {"loss": "loss", "rewards/accuracies": "pairs ranked right", "rewards/margins": "margin"}
 GRPO_WORDS = {
     "reward": "reward",
     group_signal.METRIC: "no signal",
@@ -41,7 +42,7 @@ class Progress(ProgressCallback):
 
 
 def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> str:
-    words = GRPO_WORDS if "reward" in logs else SFT_WORDS
+    words = GRPO_WORDS if "reward" in logs else DPO_WORDS if "rewards/margins" in logs else SFT_WORDS
     parts = [f"{word} {logs[key]:.3g}" for key, word in words.items() if logs.get(key) is not None]
     means = {key.split("/")[1]: value for key, value in logs.items() if key.startswith("rewards/") and "mean" in key}
     parts[1:1] = [f"{name} {mean:.3g}" for name, mean in means.items() if mean is not None]

@@ -30,11 +30,10 @@ from training.checkpoints import checkpoints_of, newest_good, write_whole
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
 # remove other problems from the training set, which data.json shows.
-DEPENDS_ON = {
-    "sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft"),
-    "grpo": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft", "rewards", "grpo", "rounds"),
-    "reward-model": ("seed", "model", "adapter", "data", "prompt", "reward_model"),
-}
+DEPENDS_ON = {"sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft")}
+DEPENDS_ON["grpo"] = (*DEPENDS_ON["sft"], "rewards", "grpo", "rounds", "algorithm")
+DEPENDS_ON["dpo"] = (*DEPENDS_ON["grpo"], "dpo")  # it learns from what GRPO sampled
+DEPENDS_ON["reward-model"] = ("seed", "model", "adapter", "data", "prompt", "reward_model")
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")
 # What a probe has measured: see evaluation/probe.py.
@@ -53,17 +52,17 @@ class RunFolder:
     checkpoint: str | None
     recipe: dict
 
-    def begin(self, rows: list[dict], learned_from: Sequence[list[str]] = ()):
+    def begin(self, rows: list[dict], sampled: Sequence[list[str]] = ()):
         """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
         made earlier would stand in the way of the corrected recipe.
 
         Args:
-            learned_from: the texts that a model itself wrote, where the run learns from these.
+            sampled: of each example that a model has sampled, the texts that the run learns from.
 
         Raises:
-            RecipeError: the run began with other training problems, or with other texts of a model's own.
+            RecipeError: the run began with other training problems, or with other sampled texts.
         """
-        text = json.dumps([judged_by(row) for row in rows] + list(learned_from))
+        text = json.dumps([judged_by(row) for row in rows] + list(sampled))
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         file = self.path / "data.json"
         if not trained(self.path):
@@ -78,9 +77,9 @@ class RunFolder:
             raise RecipeError(
                 [
                     f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or the model's own solutions or "
-                    "completions, or evaluate.benchmarks, whose problems are removed from training. Change it back, "
-                    f"or delete {self.path}"
+                    "has changed, or the probe that chose or ordered them, or what a model sampled of them, or "
+                    "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
+                    f"{self.path}"
                 ]
             )
         try:
@@ -263,7 +262,7 @@ def link_inside(path: Path) -> Fault | None:
 def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
     depends_on["data"] = _data_of(depends_on["data"], stage)
-    if stage == "grpo" and setting(recipe, "grpo", "eval_steps"):
+    if stage in ("grpo", "dpo") and setting(recipe, "grpo", "eval_steps"):
         evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
         depends_on["evaluate"] = {key: evaluate[key] for key in deciding}

@@ -14,7 +14,7 @@ from transformers import Trainer
 from schema.configs import setting
 from schema.faults import RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
-from schema.terminal import is_main_process, make_command, of_chain, say
+from schema.terminal import chain, is_main_process, make_command, say
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
 from training.progress import Metrics, show_progress
@@ -66,7 +66,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
                 f"{folder.path}/checkpoint-{step}"
             )
-            again = make_command("grpo" if of_chain() else stage, recipe)
+            again = make_command(chain() or stage, recipe)
             if stage == "reward-model":  # which is asked for by a run
                 again = f"make {stage} RUN={recipe.output_dir}"
             say(f"the same command resumes from there\nnext: {again}")

@@ -1,14 +1,15 @@
-"""Builds trl's GRPOTrainer as a recipe describes it, with the data that it trains on."""
+"""Builds trl's GRPOTrainer, or its RLOOTrainer, as a recipe describes it, with the data that it trains on."""
 
 import copy
 from pathlib import Path
 
+import pandas as pd
 import torch
 from datasets import Dataset
 from pyarrow import ArrowException
 from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from data import prompt
 from data.sources import DataError
@@ -31,8 +32,8 @@ from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32, sharded
 
 
-class GreedyEvaluation(GRPOTrainer):
-    """GRPOTrainer that answers the held-out problems greedily, as the evaluation does."""
+class Greedy:
+    """A trainer that answers the held-out problems greedily, as the evaluation does."""
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
         if self.use_vllm:
@@ -54,6 +55,23 @@ class GreedyEvaluation(GRPOTrainer):
             config.update(before)
             self.log_completions = self.args.log_completions
             self._logs = written
+
+
+class GreedyEvaluation(Greedy, GRPOTrainer):
+    """GRPO."""
+
+
+class LeaveOneOut(Greedy, RLOOTrainer):
+    """RLOO (Ahmadian et al. 2024, arXiv:2402.14740), which writes its completions as trl's GRPOTrainer does."""
+
+    def log(self, logs: dict[str, float], start_time: float | None = None):
+        super().log(logs, start_time)
+        if self.accelerator.is_main_process and self.log_completions:
+            columns = {key: self._logs[key] for key in ("prompt", "completion")}
+            columns |= self._logs["rewards"] | self._logs["extra"] | {"advantage": self._logs["advantages"]}
+            folder, step = Path(self.args.output_dir) / "completions", self.state.global_step
+            folder.mkdir(exist_ok=True)
+            pd.DataFrame({"step": step} | columns).to_parquet(folder / f"completions_{step:05d}.parquet")
 
 
 class ByStep(GreedyEvaluation):
@@ -102,8 +120,13 @@ class SameOrder(TrainerCallback):
 
 
 def trainer_for(
-    recipe: Recipe, args: GRPOConfig, tokenizer, rows: list[dict], choosing: list[dict], warm_start: Path | None
-) -> GreedyEvaluation:
+    recipe: Recipe,
+    args: GRPOConfig | RLOOConfig,
+    tokenizer,
+    rows: list[dict],
+    choosing: list[dict],
+    warm_start: Path | None,
+) -> GreedyEvaluation | LeaveOneOut:
     """trl's trainer with the recipe's model, adapter, rewards and data; `choosing`: the held-out rows that choose the
     checkpoint, empty where none is chosen.
 
@@ -140,7 +163,8 @@ def trainer_for(
         truth = list(recipe.rewards).index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
-        trainer = (BySignal if order else ByStep if of_steps else GreedyEvaluation)(
+        kind = LeaveOneOut if recipe.algorithm else BySignal if order else ByStep if of_steps else GreedyEvaluation
+        trainer = kind(
             model=model,
             reward_funcs=rewards,
             args=args,
@@ -174,7 +198,7 @@ def trainer_for(
     return trainer
 
 
-def stop_at_the_end(args: GRPOConfig, ends: list[int]):
+def stop_at_the_end(args: GRPOConfig | RLOOConfig, ends: list[int]):
     """Tell vLLM, colocated or on a server, which tokens end an answer. By itself it reads them from the model's folder,
     where a base model's end token is not its template's, and trl would train on all that follows the turn. The end
     token stays the last one of the completion, as with transformers."""

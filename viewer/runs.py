@@ -88,6 +88,9 @@ def describe(run: Path) -> dict[str, Any]:
     given = recipe.get("grpo") if isinstance(recipe.get("grpo"), dict) else {}
     rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
     options = {str(name): each if isinstance(each, dict) else {} for name, each in rewards.items()}
+    settings = {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS}
+    if recipe.get("algorithm") == "rloo":  # which has neither key; its advantages are not divided by a deviation
+        settings |= {"loss_type": "rloo", "scale_rewards": "none"}
     # A reward of steps is no part of a completion's total.
     weights = {name: 0.0 if "steps" in each else each.get("weight") for name, each in options.items()}
     of_steps = [each.get("weight") for each in options.values() if "steps" in each]
@@ -95,7 +98,7 @@ def describe(run: Path) -> dict[str, Any]:
         "name": name_of(run),
         "folder": str(run),
         "explain": _command(run),
-        "settings": {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS},
+        "settings": settings,
         "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
         "weight_of_steps": (1.0 if finite(of_steps[0]) is None else finite(of_steps[0])) if of_steps else None,
         "finished": bool(summary),
@@ -131,7 +134,7 @@ def evaluations(run: Path) -> dict[str, list[str]]:
         files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
         files.sort(key=lambda file: file.stat().st_mtime)
         labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
-        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo"))}
+        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo", "dpo"))}
         if labels and folder.name != "models":
             found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
     return found

@@ -1,6 +1,7 @@
 """Finished runs side by side: numbers worked out by hand, and what cannot be compared."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,35 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
     assert [len(arm.runs) for arm in two] == [2, 3]
 
 
+def test_warm_starts_and_dpo_are_compared_too(tmp_path):
+    for name, right in (("a", 40), ("b", 55)):
+        folder = run(tmp_path / name)
+        for stage in ("sft", "dpo"):
+            shutil.copytree(folder / "grpo", folder / stage)
+            shutil.rmtree(folder / stage / "completions")
+            answers(folder / "eval/held-out", stage, [i < right for i in range(100)])
+    own = {"completions": 96, "kept": 7}
+    (tmp_path / "b/sft/summary.json").write_text(json.dumps({"steps": STEPS, "seconds": 3.0, "own_solutions": own}))
+    arms = read([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
+    cells = [line.split(" | ") for line in table(arms)[2:4]]
+    assert [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)] == [True, True]
+    assert [each[3] for each in cells] == ["0", "96"]  # completions, sampled of nobody and of its own
+    assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
+    assert difference(*arms).startswith("+15.0 ")
+    arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
+    assert arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"  # those of GRPO
+    assert "+5.0 ± 4.4 points" in difference(*arms)
+
+
+def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
+    for seed in (1, 2):
+        recipe = run(tmp_path / f"a/seed-{seed}", seed=seed) / "grpo/recipe.yaml"
+        own = f"data: {{own_solutions: {{model: outputs/w/seed-{seed}/sft}}}}\n"
+        recipe.write_text(recipe.read_text() + own)
+    run(tmp_path / "b")
+    assert [len(arm.runs) for arm in read([str(tmp_path / "a"), str(tmp_path / "b")])] == [2, 1]
+
+
 def moved(folder: Path):
     (folder / "grpo/model.safetensors").write_text("other weights")
 
@@ -121,8 +151,8 @@ REFUSED = {  # the arguments, below a folder with two runs, and a part of the me
     "none": ([], "RUNS: name two runs or more"),
     "one": (["a"], "RUNS: name two runs or more"),
     "one twice": (["a", "a/grpo"], "RUNS: name two runs or more"),
-    "no folder": (["a", "c"], "c is no folder of a finished GRPO run"),
-    "unfinished": (["a", "begun"], "begun is no folder of a finished GRPO run"),
+    "no folder": (["a", "c"], "c is no folder of a finished run"),
+    "unfinished": (["a", "begun"], "begun is no folder of a finished run"),
     "torn": (["a", "torn"], "torn/grpo/data.json is not what a run wrote"),
     "two recipes": (["a", "mixed"], "are not seeds of one recipe: they differ in grpo.beta"),
     "one seed twice": (["a", "twice"], "has two runs of the same seed"),
@@ -171,5 +201,5 @@ def test_what_a_strangers_run_says_is_text(tmp_path):
 
 def test_a_mistake_has_no_trace():
     done = run_stage("compare", "no/such", "runs", check=False)
-    told = "RUNS: no/such is no folder of a finished GRPO run, or of a recipe's seeds"
+    told = "RUNS: no/such is no folder of a finished run, or of a recipe's seeds"
     assert (done.returncode, done.stderr.splitlines()[-1], "Traceback" in done.stderr) == (2, told, False)

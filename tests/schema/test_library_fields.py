@@ -32,10 +32,10 @@ def test_the_defaults_are_those_of_the_class(section):
         assert made or name not in said or said[name] == parameter.default, name
 
 
-@pytest.mark.parametrize("section", ["adapter", "sft", "grpo"])
+@pytest.mark.parametrize("section", ["adapter", "sft", "grpo", "dpo"])
 def test_the_types_take_and_refuse_what_those_of_the_class_do(section):
     hints = get_type_hints(configs.section_class(section))
-    assert all(dataclasses.is_dataclass(configs.section_class(each)) for each in ("adapter", "sft", "grpo"))
+    assert all(dataclasses.is_dataclass(configs.section_class(each)) for each in ("adapter", "sft", "grpo", "dpo"))
     for name, field in library_fields.fields(section).items():
         # An enumeration's name is all the source tells: its values are the library's to refuse.
         if not any(issubclass(kind, enum.Enum) for kind in kinds(hints[name])):

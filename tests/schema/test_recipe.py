@@ -174,6 +174,19 @@ WRONG = {
         ":4:",
         "data.worked: it counts the data's worked solutions, which data.own_solutions replaces: keep one of them",
     ),
+    "a loss of DPO misspelt": (
+        GOOD + "dpo: {loss_type: [sigmod]}\n",
+        ":9:",
+        "dpo.loss_type: 'sigmod' is not one of",
+    ),
+    "a weight for no loss of DPO": (
+        GOOD + "dpo: {loss_weights: [1.0, 0.5]}\n",
+        ":9:",
+        "dpo.loss_weights: 2 weights for the losses sigmoid: give one for each",
+    ),
+    "a key of GRPO in DPO": (GOOD + "dpo: {num_generations: 8}\n", ":9:", "unknown key dpo.num_generations"),
+    "DPO that uploads": (GOOD + "dpo: {push_to_hub: true}\n", ":9:", "dpo.push_to_hub is not set here: a run uploads"),
+    "DPO in place of GRPO": (GOOD[: GOOD.index("grpo:")] + "dpo: {}\n", "", "the section `grpo` is missing"),
     "pass rates as one number": (
         GOOD.replace("  train:", "  pass_rate: 0.5\n  train:"),
         ":3:",
@@ -400,7 +413,7 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
     completes_the_batch = {"num_generations", "per_device_train_batch_size", "gradient_accumulation_steps"}
     own = value_of(path.read_text())
     base = load_recipe(path.with_name(own["base"])).resolved() if "base" in own else {}
-    for section in ("sft", "grpo", "adapter"):
+    for section in ("sft", "grpo", "dpo", "adapter"):
         values, below = own.get(section) or {}, base.get(section) or {}
         defaults = {field.name: field.default for field in fields(section_class(section))}
         same = [key for key, value in values.items() if value == defaults[key] and key not in completes_the_batch]

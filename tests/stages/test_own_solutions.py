@@ -93,6 +93,28 @@ def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_
     assert not (tmp_path / "sft").exists()
 
 
+def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
+    """Its weights are those of the base of the other tests, so its solutions are the same; the base here is random."""
+    short = [RECIPE, f"output_dir={tmp_path}", *SHORT, "sft.max_steps=8", "sft.per_device_train_batch_size=8"]
+    given = [*short, OWN, f"data.own_solutions.model={base}"]
+    assert f"24 problems × 4 completions of {base} at temperature 1" in run_stage("own_solutions", *given).stdout
+    assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
+    assert (tmp_path / "own_solutions/kept.jsonl").read_bytes() == (run / "own_solutions/kept.jsonl").read_bytes()
+    run_stage("sft", *given)
+    ours, of_the_trained = (json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run))
+    assert ours["loss"] > 2 * of_the_trained["loss"]  # it did not begin with the model that was sampled
+    assert ours["own_solutions"]["kept"] == of_the_trained["own_solutions"]["kept"]
+
+
+@pytest.mark.parametrize(("stage", "options"), [("own_solutions", []), ("preflight", ["--stages", "sft", "grpo"])])
+def test_a_stage_that_is_not_finished_is_not_sampled(stage, options, tmp_path):
+    given = [RECIPE, f"output_dir={tmp_path}", "data.own_solutions.model=outputs/no/sft"]
+    done = run_stage(stage, *given, *options, check=False)
+    told = "data.own_solutions.model: outputs/no/sft is no folder of a finished stage: train it first"
+    assert done.returncode == 2 and told in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
     """The recipe's own base model is random: nothing that it says is right."""
     given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]

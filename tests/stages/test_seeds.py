@@ -108,3 +108,7 @@ def test_each_seed_has_a_folder_in_the_recipes_own():
     for seed in (1, 2):
         folder = f"'outputs/tiny-arithmetic'/seed-{seed}"
         assert f"stages.grpo 'recipes/tiny-arithmetic.yaml' {given} seed={seed} output_dir={folder}" in lines
+        assert "stages.dpo" not in lines
+    words += ["RECIPE=tiny-dpo", "CHAIN=dpo"]
+    lines = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
+    assert f"stages.dpo 'recipes/tiny-dpo.yaml' {given} seed=2 output_dir='outputs/tiny-dpo'/seed-2" in lines

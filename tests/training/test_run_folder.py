@@ -110,7 +110,7 @@ def test_what_a_warm_start_of_the_models_own_making_depends_on(of_the_run, overr
 def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
     recipe, rows = begun(tmp_path, "sft", OWN), [{"problem": "1 + 1?", "solution": "2"}]
     find_run(recipe, "sft").begin(rows)  # as it was begun there
-    with pytest.raises(RecipeError, match="or the model's own solutions"):
+    with pytest.raises(RecipeError, match="or what a model sampled of them"):
         find_run(recipe, "sft").begin(rows, [["1 + 1?", "so", "2"]])
 
 

@@ -25,7 +25,10 @@ function advantages(totals, others, settings) {
   const { mean, std } = moments(totals);
   const scale = scaling(settings);
   const divisor = scale === "none" ? 1 : (scale === "batch" ? moments(totals.concat(others)).std : std) + SMALLEST_STD;
-  return { mean, std, divisor, advantages: totals.map((each) => (each === null ? 0 : (each - mean) / divisor)) };
+  // RLOO's baseline is the mean of the others: the difference to it is n / (n - 1) times that to the mean of all.
+  const n = totals.filter((each) => each !== null).length;
+  const apart = settings.loss_type === "rloo" && n > 1 ? n / (n - 1) : 1;
+  return { mean, std, divisor, advantages: totals.map((each) => (each === null ? 0 : (apart * (each - mean)) / divisor)) };
 }
 
 /** The standard deviation of the mean of `few` of these numbers, drawn without replacement. */

@@ -1,0 +1,78 @@
+"""Which completions of a run become pairs, and what trl's DPOTrainer is given of them."""
+
+import inspect
+
+import pandas as pd
+import pytest
+from trl import DPOTrainer
+from trl.trainer.dpo_trainer import DataCollatorForPreference
+
+from data.sources import DataError
+from schema.recipe import load_recipe
+from training import preferences
+from training.model import load_tokenizer
+from training.pairs import Pair, pairs_of, tokenised
+
+
+def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
+    """A file of completions: groups of (question, advantages). A completion is called by its question and place; the
+    one called `cut` did not end by itself."""
+    rows = []
+    for question, advantages in groups:
+        for place, advantage in enumerate(advantages):
+            text = f"{question}{place}"
+            rows.append(
+                {
+                    "step": step,
+                    "prompt": [{"role": "user", "content": question}],
+                    "completion": [{"role": "assistant", "content": text}],
+                    "advantage": advantage,
+                    "truncated": text == cut,
+                }
+            )
+    (run / "completions").mkdir(exist_ok=True)
+    pd.DataFrame(rows).to_parquet(run / f"completions/completions_{step:05d}.parquet")
+
+
+def test_the_best_of_each_group_against_the_worst(tmp_path):
+    written(tmp_path, 10, ("c", [0.0, 0.0, 0.0]), ("a", [2.0, 1.0, -3.0]))
+    written(tmp_path, 5, ("a", [-1.0, 0.5, 0.5]), ("b", [0.1, 0.0, -0.1]), cut="a0")
+    pairs, figures = pairs_of(tmp_path, 3)
+    assert [(each.problem, each.chosen, each.rejected) for each in pairs] == [
+        ("a", "a1", "a0"),  # the first of the best two
+        ("b", "b0", "b2"),
+        ("a", "a0", "a2"),  # by step, and the same problem again, sampled at another
+    ]
+    assert [each.truncated for each in pairs] == [(False, True), (False, False), (False, False)]
+    assert figures == {"completions": 12, "groups": 4, "pairs": 3}
+
+
+def test_a_run_without_files_has_no_pairs(tmp_path):
+    assert pairs_of(tmp_path, 3) == ([], {"completions": 0, "groups": 0, "pairs": 0})
+
+
+def test_rows_that_are_no_groups_are_refused(tmp_path):
+    written(tmp_path, 5, ("a", [1.0, 0.0]), ("b", [1.0, 0.0]))
+    with pytest.raises(DataError, match="rows 0 to 3 are not one group of a GRPO run"):
+        pairs_of(tmp_path, 4)
+
+
+def test_what_the_policy_did_not_end_is_not_ended_for_it():
+    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    asked = [{"role": "user", "content": "1 + 1?"}]
+    pair = Pair(asked, "2", "12", (False, True))
+    (row,) = tokenised([pair], tokenizer, None)
+    end = tokenizer.eos_token_id
+    assert (row["chosen_ids"][-1], row["chosen_ids"].count(end), row["rejected_ids"].count(end)) == (end, 1, 0)
+    collated = DataCollatorForPreference(pad_token_id=tokenizer.pad_token_id)([row])
+    assert collated["completion_mask"].sum(dim=1).tolist() == [len(row["chosen_ids"]), len(row["rejected_ids"])]
+    longest = len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
+    assert tokenised([pair], tokenizer, longest) == [row] and tokenised([pair], tokenizer, longest - 1) == []
+
+
+def test_trl_still_prepares_its_rows_where_ours_are_left_alone():
+    assert list(inspect.signature(DPOTrainer._prepare_dataset).parameters)[:2] == ["self", "dataset"]
+    source = inspect.getsource(DPOTrainer)
+    assert source.count("train_dataset = self._prepare_dataset(train_dataset, ") == 1
+    assert '"prompt_ids",' in source and '"chosen_ids",' in source and '"rejected_ids",' in source
+    assert preferences.Tokenised.__mro__[1] is DPOTrainer

@@ -1,0 +1,69 @@
+"""RLOO in GRPO's place: trl's own trainer, with everything that is ours around it."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from trl import GRPOConfig, RLOOConfig
+
+from schema.configs import training_config
+from schema.recipe import load_recipe, read_recipe
+from tests.support import kill_after_lines, read_lines, run_stage, same_weights
+from viewer.runs import describe
+
+RECIPE = "recipes/tiny-rloo.yaml"
+SHORT = ["data.validation=24", "sft.max_steps=100", "grpo.max_steps=6", "grpo.logging_steps=1", "grpo.save_steps=2"]
+SHORT += ["grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+
+
+def test_a_key_that_is_left_out_says_what_it_says_to_grpo():
+    args = training_config(load_recipe(RECIPE, check=()), "grpo")
+    of_grpo = training_config(load_recipe(RECIPE, ["algorithm=null"], check=()), "grpo")
+    assert (type(args), type(of_grpo)) == (RLOOConfig, GRPOConfig)
+    assert RLOOConfig.beta != GRPOConfig.beta == args.beta  # or this shows nothing
+    differing = {key for key, value in vars(args).items() if str(value) != str(getattr(of_grpo, key, value))}
+    assert differing - {"logging_dir"} == set()
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("algorithm=ppo", "algorithm: 'ppo' is not one of rloo"),
+        ("grpo.loss_type=dr_grpo", "grpo.loss_type: RLOO has no such setting (trl.RLOOConfig): leave it out"),
+        ("grpo.scale_rewards=none", "grpo.scale_rewards: RLOO has no such setting"),
+        ("data.order=by signal", "algorithm: rloo takes its problems in data.order: shuffled or easy first"),
+        ("rewards.language_consistency.steps=x", "algorithm: rloo has one advantage for a completion"),
+    ],
+)
+def test_what_it_lacks_is_refused(override, told):
+    _, faults = read_recipe(RECIPE, [override], check=())
+    assert any(told in str(fault) for fault in faults)
+
+
+def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(tmp_path):
+    whole, killed = ([RECIPE, f"output_dir={tmp_path / name}", *SHORT] for name in ("whole", "killed"))
+    run_stage("sft", *whole)
+    shutil.copytree(tmp_path / "whole/sft", tmp_path / "killed/sft")
+    said = run_stage("grpo", *whole).stdout
+    assert "kept the best checkpoint" in said
+    kill_after_lines(4, tmp_path / "killed/grpo/metrics.jsonl", "grpo", *killed)
+    assert not (tmp_path / "killed/grpo/summary.json").exists()
+    assert "grpo/checkpoint-" in run_stage("grpo", *killed).stdout
+    run = tmp_path / "whole/grpo"
+    assert same_weights(tmp_path / "killed/grpo", run)
+    lines = [line for line in read_lines(run / "metrics.jsonl") if "reward" in line]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6] and "groups_without_signal" in lines[0]
+    assert "RLOO (" in (run / "report.md").read_text() and "made by RLOO after" in (run / "README.md").read_text()
+    assert json.loads((run / "summary.json").read_text())["time"]["sampling"]["seconds"] > 0
+    for file in sorted((run / "completions").iterdir()):
+        rows = pd.read_parquet(file)
+        total = (rows["correct_answer"] + 0.25 * rows["format_tags"]).to_numpy().reshape(-1, 8)
+        others = (total.sum(axis=1, keepdims=True) - total) / 7
+        assert rows["advantage"].to_numpy() == pytest.approx((total - others).ravel(), abs=1e-6)
+    settings = describe(run)["settings"]
+    assert (settings["loss_type"], settings["scale_rewards"]) == ("rloo", "none")
+    refused = run_stage("explain", run, "--step", "2", check=False)
+    assert refused.returncode == 2 and "which is not worked out token by token" in refused.stderr
+    other = run_stage("grpo", *whole, "algorithm=null", check=False)
+    assert other.returncode == 2 and "algorithm: rloo there, None here" in other.stderr
