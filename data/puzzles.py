@@ -33,12 +33,15 @@ _STEPS = [
     ("text", "text", 'put "{}" in front', '"{}" + x', "abcdefghijklmnopqrstuvwxyz"),
     ("text", "number", "count its letters", "len(x)", None),
 ]
+_GIVEN = {"number": "a number", "list": "a list of numbers", "text": "a text"}
 _CASES = 8
 _MOST = 8000  # drawn in 4 s of one core
+_PATIENCE = 100  # draws in a row that bring nothing new, as when hardly any are left
 
 
-def puzzles(split: str, rows: int = 2000) -> list[dict]:
-    """Distinct puzzles about a number, a list or a text; one in ten is `test`, whatever `rows` is.
+def puzzles(split: str, rows: int = 2000, about: str | None = None) -> list[dict]:
+    """Distinct puzzles about a number, a list or a text, or `about` one of them; one in ten is `test`, whatever `rows`
+    is. There may be fewer than `rows`: about a list there are fewer than 3,000.
 
     `check` tells the verifier how to judge an answer: it calls the function, and any program that returns the same is
     right. A row:
@@ -52,17 +55,22 @@ def puzzles(split: str, rows: int = 2000) -> list[dict]:
     """
     if not 1 <= rows <= _MOST:
         raise DataError(f"rows must be 1 to {_MOST:,}, not {rows}")
-    drawn, made = random.Random(0), {}
-    while len(made) < rows:
-        if puzzle := _puzzle(drawn):
+    if about not in (None, *_GIVEN):
+        raise DataError(f"about must be {', '.join(_GIVEN)} or left out, not {about}")
+    drawn, made, idle = random.Random(0), {}, 0
+    while len(made) < rows and idle < _PATIENCE:
+        before, puzzle = len(made), _puzzle(drawn, [about] if about else [*_GIVEN])
+        if puzzle:
             made.setdefault(puzzle["problem"], puzzle)
+        idle = idle + 1 if len(made) == before else 0
     # A checksum of the problem decides its split, so a problem never changes sides when `rows` does.
     return [row for row in made.values() if (zlib.crc32(row["problem"].encode()) % 10 == 0) == (split == "test")]
 
 
-def _puzzle(drawn: random.Random) -> dict | None:
-    """A puzzle, or None if its cases would let a program pass that leaves out a step, or returns always the same."""
-    kind = given = drawn.choice(["number", "list", "text"])
+def _puzzle(drawn: random.Random, kinds: list[str]) -> dict | None:
+    """A puzzle about one of `kinds`, or None if its cases would let a program pass that leaves out a step, or returns
+    always the same."""
+    kind = given = drawn.choice(kinds)
     steps = []
     for _ in range(drawn.choice([1, 2, 2])):
         takes, kind, words, code, values = drawn.choice([step for step in _STEPS if step[0] == kind])
@@ -75,11 +83,11 @@ def _puzzle(drawn: random.Random) -> dict | None:
     lazy = [[_result(codes[:n] + codes[n + 1 :], x) for x in inputs] for n, step in enumerate(steps) if step[2]]
     if results in (*lazy, inputs, [results[0]] * _CASES):
         return None
-    a_kind = {"number": "a number", "list": "a list of numbers", "text": "a text"}[given]
     lines = [f"    x = {code}" for code in codes[:-1]] + [f"    return {codes[-1]}"]
     cases = [[[x], result] for x, result in zip(inputs, results, strict=True)]
+    what = ", then ".join(words for words, *_ in steps)
     return {
-        "problem": f"Write a Python function f(x). x is {a_kind}: {', then '.join(words for words, *_ in steps)}.",
+        "problem": f"Write a Python function f(x). x is {_GIVEN[given]}: {what}.",
         "solution": "\n".join(["def f(x):", *lines]),
         "reasoning": "\n".join(f"{words}: {code}" for words, code, _ in steps),
         "check": json.dumps({"python": {"function": "f", "cases": cases}}),

@@ -12,7 +12,7 @@ from data.problems import judged_by
 from evaluation import report
 from evaluation.contestants import Contestant
 from evaluation.engines import Engine, max_new_tokens
-from rewards.verifier import judge
+from rewards.verifier import judge_all
 from schema.faults import RecipeError
 from schema.terminal import say
 from training.model import base_model
@@ -118,13 +118,11 @@ class Answers:
                     _line({"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)})
                 )
                 seconds.flush()
-                for (i, sample), completion in zip(batch, made, strict=True):
-                    response = ("<think>" if self.opened else "") + completion.text
-                    item = {
-                        "id": i,
-                        "sample": sample,
-                        **judged(self.rows[i], response, self.recipe.strict, self.recipe.runs_programs),
-                    }
+                responses = [("<think>" if self.opened else "") + each.text for each in made]
+                rows = [self.rows[i] for i, _ in batch]
+                lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
+                for (i, sample), completion, line in zip(batch, made, lines, strict=True):
+                    item = {"id": i, "sample": sample, **line}
                     item |= {"tokens": completion.tokens, "truncated": completion.truncated}
                     self.done.append(item)
                     file.write(_line(item))
@@ -145,30 +143,32 @@ def _line(value: dict) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def judged(row: dict, response: str, strict: bool, run_programs: bool = False) -> dict:
-    """One line of the answers' file. `right` is what the reward would say in training; `lenient` accepts a right final
-    answer in any form, `strict` only one in a closed `<answer>` block."""
-    lenient, in_form = (
-        judge(
-            response,
-            row["solution"],
-            question=row["problem"],
-            check=row.get("check"),
-            strict=only_in_form,
-            run_programs=run_programs,
-        )
-        for only_in_form in (False, True)
+def judged(rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False) -> list[dict]:
+    """A line of the answers' file for each response. `right` is what the reward would say in training; `lenient`
+    accepts a right final answer in any form, `strict` only one in a closed `<answer>` block."""
+    both = judge_all(
+        [*responses, *responses],
+        [row["solution"] for row in rows] * 2,
+        [row["problem"] for row in rows] * 2,
+        [row.get("check") for row in rows] * 2,
+        strict=[only_in_form for only_in_form in (False, True) for _ in rows],
+        run_programs=run_programs,
     )
-    verdict = in_form if strict else lenient
-    return {
-        "problem": row["problem"],
-        "level": row.get("level"),
-        "subject": row.get("subject"),
-        "gold": row["solution"],
-        "response": response,
-        "answer": verdict.answer,
-        "right": verdict.right,
-        "lenient": lenient.right,
-        "strict": in_form.right,
-        "reason": verdict.reason,
-    }
+    lines = []
+    for row, response, lenient, in_form in zip(rows, responses, both[: len(rows)], both[len(rows) :], strict=True):
+        verdict = in_form if strict else lenient
+        lines.append(
+            {
+                "problem": row["problem"],
+                "level": row.get("level"),
+                "subject": row.get("subject"),
+                "gold": row["solution"],
+                "response": response,
+                "answer": verdict.answer,
+                "right": verdict.right,
+                "lenient": lenient.right,
+                "strict": in_form.right,
+                "reason": verdict.reason,
+            }
+        )
+    return lines

@@ -9,7 +9,7 @@ from data import prompt
 from data.check import read
 from data.gold import gold_answer
 from evaluation import cheats
-from rewards.verifier import judge
+from rewards.verifier import judge_all
 from schema.recipe import Recipe
 from training.guards import guarded_rewards
 
@@ -33,19 +33,21 @@ def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
 
 def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[cheats.Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
-
-    def is_wrong(answer: str, gold: str, check: str | None) -> bool:
-        return judge(f"<answer>{answer}</answer>", gold, check=check, run_programs=run_programs).right is False
-
-    golds = [gold_answer(row["solution"]) for row in rows]
-    made = []
-    for i, row in enumerate(rows):
-        others = dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])
-        check = row.get("check")
-        wrong = (other for other in others if is_wrong(other, golds[i], check))
-        reasoning = row.get("reasoning") or "I write down what is given and work it out step by step."
-        made.append(cheats.Problem(row["problem"], golds[i], list(islice(wrong, 3)), reasoning, check))
-    return made
+    golds, checks = [gold_answer(row["solution"]) for row in rows], [row.get("check") for row in rows]
+    others = [iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])) for i in range(len(rows))]
+    wrong: list[list[str]] = [[] for _ in rows]
+    while asked := [(i, answer) for i in range(len(rows)) for answer in islice(others[i], 3 - len(wrong[i]))]:
+        responses = [f"<answer>{answer}</answer>" for _, answer in asked]
+        of_each = [[each[i] for i, _ in asked] for each in (golds, checks)]
+        verdicts = judge_all(responses, of_each[0], [None] * len(asked), of_each[1], run_programs=run_programs)
+        for (i, answer), verdict in zip(asked, verdicts, strict=True):
+            if verdict.right is False:
+                wrong[i].append(answer)
+    thought = "I write down what is given and work it out step by step."
+    return [
+        cheats.Problem(row["problem"], gold, answers, row.get("reasoning") or thought, check)
+        for row, gold, answers, check in zip(rows, golds, wrong, checks, strict=True)
+    ]
 
 
 def audited(
@@ -98,21 +100,24 @@ def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
     """The rows whose right answers the verifier tells from wrong ones; and the others, each with the reason."""
-    told = [(row, _ungradable(row, recipe)) for row in rows]
-    return [row for row, why in told if why is None], [(row, why) for row, why in told if why is not None]
-
-
-def _ungradable(row: dict, recipe: Recipe) -> str | None:
-    """Why the verifier cannot tell right answers to this row from wrong ones, or None."""
-    for answer, expected in ((gold_answer(row["solution"]), True), ("-1000003", False)):
-        verdict = judge(
-            cheats.form("So it is.", answer if row.get("check") else rf"\boxed{{{answer}}}"),
-            row["solution"],
-            question=row["problem"],
-            check=row.get("check"),
-            strict=recipe.strict,
-            run_programs=recipe.runs_programs,
-        )
-        if verdict.right is not expected:
-            return "the gold answer itself is judged wrong" if expected else "cannot be told from a wrong answer"
-    return None
+    golds = [gold_answer(row["solution"]) for row in rows]
+    plain = [bool(row.get("check")) for row in rows]
+    answers = [gold if each else rf"\boxed{{{gold}}}" for gold, each in zip(golds, plain, strict=True)]
+    answers += ["-1000003" if each else r"\boxed{-1000003}" for each in plain]
+    verdicts = judge_all(
+        [cheats.form("So it is.", answer) for answer in answers],
+        [row["solution"] for row in rows] * 2,
+        [row["problem"] for row in rows] * 2,
+        [row.get("check") for row in rows] * 2,
+        strict=recipe.strict,
+        run_programs=recipe.runs_programs,
+    )
+    gradable, ungraded = [], []
+    for row, right, wrong in zip(rows, verdicts[: len(rows)], verdicts[len(rows) :], strict=True):
+        if right.right is not True:
+            ungraded.append((row, "the gold answer itself is judged wrong"))
+        elif wrong.right is not False:
+            ungraded.append((row, "cannot be told from a wrong answer"))
+        else:
+            gradable.append(row)
+    return gradable, ungraded

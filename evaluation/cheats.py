@@ -103,7 +103,8 @@ ON_CHECKS = {
     "countdown": {
         "the target alone": lambda p, it: form(p.reasoning, str(it["target"])),
         "the target, which equals itself": lambda p, it: form(p.reasoning, f"{it['target']} = {it['target']}"),
-        "the target times one": lambda p, it: form(p.reasoning, f"{it['target']}*1"),
+        # As many ones as there are numbers: to make 24 from 1 and 24, a single one is right.
+        "the target times one": lambda p, it: form(p.reasoning, f"{it['target']}" + "*1" * len(it["numbers"])),
         "the target, and the numbers times zero": lambda p, it: form(
             p.reasoning, f"{it['target']}+0*({'+'.join(map(str, it['numbers']))})"
         ),

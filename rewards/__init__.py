@@ -1,5 +1,6 @@
 """Rewards: pure functions that take completions and columns of the data set, and return one score per completion."""
 
+from rewards.brevity import brevity
 from rewards.correct_answer import correct_answer
 from rewards.format_tags import format_tags, tag_count
 from rewards.language_consistency import language_consistency
@@ -8,6 +9,7 @@ from rewards.partial_credit import partial_credit
 from rewards.true_equations import true_equations
 
 __all__ = [
+    "brevity",
     "correct_answer",
     "format_tags",
     "language_consistency",

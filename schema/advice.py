@@ -10,7 +10,7 @@ from schema.recipe import Recipe
 from schema.refused_keys import RENAMED
 
 # Rewards that pay for the answer, and rewards that pay for its form.
-TRUTH = ("correct_answer", "partial_credit")
+TRUTH = ("correct_answer", "partial_credit", "brevity")
 FORM = ("format_tags", "tag_count", "language_consistency")
 
 LEVELS = ("error", "warning", "note")

@@ -22,9 +22,11 @@ _ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
 ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
 
 
-def judge_countdowns(responses: Sequence[str], needed: Sequence[dict], *, strict: bool = False) -> list[Verdict]:
-    """A verdict for each response. `needed`: the `numbers` and the `target` of each, whole numbers."""
-    return [_judged(extract(text, strict), each) for text, each in zip(responses, needed, strict=True)]
+def judge_countdowns(responses: Sequence[str], needed: Sequence[dict], stricts: Sequence[bool]) -> list[Verdict]:
+    """A verdict for each response. `needed`: the `numbers` and the `target` of each, whole numbers. `stricts`: whether
+    its answer must stand in a closed `<answer>` block."""
+    rows = zip(responses, needed, stricts, strict=True)
+    return [_judged(extract(text, strict), each) for text, each, strict in rows]
 
 
 def _judged(found: Found, needed: dict) -> Verdict:

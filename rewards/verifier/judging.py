@@ -19,7 +19,8 @@ from rewards.verifier.verdict import Verdict
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
 _MAX_SHOWN = 2000  # characters of all answers of a response; more is no answer and would fill the caches
-# Kind of check (data/check.py) → a function of responses and what each of their checks needs, which returns verdicts.
+# Kind of check (data/check.py) → a function which returns verdicts: of responses, what each of their checks needs, and
+# whether each must be in form.
 CHECKS: dict[str, Callable[..., list[Verdict]]] = {
     "countdown": countdown.judge_countdowns,
     "python": program.judge_programs,
@@ -60,39 +61,45 @@ def judge_all(
     questions: Sequence[str | None],
     checks: Sequence[str | None] | None = None,
     *,
-    strict: bool = False,
+    strict: bool | Sequence[bool] = False,
     run_programs: bool = False,
     timeout: float = 2.0,
 ) -> list[Verdict]:
-    """`judge` for each response: those without a check together, and those of each kind of check."""
+    """`judge` for each response: those without a check together, and those of each kind of check. `strict` is one for
+    all, or one for each."""
+    stricts = [strict] * len(responses) if isinstance(strict, bool) else strict
     if checks is None or not any(checks):
-        return _by_gold(responses, golds, questions, strict, timeout)
-    rows = list(zip(responses, golds, questions, checks, strict=True))
+        return _by_gold(responses, golds, questions, stricts, timeout)
+    rows = list(zip(responses, golds, questions, stricts, checks, strict=True))
     places: dict[str | None, list[int]] = {}
     for n, (*_, check) in enumerate(rows):
         places.setdefault(read(check)[0] if check else None, []).append(n)
     verdicts: list[Verdict | None] = [None] * len(rows)
     for kind, of_kind in places.items():
-        texts, *references, needed = zip(*(rows[n] for n in of_kind), strict=True)
+        texts, *references, in_form, needed = zip(*(rows[n] for n in of_kind), strict=True)
         if kind is None:
-            made = _by_gold(texts, *references, strict, timeout)
+            made = _by_gold(texts, *references, in_form, timeout)
         elif kind in RUNS and not run_programs:
             raise ValueError(f"a check of kind {kind} runs what the response says: allow it with run_programs")
         else:
-            made = CHECKS[kind](texts, [read(check)[1] for check in needed], strict=strict)
+            made = CHECKS[kind](texts, [read(check)[1] for check in needed], in_form)
         for n, verdict in zip(of_kind, made, strict=True):
             verdicts[n] = verdict
     return verdicts
 
 
 def _by_gold(
-    responses: Sequence[str], golds: Sequence[object], questions: Sequence[str | None], strict: bool, timeout: float
+    responses: Sequence[str],
+    golds: Sequence[object],
+    questions: Sequence[str | None],
+    stricts: Sequence[bool],
+    timeout: float,
 ) -> list[Verdict]:
     """Verdicts by the golds: equal (gold, answer, question) triples are judged once, the algebra in parallel."""
     verdicts: list[Verdict | None] = []
     waiting: dict[tuple, list[int]] = {}
     notes: dict[int, str] = {}
-    for response, gold, question in zip(responses, golds, questions, strict=True):
+    for response, gold, question, strict in zip(responses, golds, questions, stricts, strict=True):
         expected, found = _gold(gold), extract(response, strict)
         if expected is None:
             answer = "; ".join(found.answers)[:_MAX_SHOWN] or None

@@ -57,14 +57,15 @@ def judge_program(response: str, spec: dict, *, strict: bool = False, seconds: f
     Raises:
         NotHeld: this machine cannot hold a program.
     """
-    return judge_programs([response], [spec], strict=strict, seconds=seconds)[0]
+    return judge_programs([response], [spec], [strict], seconds=seconds)[0]
 
 
 def judge_programs(
-    responses: Sequence[str], specs: Sequence[dict], *, strict: bool = False, seconds: float = 2.0
+    responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool], *, seconds: float = 2.0
 ) -> list[Verdict]:
     """`judge_program` for each response, as many at a time as there are processors; equal programs are run once."""
-    programs = [_program(response, spec["function"], strict) for response, spec in zip(responses, specs, strict=True)]
+    rows = zip(responses, specs, stricts, strict=True)
+    programs = [_program(response, spec["function"], strict) for response, spec, strict in rows]
     jobs = [(source, json.dumps(spec)) if source else None for (source, _), spec in zip(programs, specs, strict=True)]
     waiting = list(dict.fromkeys(filter(None, jobs)))
     with ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -220,6 +220,16 @@ def test_arithmetic_writes_carries_out_or_forgets_them():
     assert 0.18 < sum(wrong) / len(wrong) < 0.27  # 45% of the sums have a carry to forget, half of them do
 
 
+def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():
+    plain, wordy = (arithmetic("train", slips=0.5, repeats=repeats) for repeats in (0, 2))
+    repeated = []
+    for row, longer in zip(plain, wordy, strict=True):
+        assert row | {"reasoning": longer["reasoning"]} == longer
+        repeated.append((len(longer["reasoning"]) + 2) // (len(row["reasoning"]) + 2))
+        assert longer["reasoning"] == ", ".join([row["reasoning"]] * repeated[-1])
+    assert {1, 2, 3} == set(repeated)
+
+
 def test_the_held_out_split_depends_on_the_rows_alone():
     rows = [{"problem": str(i)} for i in range(100)]
     train, held_out = split_validation(rows, 20)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_number_that_is_off_by_one_is_told(rows):
 def test_the_solutions_pass_as_answers(rows):
     sample = rows[::100]
     answers = [f"<think>{row['reasoning']}</think><answer>{row['solution']}</answer>" for row in sample]
-    verdicts = judge_programs(answers, [json.loads(row["check"])["python"] for row in sample], strict=True)
+    verdicts = judge_programs(answers, [json.loads(row["check"])["python"] for row in sample], [True] * 20)
     assert [verdict.right for verdict in verdicts] == [True] * 20
 
 
@@ -77,3 +78,22 @@ def test_they_are_loaded_with_their_checks():
 def test_rows_are_bounded(rows):
     with pytest.raises(DataError, match="rows must be 1 to 8,000"):
         puzzles("train", rows=rows)
+
+
+@pytest.mark.parametrize("about", ["number", "list", "text"])
+def test_puzzles_about_one_thing(about):
+    rows = puzzles("train", rows=300, about=about)
+    assert len(rows) > 250
+    assert all(f" x is a {about}" in row["problem"] for row in rows)
+
+
+def test_no_more_puzzles_than_there_are(monkeypatch):
+    module = sys.modules["data.puzzles"]  # `data.puzzles` is its function
+    monkeypatch.setattr(module, "_STEPS", [("number", "number", "add {}", "x + {}", range(1, 4))])
+    # 3 of one step, 9 of two; no program may leave a step out.
+    assert len(puzzles("train", about="number")) + len(puzzles("test", about="number")) == 12
+
+
+def test_another_thing_is_refused():
+    with pytest.raises(DataError, match="about must be number, list, text or left out, not numbers"):
+        puzzles("train", about="numbers")

@@ -6,12 +6,10 @@ import pytest
 
 from schema.recipe import load_recipe
 from stages import audit
-from tests.support import SHIPPED
-
-RECIPES = [Path(path) for path in SHIPPED]
+from tests.support import AUDITED
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", AUDITED, ids=lambda path: Path(path).stem)
 def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
@@ -67,7 +65,10 @@ def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsy
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed
 
 
-@pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 2000}, countdown"])
+ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often right
+
+
+@pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 2000}, countdown", ONES])
 def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, tmp_path, monkeypatch, capsys):
     audited("correct_answer: {}, format_tags: {weight: 0.25}", tmp_path, monkeypatch, data=data)
     printed = capsys.readouterr().out

@@ -15,7 +15,7 @@ ROW = {"problem": "What is 1 + 1?", "solution": "2", "reasoning": "the data's ow
 
 
 def completion(response: str, sample: int = 0, truncated: bool = False) -> dict:
-    judgement = judged(ROW, response, strict=False)
+    judgement = judged([ROW], [response], strict=False)[0]
     return {"id": 0, "sample": sample, **judgement, "tokens": 9, "truncated": truncated}
 
 

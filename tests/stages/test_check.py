@@ -9,9 +9,7 @@ from schema import requirements
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import SHIPPED, run_stage, write_lines
-
-RECIPES = [Path(path).stem for path in SHIPPED]
+from tests.support import AUDITED, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -77,15 +75,15 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
     assert "not ready: 7 to change" in out
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_shipped_recipe_is_clean(recipe, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
-    hub = [] if recipe == "tiny-arithmetic" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+@pytest.mark.parametrize("path", AUDITED, ids=lambda path: Path(path).stem)
+def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
+    hub = [] if path == "recipes/tiny-arithmetic.yaml" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
-    if recipe == "tiny-rft":  # which samples another recipe's warm start
+    if Path(path).stem == "tiny-rft":  # which samples another recipe's warm start
         (tmp_path / "summary.json").touch()
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr(requirements, "find_spec", lambda package: package)
-    check_recipe(f"recipes/{recipe}.yaml", overrides)
+    check_recipe(path, overrides)
     out = capsys.readouterr().out
     assert "\nready\n" in out
     assert "warning" not in out and "error" not in out

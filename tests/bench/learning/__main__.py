@@ -105,7 +105,7 @@ def curve(recipe, task: Task, models: list[Path], problems: str) -> tuple[list[f
     for model in models:
         policy = transformers_engine(recipe, tokenizer, model)
         texts = [each.text for i in range(0, len(rows), size) for each in policy(prompts[i : i + size], 0)]
-        right = [judged(row, text, recipe.strict)["right"] for row, text in zip(rows, texts, strict=True)]
+        right = [line["right"] for line in judged(rows, texts, recipe.strict)]
         found.append(sum(right) / len(right))
     return found, len(rows)
 

@@ -233,8 +233,8 @@ def test_the_reward_and_the_evaluation_agree():
         for answer in (row["solution"], other["solution"], f"{row['solution']} = 0"):
             text = f"<think>{row['reasoning']}</think>\n<answer>{answer}</answer>"
             paid = correct_answer([text], [row["solution"]], problem=[row["problem"]], check=[row["check"]])
-            assert paid == [float(judged(row, text, strict=True)["right"])]
-            assert judged(row, text, strict=False)["lenient"] is (answer == row["solution"])
+            assert paid == [float(judged([row], [text], strict=True)[0]["right"])]
+            assert judged([row], [text], strict=False)[0]["lenient"] is (answer == row["solution"])
 
 
 def test_rows_with_and_without_a_check_in_one_batch():

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.answers import judged
 from rewards import correct_answer
 from rewards.verifier import judge, program
 from rewards.verifier.program import NotHeld, judge_program, judge_programs, run_program
@@ -271,9 +272,19 @@ def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
     monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
     other = {"function": "f", "cases": [[[3], 9]]}
     responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
-    assert [v.right for v in judge_programs(responses, specs)] == [True, False, False, True, True]
+    assert [v.right for v in judge_programs(responses, specs, [False] * 5)] == [True, False, False, True, True]
     assert len(runs) == 3
-    assert judge_programs([], []) == []
+    assert judge_programs([], [], []) == []
+
+
+def test_the_evaluation_runs_a_program_once_for_both_verdicts(monkeypatch):
+    runs = []
+    monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    rows = [{"problem": "f?", "solution": "x", "check": json.dumps({"python": SPEC})}] * 3
+    responses = [f"<answer>{GOOD}</answer>", f"<answer>{BAD}</answer>", GOOD]
+    lines = judged(rows, responses, strict=True, run_programs=True)
+    assert [(line["right"], line["lenient"]) for line in lines] == [(True, True), (False, False), (False, True)]
+    assert len(runs) == 2
 
 
 def test_it_is_judged_in_any_thread():

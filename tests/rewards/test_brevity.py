@@ -1,0 +1,41 @@
+import pytest
+
+from rewards import brevity, correct_answer
+
+RIGHT, WRONG = "<think>2+3=5</think><answer>5</answer>", "<think>2+3=6</think><answer>6</answer>"
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "tokens", "reward"),
+    [
+        (RIGHT, "5", 0, 1.0),
+        (RIGHT, "5", 16, 0.75),
+        (RIGHT, "5", 48, 0.25),
+        (RIGHT, "5", 64, 0.0),
+        (RIGHT, "5", 6400, 0.0),
+        # A wrong answer earns nothing by being short.
+        (WRONG, "5", 16, 0.0),
+        ("<answer>6</answer>", "5", 1, 0.0),
+        ("", "5", 0, 0.0),
+        ("<answer>5 or 6</answer>", "5", 3, 0.0),
+        # Nothing to judge by.
+        (RIGHT, "\\boxed{}", 16, None),
+    ],
+)
+def test_the_share_of_the_limit_that_a_right_answer_leaves(text, gold, tokens, reward):
+    assert brevity([text], completion_ids=[[0] * tokens], solution=[gold], longest=64) == [reward]
+
+
+def test_a_shorter_right_answer_earns_more_and_sums_of_rewards_are_exact():
+    rewards = brevity([RIGHT] * 48, completion_ids=[[0] * n for n in range(48)], solution=["5"] * 48, longest=48)
+    assert rewards == sorted(rewards, reverse=True) and len(set(rewards)) == 48
+    assert all((256 * each).is_integer() for each in rewards)
+
+
+def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
+    columns = {"solution": ["5", "5"], "problem": ["What is 2 + 3?"] * 2, "check": [None, None]}
+    logged = []
+    columns |= {"log_metric": lambda name, value: logged.append(name)}
+    paid = brevity([RIGHT, WRONG], completion_ids=[[0], [0]], longest=2, **columns)
+    assert logged == [] and paid == [0.5, 0.0]
+    assert correct_answer([RIGHT, WRONG], **columns) == [1.0, 0.0]
