@@ -12,19 +12,16 @@ from evaluation import report, run_files
 from evaluation.answers import weights_of
 from evaluation.run_files import Run, code
 from evaluation.run_report import read_metrics
-from evaluation.statistics import over_seeds, seeds_verdict, verdict, wilson
+from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from schema import library_fields
-from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from schema.refused_keys import renamed
 from schema.sections import flat
-from training.best_checkpoint import RIGHT
 from training.group_signal import METRIC
 from training.progress import duration
 from training.run_folder import link_inside
 
 SEED = r"seed-\d{1,10}"
-TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right of the held-out problems"}
 
 
 class HeldOut(NamedTuple):
@@ -270,42 +267,3 @@ def difference(first: Arm, other: Arm) -> str:
         return alone + verdict(*shares[0])
     gains = [sum(after) / len(after) - sum(before) / len(before) for before, after in shares]
     return f"{seeds_verdict(gains)} over {len(common)} seeds in common"
-
-
-# The picture ---------------------------------------------------------------------------------------------------------
-
-
-def draw(file: Path, arms: list[Arm]) -> bool:
-    """Draw what the runs logged of `correct_answer`, in training and on held-out problems, over the completions that
-    each had sampled, or over the steps where that is not known of all; and say whether there was anything to draw. Each
-    seed has a line, an arm one colour.
-    """
-    from matplotlib.figure import Figure
-
-    logged = {key: [r for arm in arms for r in arm.runs if any(key in line for line in r.metrics)] for key in TITLES}
-    keys = [key for key, runs in logged.items() if runs]
-    if not keys:
-        return False
-    known = all(each.generated(1) is not None for runs in logged.values() for each in runs)
-    figure = Figure(figsize=(4.5 * len(keys), 3.4), layout="constrained")
-    for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
-        for number, arm in enumerate(arms):
-            label = run_files.plain(arm.name)[-32:].lstrip("_")  # a leading _ hides a name
-            for each in arm.runs:
-                lines = [line for line in each.metrics if key in line]
-                steps = [each.generated(line["step"]) if known else line["step"] for line in lines]
-                of_arm = {"color": f"C{number % 10}", "linewidth": 1.2, "alpha": 1.0 if len(arm.runs) == 1 else 0.5}
-                axes.plot(steps, [line[key] for line in lines], label=label, **of_arm)
-                judged = [(x, line[key], line[RIGHT]) for x, line in zip(steps, lines, strict=True) if RIGHT in line]
-                for x, share, right in judged:
-                    low, high = wilson(right.count("1"), len(right))
-                    error = [[max(0, share - low)], [max(0, high - share)]]
-                    axes.errorbar([x], [share], yerr=error, fmt=".", capsize=2, **of_arm)
-                label = None  # once for all seeds
-        axes.set(title=TITLES[key], xlabel="completions sampled" if known else "step", ylim=(-0.02, 1.02))
-        axes.grid(alpha=0.3, linewidth=0.5)
-        axes.legend(fontsize=7, frameon=False)
-    partial = file.with_name(file.name + ".partial")
-    figure.savefig(partial, dpi=200, format="png")
-    partial.replace(file)
-    return True

@@ -17,7 +17,7 @@ FOLDER = Path("outputs/compare")  # made again by every comparison
 
 def main(runs: list[str]):
     """Compare finished runs, the seeds of one recipe taken together."""
-    from evaluation import compare_runs  # imports torch, which a wrong option does not need
+    from evaluation import compare_picture, compare_runs  # imports torch, which a wrong option does not need
 
     arms = compare_runs.read(runs)
     if wrong := link_inside(FOLDER):
@@ -25,7 +25,7 @@ def main(runs: list[str]):
     text = "\n".join(compare_runs.table(arms))
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        drawn = compare_runs.draw(FOLDER / "curves.png", arms)
+        drawn = compare_picture.draw(FOLDER / "curves.png", arms)
         report = FOLDER / "report.md"
         write_whole(report, text + ("\n\n![what the runs logged](curves.png)\n" if drawn else "\n"))
     except OSError as error:

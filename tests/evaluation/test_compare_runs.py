@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation import compare_runs
+from evaluation.compare_picture import WINDOWS, over_windows
 from evaluation.compare_runs import difference, read, table
 from schema.faults import RecipeError
 from stages import compare
@@ -203,3 +204,12 @@ def test_a_mistake_has_no_trace():
     done = run_stage("compare", "no/such", "runs", check=False)
     told = "RUNS: no/such is no folder of a finished run, or of a recipe's seeds"
     assert (done.returncode, done.stderr.splitlines()[-1], "Traceback" in done.stderr) == (2, told, False)
+
+
+def test_a_curve_over_seeds_is_the_mean_of_each_part_of_the_run():
+    runs = [[(x, 0.5 + sign * 0.1 + x / 100) for x in range(2 * WINDOWS)] for sign in (-1, 1)]
+    found = over_windows(runs)
+    assert len(found) == WINDOWS
+    x, mean, half = found[1]
+    assert (x, mean) == (2.5, pytest.approx(0.525))
+    assert half == pytest.approx(12.706 * 0.1, rel=1e-3)  # Student's t with one degree of freedom
