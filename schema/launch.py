@@ -1,7 +1,9 @@
 """How a stage is started: its recipe and overrides, the launcher's file, and how many processes there will be."""
 
 import argparse
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -22,8 +24,8 @@ def launch_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
 
 
-def launch(accelerate: str | None, processes: int | None) -> dict:
-    """The values of a file of accelerate_configs/, and how many processes there will be.
+def launch(accelerate: str | None, processes: int | None, machines: int | None = None) -> dict:
+    """The values of a file of accelerate_configs/, and how many processes there will be, on how many machines.
 
     Raises:
         RecipeError: there is no such file, or several processes and no file to launch them by.
@@ -39,17 +41,26 @@ def launch(accelerate: str | None, processes: int | None) -> dict:
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
         raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"])
     values = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
-    return values | {"num_processes": processes or values.get("num_processes", 1)}
+    given = {"num_processes": processes or values.get("num_processes", 1)}
+    return values | given | ({"num_machines": machines} if machines else {})
 
 
 def read_for(
     launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo", "dpo")
 ) -> tuple[Recipe | None, list[Fault]]:
     """`read_recipe` as the processes of a launch will."""
+    with counted(launched):
+        return read_recipe(path, overrides, check if launched["num_processes"] == 1 else ())
+
+
+@contextlib.contextmanager
+def counted(launched: dict) -> Iterator[None]:
+    """In the block there are as many processes as the launch will have."""
     if launched["num_processes"] == 1:
-        return read_recipe(path, overrides, check)
+        yield
+        return
     os.environ["WORLD_SIZE"] = str(launched["num_processes"])
     try:
-        return read_recipe(path, overrides, check=())
+        yield
     finally:
         del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes

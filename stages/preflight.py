@@ -13,7 +13,7 @@ import sys
 from schema.advice import advice
 from schema.faults import RecipeError
 from schema.hardware import too_many_processes
-from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
 from stages.cli import mistakes_reported
 from training.run_folder import DEPENDS_ON, conflict, not_probed, not_writable
@@ -25,12 +25,13 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m stages.preflight", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
+    parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
     parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="the stages that are about to run")
     # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
     options, _ = parser.parse_known_intermixed_args()
     options.overrides = [each for each in options.overrides if "=" in each]
     with mistakes_reported():
-        launched = launch(options.accelerate, options.processes)
+        launched = launch(options.accelerate, options.processes, options.machines)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
             faults = missing(recipe, tuple(options.stages), launched)
@@ -40,7 +41,8 @@ def main():
                 faults.append(crowded)
             for stage in options.stages:
                 if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
-                    faults += filter(None, [conflict(recipe, stage)])
+                    with counted(launched):
+                        faults += filter(None, [conflict(recipe, stage)])
             if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
         if faults:

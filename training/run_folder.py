@@ -19,14 +19,15 @@ from ruamel.yaml import YAML
 
 from data.problems import judged_by
 from schema import hardware, library_fields
-from schema.configs import setting
+from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
 from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
-from schema.terminal import make_command
+from schema.terminal import make_command, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
+from training.width import began_with, by_batch
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
 # remove other problems from the training set, which data.json shows.
@@ -87,6 +88,8 @@ class RunFolder:
         except OSError as error:
             raise RecipeError([unwritable(self.path, error)]) from None
         self.lock()
+        if self.checkpoint and (began := began_with(self.path)) not in (None, processes()):
+            say(f"began on {began} processes, goes on with {processes()}: the same problems, other random numbers")
         if not (self.path / "recipe.yaml").is_file():
             write_whole(file, json.dumps(data) + "\n")
             write_whole(self.path / "versions.json", json.dumps(_versions(self.recipe), indent=2) + "\n")
@@ -216,7 +219,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
     if stage == "sft" and isinstance(found.get("grpo"), dict):
         found["grpo"] = _of_sampling(found["grpo"])
-    wanted, found = flat(depends_on), flat(found)
+    wanted, found = by_batch(path, stage, flat(depends_on), flat(found))
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return None
@@ -310,5 +313,6 @@ def _versions(recipe: dict) -> dict:
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
         "hardware": gpus or [f"{platform.machine()} CPU, {torch.get_num_threads()} threads"],
         "seed": recipe["seed"],
+        "processes": processes(),
         "local": [what for what, is_local in local.items() if is_local],
     }

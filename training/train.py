@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 
 import torch
+from accelerate.utils import gather_object
 from safetensors import SafetensorError
 from transformers import Trainer
 
@@ -36,8 +37,15 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
             to change.
-        RecipeError: the checkpoint is DeepSpeed's, and another account wrote it.
+        RecipeError: the machines do not share the folder; or the checkpoint is DeepSpeed's, and of another account.
     """
+    if len(set(gather_object([folder.checkpoint]))) > 1:
+        raise RecipeError(
+            [
+                f"not every process sees {folder.checkpoint}: all machines must have {folder.path} on a disk that "
+                "they share"
+            ]
+        )
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = (
         is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"

@@ -212,3 +212,26 @@ def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
     monkeypatch.setattr(checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     assert checkpoints.seal({"a": [1, "x"]}) is None
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monkeypatch):
+    def on(processes: int, *overrides: str):
+        monkeypatch.setenv("WORLD_SIZE", str(processes))
+        return load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
+
+    size, steps = f"{stage}.per_device_train_batch_size", f"{stage}.gradient_accumulation_steps"
+    folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
+    folder.begin([{"problem": "1 + 1?", "solution": "2"}])
+    (folder.path / "checkpoint-1").mkdir()
+    for processes, batch, accumulation in [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2)]:
+        assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
+    told = conflict(on(4, f"{size}=32"), stage).message
+    assert f"  {size} × gradient_accumulation_steps × processes: 64 there, 128 here" in told
+    told = conflict(on(4, f"{size}=16", f"{stage}.learning_rate=1e-3"), stage).message
+    assert f"  {stage}.learning_rate: " in told and "processes" not in told
+    assert f"  {size}: 32 there, 16 here" in conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
+    (folder.path / "summary.json").write_text("{}")
+    for processes, batch in [(2, 32), (4, 32), (4, 16)]:
+        assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
+    assert conflict(on(4, f"{size}=8", f"{steps}=1"), stage)

@@ -1,0 +1,116 @@
+"""A launch on two machines: two network namespaces, each with an address of its own, joined by a cable. One rank is
+killed, the launch is given again on both, and ends as if nothing had been. What they share is the disk."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
+
+MACHINES = ("grpo-first", "grpo-second")
+NETWORK = """
+ip netns add {0}
+ip netns add {1}
+ip link add cable netns {0} type veth peer name cable netns {1}
+ip -n {0} address add 10.77.0.1/24 dev cable
+ip -n {1} address add 10.77.0.2/24 dev cable
+ip -n {0} link set lo up
+ip -n {1} link set lo up
+ip -n {0} link set cable up
+ip -n {1} link set cable up
+""".format(*MACHINES)
+SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft.max_steps=30", "grpo.save_steps=4"]
+SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
+SHORT += ["grpo.max_steps=24"]
+PATIENCE = 240  # seconds for what takes one on a slow core that others use too
+ALONE = 60  # seconds in which a machine whose peer is gone must have ended
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def machines() -> Iterator[None]:
+    if shutil.which("ip") is None:
+        pytest.skip("there is no `ip`: apt-get install iproute2")
+    try:
+        for line in NETWORK.strip().splitlines():
+            done = subprocess.run(line.split(), capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"`{line}` is not permitted here: {done.stderr.strip()}")
+        yield
+    finally:
+        for each in MACHINES:
+            subprocess.run(["ip", "netns", "delete", each], capture_output=True)
+
+
+def start(*folders: Path, ranks: tuple[int, ...] = (0, 1), timeout: int = PATIENCE) -> list[subprocess.Popen]:
+    """The same command on each machine but for its rank, and its folder."""
+    command = ["-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml", "--num_machines", "2"]
+    command += ["--main_process_ip", "10.77.0.1", "--main_process_port", "29500", "--rdzv_conf", f"timeout={timeout}"]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "cable", "HF_HUB_OFFLINE": "1"}
+    started = []
+    for rank, folder in zip(ranks, folders, strict=True):
+        words = ["ip", "netns", "exec", MACHINES[rank], sys.executable, *command, "--machine_rank", str(rank)]
+        words += ["-m", "stages.grpo", *SHORT, f"output_dir={folder}"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen(words, cwd=ROOT, env=environment, **pipes))
+    return started
+
+
+def ended(process: subprocess.Popen, seconds: int = PATIENCE) -> str:
+    """What a launch said; with its ranks it is killed where it does not end by itself."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+        raise
+
+
+def rank_of(launch: subprocess.Popen) -> psutil.Process:
+    below = psutil.Process(launch.pid).children(recursive=True)
+    return next(each for each in below if "RANK" in each.environ() and "stages.grpo" in each.cmdline())
+
+
+def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
+    run_stage("sft", *SHORT, f"output_dir={tmp_path}/whole")
+    shutil.copytree(tmp_path / "whole/sft", tmp_path / "killed/sft")
+    first, second = start(tmp_path / "killed", tmp_path / "killed")
+    began = time.monotonic()
+    while not list(tmp_path.glob("killed/grpo/checkpoint-*/manifest.json")):
+        assert first.poll() is None and time.monotonic() < began + PATIENCE, ended(first, 1)
+        time.sleep(0.002)
+    rank_of(second).kill()
+    said = ended(first, ALONE), ended(second, ALONE)
+    print(*said)
+    assert second.returncode == 128 + signal.SIGKILL
+    assert first.returncode not in (0, 75)
+    assert not (tmp_path / "killed/grpo/summary.json").exists()
+    first, second = start(tmp_path / "killed", tmp_path / "whole")
+    assert "all machines must have" in ended(first)
+    ended(second)
+    assert (first.returncode, second.returncode) == (2, 2)
+    first, second = start(tmp_path / "killed", tmp_path / "killed")
+    said = ended(first), ended(second)
+    print(*said)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert f"from {tmp_path}/killed/grpo/checkpoint-" in said[0]
+    run_stage("grpo", *SHORT, f"output_dir={tmp_path}/whole", launcher=TWO_PROCESSES)
+    assert same_weights(tmp_path / "killed/grpo", tmp_path / "whole/grpo")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_machine_that_never_comes(rank, machines, tmp_path):
+    (waiting,) = start(tmp_path, ranks=(rank,), timeout=5)
+    said = ended(waiting, ALONE)
+    assert waiting.returncode == 3
+    assert said.strip().splitlines()[-1].startswith("launch: the machines did not find one another: ")
+    assert "Traceback" not in said and not (tmp_path / "grpo").exists()
