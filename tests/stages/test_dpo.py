@@ -90,7 +90,8 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
 
 @pytest.mark.slow  # all stages again, with an adapter
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
-    given = tiny(tmp_path, "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "sft.learning_rate=1e-2")
+    adapter, varied = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "tests.varied_reward.varied"
+    given = tiny(tmp_path, adapter, f"rewards={{{varied}: {{weight: 1.0}}}}")  # so that every group has a pair
     for stage in ("sft", "grpo", "dpo"):
         run_stage(stage, *given)
     lines = [line for line in read_lines(tmp_path / "dpo/metrics.jsonl") if "loss" in line]
