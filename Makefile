@@ -38,7 +38,7 @@ QUOTED := '$(RECIPE_FILE)'
 PY := $(BIN)/python -m
 # The target that the user asked for: of the stages that `make grpo` runs, only the last names the next step.
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
-LAUNCH := $(if $(ACCELERATE),$(BIN)/accelerate launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(PY))
+LAUNCH := $(if $(ACCELERATE),$(PY) stages.launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(PY))
 LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
 OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
 export GIVEN := $(ARGS)
