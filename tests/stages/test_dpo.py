@@ -54,6 +54,7 @@ def test_it_learns_the_pairs_of_its_own_run(run):
     assert len(held_out) == 16 and not held_out & asked
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_ends_with_the_same_weights(run, tmp_path):
     for stage in ("sft", "grpo"):
         shutil.copytree(run / stage, tmp_path / stage)
