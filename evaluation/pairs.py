@@ -43,11 +43,16 @@ def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
     Raises:
         DataError: a file of the run is not one of completions.
     """
-    rng, found = random.Random(seed), {}
+    rng, found, before = random.Random(seed), {}, None
     for file in sorted((run / "completions").glob("completions_*.parquet")):
         groups = defaultdict(lambda: ([], [], set()))
+        rows = read_parquet(file, COLUMNS)
+        batch = [[row[name] for name in COLUMNS] for row in rows]
+        if batch == before:  # one that is used for several steps is written at each
+            continue
+        before = batch
         try:
-            for row in read_parquet(file, COLUMNS):
+            for row in rows:
                 prompt = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]
                 wrong, right, seen = groups[prompt[-1]["content"]]
                 text = "".join(turn["content"] for turn in row["completion"])

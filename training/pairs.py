@@ -36,9 +36,13 @@ def pairs_of(run: Path, size: int) -> tuple[list[Pair], dict]:
         DataError: a file is not what a run wrote.
     """
     files = [each for each in (run / "completions").glob("completions_*.parquet") if each.stem[12:].isdecimal()]
-    found, completions, groups = [], 0, 0
+    found, completions, groups, before = [], 0, 0, None
     for file in sorted(files, key=lambda each: int(each.stem[12:])):
         rows = read_parquet(file, COLUMNS)
+        batch = [[row[name] for name in COLUMNS] for row in rows]
+        if batch == before:  # one that is used for several steps is written at each
+            continue
+        before = batch
         completions += len(rows)
         for first in range(0, len(rows), size):
             group = rows[first : first + size]

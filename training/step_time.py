@@ -50,7 +50,8 @@ def step_time(recipe: Recipe, prompt_tokens: int, card: Card, gpus: int = 1, sha
     parameters = sum(each.numel() for name, each in model.named_parameters() if "lora_" not in name)
     args = configs.training_config(recipe, "grpo")
     length = args.max_completion_length
-    steps = max(1, args.steps_per_generation * args.num_iterations // args.gradient_accumulation_steps)
+    # Below 1 where an update takes several generations.
+    steps = args.steps_per_generation * args.num_iterations / args.gradient_accumulation_steps
     served = args.use_vllm and args.vllm_mode == "server"
     # What samples computes in bfloat16, whatever the weights are kept in.
     decoding = Decoding(2 * parameters, parameters, cache_bytes_per_token(config, recipe), bandwidth, speed)

@@ -66,6 +66,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     if stage == "grpo":
         follow_rollouts(trainer, clock)
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
+    _end_at_the_last_step(trainer)
     try:
         result = _resumed(trainer, folder, clock)
         if interrupts.agreed is not None:
@@ -115,6 +116,17 @@ def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
             f"{folder.checkpoint} cannot be resumed ({type(error).__name__}: {said:.200}): delete it, and the same "
             "command resumes from the one before it"
         ) from error
+
+
+def _end_at_the_last_step(trainer: Trainer):
+    """transformers looks at `max_steps` after a step, and so takes one more where its checkpoint is the last one."""
+    run_epoch = trainer._run_epoch
+
+    def unless_ended(**given):
+        if trainer.state.global_step < trainer.state.max_steps:
+            run_epoch(**given)
+
+    trainer._run_epoch = unless_ended
 
 
 def follow_rollouts(trainer: Trainer, clock: StepClock):

@@ -35,6 +35,12 @@ from training.train import keep_adapter_float32, sharded
 class Greedy:
     """A trainer that answers the held-out problems greedily, as the evaluation does."""
 
+    def log(self, logs: dict[str, float], start_time: float | None = None):
+        # A run that resumes from its last checkpoint samples nothing, and must not empty that step's file.
+        wanted, self.log_completions = self.log_completions, self.log_completions and bool(self._logs["prompt"])
+        super().log(logs, start_time)
+        self.log_completions = wanted
+
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
         if self.use_vllm:
             generator, greedy = self.vllm_generation, {"temperature": 0.0}
@@ -66,7 +72,7 @@ class LeaveOneOut(Greedy, RLOOTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None):
         super().log(logs, start_time)
-        if self.accelerator.is_main_process and self.log_completions:
+        if self.accelerator.is_main_process and self.log_completions and self._logs["prompt"]:
             columns = {key: self._logs[key] for key in ("prompt", "completion")}
             columns |= self._logs["rewards"] | self._logs["extra"] | {"advantage": self._logs["advantages"]}
             folder, step = Path(self.args.output_dir) / "completions", self.state.global_step

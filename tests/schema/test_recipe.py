@@ -184,6 +184,18 @@ WRONG = {
         ":9:",
         "dpo.loss_weights: 2 weights for the losses sigmoid: give one for each",
     ),
+    "a loss without smoothing": (GOOD + "dpo: {loss_type: [exo_pair]}\n", ":9:", "the loss exo_pair needs one above 0"),
+    "a sorted loss": (GOOD + "dpo: {loss_type: [aot], use_weighting: true}\n", ":9:", "the loss aot sorts its pairs"),
+    "another divergence": (
+        GOOD + "dpo: {loss_type: [sigmoid, apo_zero], f_divergence_type: forward_kl}\n",
+        ":9:",
+        "the loss apo_zero is for reverse_kl alone",
+    ),
+    "a KL in DPO's pairs": (
+        GOOD + "  beta: 0.04\nalgorithm: rloo\ndpo: {}\n",
+        ":11:",
+        "RLOO's advantages contain its KL",
+    ),
     "a key of GRPO in DPO": (GOOD + "dpo: {num_generations: 8}\n", ":9:", "unknown key dpo.num_generations"),
     "DPO that uploads": (GOOD + "dpo: {push_to_hub: true}\n", ":9:", "dpo.push_to_hub is not set here: a run uploads"),
     "DPO in place of GRPO": (GOOD[: GOOD.index("grpo:")] + "dpo: {}\n", "", "the section `grpo` is missing"),

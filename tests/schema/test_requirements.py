@@ -57,6 +57,12 @@ def test_deepspeed_for_its_configs(config):
     assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
 
 
+def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains():
+    for config, refused in (("zero2", False), ("zero3", True), ("fsdp2", True), ("ddp", False), (None, False)):
+        found = told("tiny-arithmetic", "rewards.learned={model: a/b}", stages=("sft", "grpo"), accelerate=config)
+        assert any("use ddp or zero2" in each for each in found) == refused, config
+
+
 def test_a_stage_that_is_started_by_itself_says_so_too():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
     with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):

@@ -464,6 +464,7 @@ RECIPES = {
     "a token": (grpo("hub_token: hf_x"), "keep the token in the environment"),
     "completions to the Hub": (grpo("log_completions_hub_repo: x/y"), "a run uploads nothing"),
     "another host": (grpo("vllm_server_host: 10.0.0.1"), "sends the run to another machine"),
+    "every address of this machine": (grpo("vllm_server_host: 0.0.0.0"), "opens a server to it: only the command line"),
     "another host's address": (grpo("vllm_server_base_url: PORT"), "set vllm_server_host"),
     "deepspeed": (grpo("deepspeed: {zero_optimization: {stage: 3}}"), "name a launcher"),
     "a compiler": (grpo("torch_compile_backend: x"), "it starts compilers"),

@@ -59,6 +59,10 @@ def test_the_pairs_are_of_one_group_right_and_wrong_and_never_of_a_held_out_prob
     assert not {each.problem for each in pairs} & {row["problem"] for row in held_out}
     texts = [text for each in pairs for text in (each.right, each.wrong)]
     assert len(texts) == len(set(texts))  # no completion in two pairs
+    files = sorted((tmp_path / "grpo/completions").iterdir())
+    again = pd.read_parquet(files[0]).assign(step=1)  # a batch that was used for two steps
+    again.to_parquet(files[0].with_name("completions_00001.parquet"))
+    assert pairs == pairs_of(tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed)
     learned, measured = split(pairs, recipe.seed)
     assert len(learned) + len(measured) == len(pairs) and len({each.problem for each in measured}) == 12
     assert not {each.problem for each in learned} & {each.problem for each in measured}

@@ -47,6 +47,15 @@ def test_the_best_of_each_group_against_the_worst(tmp_path):
     assert figures == {"completions": 12, "groups": 4, "pairs": 3}
 
 
+def test_a_batch_that_was_used_twice_is_read_once(tmp_path):
+    for step in (1, 2):
+        written(tmp_path, step, ("a", [1.0, -1.0]))
+    written(tmp_path, 3, ("a", [-1.0, 1.0]))
+    pairs, figures = pairs_of(tmp_path, 2)
+    assert [each.chosen for each in pairs] == ["a0", "a1"]
+    assert figures == {"completions": 4, "groups": 2, "pairs": 2}
+
+
 def test_a_run_without_files_has_no_pairs(tmp_path):
     assert pairs_of(tmp_path, 3) == ([], {"completions": 0, "groups": 0, "pairs": 0})
 

@@ -68,3 +68,18 @@ def test_resumed_to_the_bit(stage, overrides, launcher, tiny_qwen2, tmp_path):
     if stage == "grpo":
         before, after = weights(tmp_path / "whole/sft"), weights(tmp_path / "whole/grpo")
         assert any(not np.array_equal(before[name], after[name]) for name in after)  # it did train
+
+
+@pytest.mark.parametrize("algorithm", ["null", "rloo"])
+def test_a_run_that_was_killed_after_its_last_checkpoint_takes_no_further_step(algorithm, tmp_path):
+    given = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", *SHORT, *SMALL, "sft=null"]
+    given += ["grpo.logging_steps=1"]
+    given += [f"algorithm={algorithm}", "grpo.learning_rate=1e-2", "grpo.lr_scheduler_type=constant"]
+    run_stage("grpo", *given)
+    run, whole = tmp_path / "grpo", tmp_path / "whole"
+    shutil.copytree(run, whole)
+    (run / "summary.json").unlink()
+    run_stage("grpo", *given)
+    assert (run / "summary.json").is_file() and same_weights(run, whole)
+    files, before = ({each.name: each.read_bytes() for each in (f / "completions").iterdir()} for f in (run, whole))
+    assert files == before and len(files) == 8

@@ -46,6 +46,9 @@ def test_sampling_is_shared_by_the_steps_of_a_batch_and_by_gpus():
     assert one.exchange == 0 < two.exchange
     again = step_time(load_recipe("recipes/tiny-arithmetic.yaml", [*KEYS, "grpo.num_iterations=2"]), 20, CARD)
     assert again.sampling == pytest.approx(one.sampling / 2)
+    several = ["grpo.gradient_accumulation_steps=4", "grpo.steps_per_generation=1"]
+    often = step_time(load_recipe("recipes/tiny-arithmetic.yaml", KEYS + several), 20, CARD)
+    assert (often.sampling, often.training) == pytest.approx((4 * one.sampling, 4 * one.training))
     assert (two.sampling, two.training) == (one.sampling, one.training)  # each GPU samples and trains its own batch
     server = [*KEYS, "grpo.use_vllm=true", "grpo.vllm_mode=server"]
     of_one, of_all = (step_time(load_recipe("recipes/tiny-arithmetic.yaml", server), 20, CARD, n) for n in (1, 64))
