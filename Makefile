@@ -9,7 +9,7 @@ PROCESSES ?=
 MODEL ?=
 # For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder.
 FILE ?=
-# For `make check` and `make memory`: GiB of a GPU that is not in this machine.
+# For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
 SHOW ?=
