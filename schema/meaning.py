@@ -18,6 +18,7 @@ from schema.arguments import missing_arguments, unknown_arguments, wrong_types
 from schema.combinations import Complaints
 from schema.faults import nearest, nearest_or_all
 from schema.names import LEARNED, REWARD_KEYS, benchmark_label, is_reward, named, no_such_folder, reward_function
+from schema.rules import count
 from schema.sections import Evaluate
 
 
@@ -137,6 +138,8 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             wrong.append("correct_answer: a step is no answer; leave `steps` out")
         if name == LEARNED:
             yield from reward_models.complaints(options)
+        if name == "brevity" and (refused := count().refusal(options.get("longest"))):
+            yield (name,), f"rewards.brevity.longest: {refused}; grpo.max_completion_length is what it is for"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)

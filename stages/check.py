@@ -61,7 +61,7 @@ def main(
         say(f"\nnot ready: {sum(each.level == 'error' for each in findings)} to change")
         sys.exit(2)
     say("\nready, with the warnings above" if "warning" in levels else "\nready")
-    say(f"next: {make_command('grpo', recipe)}")
+    say(f"next: {make_command('grpo' if recipe.dpo is None else 'dpo', recipe)}")
 
 
 def say_all(findings: list[Finding]) -> int:

@@ -1,6 +1,8 @@
 import pytest
 
 from rewards import brevity, correct_answer
+from schema.faults import RecipeError
+from schema.recipe import load_recipe
 
 RIGHT, WRONG = "<think>2+3=5</think><answer>5</answer>", "<think>2+3=6</think><answer>6</answer>"
 
@@ -39,3 +41,9 @@ def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
     paid = brevity([RIGHT, WRONG], completion_ids=[[0], [0]], longest=2, **columns)
     assert logged == [] and paid == [0.5, 0.0]
     assert correct_answer([RIGHT, WRONG], **columns) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("options", ["{weight: 0.25}", "{longest: 0}", "{longest: -4}"])
+def test_a_recipe_names_its_longest(options):
+    with pytest.raises(RecipeError, match=r"rewards.brevity.longest: expected a whole number from 1"):
+        load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards.brevity={options}"])
