@@ -136,7 +136,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name == "correct_answer" and "steps" in options:
             wrong.append("correct_answer: a step is no answer; leave `steps` out")
         if name == LEARNED:
-            yield from reward_models.complaints(options)
+            yield from reward_models.complaints(options, recipe)
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)
