@@ -1,37 +1,20 @@
-"""Pairs of completions of one problem, a right one and a wrong one, from what a GRPO run sampled: what a reward model
-learns from (Ouyang et al. 2022, arXiv:2203.02155, section 3.5), with the verifier in place of a person."""
+"""Pairs of completions of one problem, a right one and a wrong one, from what a GRPO run wrote; and how often a reward
+model that learned from some of them is right about others."""
 
 import random
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from data.sources import DataError, read_parquet
 from evaluation.statistics import interval
 from schema.faults import Fault, RecipeError
 from training.reward_model import RewardModel
+from training.reward_pairs import PER_GROUP, Pair
 
 COLUMNS = ("prompt", "completion", "correct_answer")
-PER_GROUP = 4  # pairs at most: all of a group's are variations of a few texts, and would drown other problems
 MEASURED = 0.2  # of the problems
 LEAST = 50  # problems: of fewer, less than ten would be measured, and their accuracy be known to ±30 points at best
-
-
-class Pair(NamedTuple):
-    """`prompt`: the conversation that asks for both."""
-
-    problem: str
-    prompt: list[dict[str, str]]
-    right: str
-    wrong: str
-
-    def row(self) -> dict:
-        """As trl's RewardTrainer reads it."""
-        answers = {"chosen": self.right, "rejected": self.wrong}
-        return {"prompt": self.prompt} | {
-            key: [{"role": "assistant", "content": text}] for key, text in answers.items()
-        }
 
 
 def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:

@@ -137,7 +137,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name == "correct_answer" and "steps" in options:
             wrong.append("correct_answer: a step is no answer; leave `steps` out")
         if name == LEARNED:
-            yield from reward_models.complaints(options)
+            yield from reward_models.complaints(options, recipe)
         if name == "brevity" and (refused := count().refusal(options.get("longest"))):
             yield (name,), f"rewards.brevity.longest: {refused}; grpo.max_completion_length is what it is for"
         # Whatever else a reward needs must be columns of the data: see missing_columns.

@@ -66,6 +66,6 @@ def require_values(recipe: Recipe, section: str):
         RecipeError: names them.
     """
     alone = "WORLD_SIZE" not in os.environ  # see load_recipe
-    others = tuple(each for each in ("sft", "grpo", "dpo") if each != section) if alone else ()
+    others = tuple(each for each in ("sft", "grpo", "reward_model", "dpo") if each != section) if alone else ()
     if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)

@@ -1,12 +1,15 @@
 """Which models can be a learned reward, as far as their name and their config.json tell: no library is imported."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from schema.combinations import Complaints
+from schema.configs import processes
 from schema.names import LEARNED, no_such_folder
 from schema.rules import Pattern
+from schema.sections import Recipe
 from schema.values import RULES
 
 LARGEST = 2**20  # bytes of a config.json; those of known models have a few thousand
@@ -49,8 +52,16 @@ def wrong_config(config: object, wanted: Head) -> str | None:
     return None if count == wanted.labels else f"it has {count!r:.20} labels, not {wanted.labels}; {needed}"
 
 
-def complaints(options: dict) -> Complaints:
+def refreshes(recipe: Recipe) -> bool:
+    """Whether the reward model goes on learning between the rounds of a run."""
+    return bool(recipe.rewards.get(LEARNED, {}).get("refresh"))
+
+
+def complaints(options: dict, recipe: dict) -> Complaints:
     """What is wrong with the options of the reward `learned`, apart from those that every reward has."""
+    if options.get("refresh") is True:
+        for wrong in _no_refresh(options, recipe):
+            yield (LEARNED, "refresh"), f"rewards.{LEARNED}.refresh: {wrong}"
     if "model" not in options:
         yield (LEARNED,), f"rewards.{LEARNED}: it needs a `model`: a folder, or a Hub id"
     wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS.items() if key in options]
@@ -62,6 +73,18 @@ def complaints(options: dict) -> Complaints:
     name = options["model"]
     if refusal := no_such_folder(name) or (_wrong_folder(Path(name), head(options)) if Path(name).is_dir() else None):
         yield (LEARNED, "model"), f"rewards.{LEARNED}.model: {refusal}"
+
+
+def _no_refresh(options: dict, recipe: dict) -> Iterator[str]:
+    """What keeps the reward model from being refreshed."""
+    if not recipe.get("rounds"):
+        yield "the reward model is refreshed between two rounds: set `rounds`"
+    if "steps" in options:
+        yield "whole completions are right or wrong, and steps are not: leave `refresh` or `steps` out"
+    if "correct_answer" not in recipe.get("rewards", {}):
+        yield "correct_answer tells right from wrong: add it, with weight 0 if it should not be paid"
+    if processes() > 1:
+        yield f"it works with one process, and there are {processes()}"
 
 
 def _wrong_folder(folder: Path, wanted: Head) -> str | None:

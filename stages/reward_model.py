@@ -15,6 +15,7 @@ from schema.recipe import require_values
 from schema.requirements import require
 from schema.terminal import say
 from stages.cli import mistakes_reported, quiet_libraries
+from training.reward_pairs import PAIRS, write_pairs
 from training.run_folder import find_run, link_inside, recipe_of
 from viewer.runs import find
 
@@ -60,6 +61,7 @@ def main(run: list[str]):
     result = train(trainer, folder, recipe, interrupts, STAGE)
     merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder.path)
     trainer.model.cpu()  # or the loaded one would need room beside it
+    write_pairs(folder.path / PAIRS, learned)  # a run that refreshes the model learns some of them again
     (folder.path / "README.md").unlink(missing_ok=True)  # trl's card, which knows nothing of the pairs
     as_reward = {LEARNED: {"model": str(folder.path)}}  # as any recipe would load it
     figures = accuracy(load_reward_model(dataclasses.replace(recipe, rewards=recipe.rewards | as_reward)), measured)

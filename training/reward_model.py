@@ -225,30 +225,39 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
 
 
 def trainer_for(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
-    """trl's RewardTrainer with the recipe's base model, adapter and pairs.
+    """trl's RewardTrainer with the recipe's base model, adapter and pairs: see `reward_trainer`.
+
+    Raises:
+        RecipeError: the model cannot be loaded, trl refuses a value, or no pair fits into `max_length`.
+    """
+    trainer = reward_trainer(recipe, args, tokenizer, rows, base_with_head(recipe))
+    if not len(trainer.train_dataset):
+        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
+        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
+    return trainer
+
+
+def reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict], model: PreTrainedModel):
+    """trl's RewardTrainer with the recipe's adapter.
 
     Args:
         args: a `trl.RewardConfig`; `rows`: pairs with a `prompt`, and `chosen` and `rejected` completions, as messages.
 
     Raises:
-        RecipeError: the model cannot be loaded, trl refuses a value, or no pair fits into `max_length`.
+        RecipeError: trl refuses a value.
     """
     from datasets import Dataset
     from trl import RewardTrainer
 
     adapter = configs.adapter_config(recipe)
     with said_by_library(recipe.place("reward_model")):
-        trainer = RewardTrainer(
-            model=base_with_head(recipe),
+        return RewardTrainer(
+            model=model,
             args=args,
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
             peft_config=adapter and dataclasses.replace(adapter, task_type="SEQ_CLS"),  # peft trains the head whole
         )
-    if not len(trainer.train_dataset):
-        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
-        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
-    return trainer
 
 
 def merge_adapter(model: PreTrainedModel | PeftModel, folder: Path):

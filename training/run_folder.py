@@ -23,6 +23,7 @@ from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
+from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_command, say
@@ -269,6 +270,8 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
         evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
         depends_on["evaluate"] = {key: evaluate[key] for key in deciding}
+    if stage in ("grpo", "dpo") and refreshes(recipe):
+        depends_on["reward_model"] = recipe.reward_model
     if stage == "sft" and recipe.data.own_solutions is not None:
         depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on

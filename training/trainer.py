@@ -15,8 +15,9 @@ from data import prompt
 from data.sources import DataError
 from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.names import missing_columns, prepare_rewards
+from schema.names import LEARNED, missing_columns, prepare_rewards
 from schema.recipe import Recipe
+from schema.reward_models import refreshes
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
 from training.completions import recorded
@@ -26,6 +27,7 @@ from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
 from training.process import StepRewards, step_rewards
 from training.progress import Advise
+from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
@@ -158,6 +160,11 @@ def trainer_for(
     if order:
         dataset = dataset.add_column(COLUMN, range(len(dataset)))
     rewards, of_steps = guarded_rewards(recipe), step_rewards(recipe, tokenizer)
+    names = list(recipe.rewards)
+    if refreshes(recipe):
+        reward, truth = rewards[names.index(LEARNED)].function.keywords["model"], names.index("correct_answer")
+        refresh = Refresh(recipe, reward, {row["problem"] for row in rows}, args.max_steps // recipe.rounds)
+        rewards[truth] = refresh.watching(rewards[truth])
     if of_steps:
         place, steps = of_steps
         rewards[place] = steps.watching(rewards[place])
@@ -166,7 +173,7 @@ def trainer_for(
     rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
     keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
     if choosing:
-        truth = list(recipe.rewards).index("correct_answer")
+        truth = names.index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
         kind = LeaveOneOut if recipe.algorithm else BySignal if order else ByStep if of_steps else GreedyEvaluation
@@ -200,6 +207,8 @@ def trainer_for(
         if sharded(trainer):
             message = "rounds: no process has the whole policy under FSDP or DeepSpeed, to make it the reference"
             raise RecipeError([Fault(recipe.place("rounds"), message)])
+        if refreshes(recipe):  # first, as in the paper: a round ends with it, and the next begins with its reference
+            trainer.add_callback(refresh)
         trainer.add_callback(Rounds(trainer, args.max_steps // recipe.rounds))
     return trainer
 

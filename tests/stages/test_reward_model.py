@@ -15,6 +15,7 @@ from schema.recipe import Recipe, load_recipe
 from tests.support import run_stage, same_weights
 from training.model import load_tokenizer
 from training.reward_model import RewardModel, base_with_head, load_reward_model
+from training.reward_pairs import PAIRS, read_pairs
 from training.run_folder import as_yaml
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -94,7 +95,8 @@ def test_it_learns_to_tell_right_from_wrong(trained):
     assert summary["pairs"] == 48 * PER_GROUP and measured["problems"] == 12 and measured["pairs"] == 48
     recipe = load_recipe(folder / "grpo/recipe.yaml", [f"output_dir={folder}"], check=())
     rows, _ = train_and_held_out(recipe)
-    _, unseen = split(pairs_of(folder / "grpo", {row["problem"] for row in rows}, recipe.seed), recipe.seed)
+    seen, unseen = split(pairs_of(folder / "grpo", {row["problem"] for row in rows}, recipe.seed), recipe.seed)
+    assert read_pairs(folder / "reward-model" / PAIRS) == seen
     untrained = accuracy(RewardModel(base_with_head(recipe), load_tokenizer(recipe), of_steps=False), unseen)
     assert untrained["accuracy"] < 0.7 and untrained["pairs"] == 48
     assert measured["accuracy"] > 0.9 and measured["low"] <= measured["accuracy"] <= measured["high"]
