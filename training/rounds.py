@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 
 from schema.faults import RunStopped
 from schema.terminal import is_main_process, say
+from training.checkpoints import checkpoints_of
 
 FROZEN = "ref"  # what trl calls an adapter that is the reference
 
@@ -47,7 +48,7 @@ class Rounds(TrainerCallback):
         else:
             _copy(policy, self.trainer.accelerator.unwrap_model(self.trainer.ref_model))
             if is_main_process():
-                keep(policy, Path(args.output_dir), state.global_step)
+                keep(policy, Path(args.output_dir), state.global_step, self.steps)
             self.trainer.accelerator.wait_for_everyone()
         number = 1 + state.global_step // self.steps
         say(f"round {number} of {-(-state.max_steps // self.steps)}: the reference is now the policy")
@@ -66,17 +67,18 @@ def renew(policy: PeftModel):
             parameter.requires_grad_(False)
 
 
-def keep(policy: PreTrainedModel, folder: Path, step: int):
-    """Write the reference of a round, whole or not at all, and remove that of the round before."""
+def keep(policy: PreTrainedModel, folder: Path, step: int, steps: int):
+    """Write the reference of a round, whole or not at all, and remove those that no checkpoint needs."""
     partial = folder / "reference.partial"
     shutil.rmtree(partial, ignore_errors=True)
     policy.save_pretrained(partial)
-    before = list(folder.glob("reference-*/"))
     now = folder / f"reference-{step}"
     shutil.rmtree(now, ignore_errors=True)
     partial.rename(now)
-    for each in before:
-        if each != now:
+    at = [int(each.name.rpartition("-")[2]) for each in checkpoints_of(folder)]
+    needed = {f"reference-{each - each % steps}" for each in at} | {now.name}
+    for each in folder.glob("reference-*/"):
+        if each.name not in needed:
             shutil.rmtree(each)
 
 

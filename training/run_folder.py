@@ -267,9 +267,8 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
     depends_on["data"] = _data_of(depends_on["data"], stage)
     if stage in ("grpo", "dpo") and setting(recipe, "grpo", "eval_steps"):
-        evaluate = recipe.resolved()["evaluate"]
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")
-        depends_on["evaluate"] = {key: evaluate[key] for key in deciding}
+        depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in deciding}
     if stage in ("grpo", "dpo") and refreshes(recipe):
         depends_on["reward_model"] = recipe.reward_model
     if stage == "sft" and recipe.data.own_solutions is not None:

@@ -67,6 +67,26 @@ def test_a_reference_that_is_gone_is_told(tmp_path):
     assert "reference-2 is missing" in done.stderr and "Traceback" not in done.stderr and done.returncode
 
 
+@pytest.mark.slow
+def test_a_checkpoint_of_an_earlier_round_keeps_its_reference(tmp_path):
+    """Where checkpoints are rarer than rounds, a run goes back over the beginning of one."""
+    arguments = [
+        *SHORT,
+        "rounds=4",
+        "grpo.save_steps=3",
+        "grpo.save_total_limit=5",
+        "sft=null",
+        f"output_dir={tmp_path}",
+    ]
+    run_stage("grpo", *arguments)
+    shutil.copytree(tmp_path / "grpo", tmp_path / "whole")
+    (tmp_path / "grpo/summary.json").unlink()
+    for step in (8, 6):
+        shutil.rmtree(tmp_path / f"grpo/checkpoint-{step}")
+    assert "checkpoint-3" in run_stage("grpo", *arguments).stdout
+    assert same_weights(tmp_path / "grpo", tmp_path / "whole")
+
+
 def test_a_round_leads_elsewhere(tmp_path):
     for rounds in ("2", "null"):
         overrides = [f"rounds={rounds}", "sft=null", "grpo.max_steps=4", "grpo.learning_rate=1e-3"]
