@@ -109,7 +109,7 @@ def helped(clone: Path, module: str) -> str:
 
 def require_well_formed(words: list[str], clone: Path):
     """Asserts that a command's module, options, files and overrides are there."""
-    if words[0].endswith("accelerate") or words[2:3] == ["stages.launch"]:
+    if words[0].endswith("accelerate") or (words[2:3] == ["stages.launch"] and words[3:]):
         from accelerate.commands.launch import launch_command_parser
 
         launch = launch_command_parser().parse_args(words[2:] if words[1] == "launch" else words[3:])
