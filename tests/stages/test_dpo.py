@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import kill_after_lines, read_lines, run_stage, same_weights, weights
 
+pytestmark = pytest.mark.slow  # all stages, which CI runs beside the fast tests
 RECIPE = "recipes/tiny-dpo.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=16", "sft.max_steps=100", "grpo.max_steps=8"]
 SHORT += ["sft.per_device_train_batch_size=32", "grpo.num_iterations=1", "grpo.logging_steps=1"]
@@ -54,7 +55,6 @@ def test_it_learns_the_pairs_of_its_own_run(run):
     assert len(held_out) == 16 and not held_out & asked
 
 
-@pytest.mark.slow
 def test_killed_and_resumed_it_ends_with_the_same_weights(run, tmp_path):
     for stage in ("sft", "grpo"):
         shutil.copytree(run / stage, tmp_path / stage)
@@ -89,7 +89,6 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
     assert not (tmp_path / "dpo").exists()
 
 
-@pytest.mark.slow  # all stages again, with an adapter
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
     adapter, varied = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "tests.varied_reward.varied"
     given = tiny(tmp_path, adapter, f"rewards={{{varied}: {{weight: 1.0}}}}")  # so that every group has a pair
