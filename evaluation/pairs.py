@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from data.sources import DataError, read_parquet
+from data.sources import DataError
 from evaluation.statistics import interval
 from schema.faults import Fault, RecipeError
+from training.pairs import batches
 from training.reward_model import RewardModel
 from training.reward_pairs import PER_GROUP, Pair
 
@@ -26,14 +27,9 @@ def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
     Raises:
         DataError: a file of the run is not one of completions.
     """
-    rng, found, before = random.Random(seed), {}, None
-    for file in sorted((run / "completions").glob("completions_*.parquet")):
+    rng, found = random.Random(seed), {}
+    for file, rows in batches(run, COLUMNS):
         groups = defaultdict(lambda: ([], [], set()))
-        rows = read_parquet(file, COLUMNS)
-        batch = [[row[name] for name in COLUMNS] for row in rows]
-        if batch == before:  # one that is used for several steps is written at each
-            continue
-        before = batch
         try:
             for row in rows:
                 prompt = [{"role": turn["role"], "content": turn["content"]} for turn in row["prompt"]]

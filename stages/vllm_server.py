@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from schema.configs import setting
+from schema.configs import samples_from_server, setting
 from schema.faults import Fault, RecipeError
 from schema.hardware import fitted, nvidia_gpus
 from schema.recipe import Recipe
@@ -20,7 +20,7 @@ from stages.cli import run
 
 def main(recipe: Recipe):
     """Start the vLLM server that GRPO samples from, on GPUs of its own, and say when it answers."""
-    if not setting(recipe, "grpo", "use_vllm") or setting(recipe, "grpo", "vllm_mode") != "server":
+    if not samples_from_server(recipe):
         message = 'grpo.vllm_mode: this recipe asks no server (ARGS="grpo.use_vllm=true grpo.vllm_mode=server")'
         raise RecipeError([Fault(recipe.place("grpo", "vllm_mode"), message)])
     require(recipe, ("grpo",))

@@ -15,6 +15,7 @@ from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, P
 
 from schema import configs
 from schema.faults import said_by_library
+from schema.launch import shares_weights
 from schema.recipe import Recipe
 from training import reward_model
 from training.exact_merge import adapted_layers
@@ -39,7 +40,7 @@ def shards(launched: dict) -> Setting:
     """What the processes of an accelerate config share of the model and its training."""
     processes = launched["num_processes"]
     zero = (launched.get("deepspeed_config") or {}).get("zero_stage", 0)
-    whole = zero == 3 or launched.get("distributed_type") == "FSDP"
+    whole = shares_weights(launched)
     return Setting(processes if whole or zero == 2 else 1, processes if whole else 1)
 
 

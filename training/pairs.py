@@ -1,5 +1,6 @@
 """The pairs that DPO learns from: of each group that a GRPO run wrote, the best completion and the worst."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,23 @@ class Pair(NamedTuple):
         return self.prompt[-1]["content"]
 
 
+def batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
+    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used for several steps,
+    and written at each, once.
+
+    Raises:
+        DataError: a file is not what a run wrote.
+    """
+    files = [each for each in (run / "completions").glob("completions_*.parquet") if each.stem[12:].isdecimal()]
+    before = None
+    for file in sorted(files, key=lambda each: int(each.stem[12:])):
+        rows = read_parquet(file, columns)
+        batch = [[row[name] for name in columns] for row in rows]
+        if batch != before:
+            yield file, rows
+        before = batch
+
+
 def pairs_of(run: Path, size: int) -> tuple[list[Pair], dict]:
     """The pairs in a GRPO run's files of completions, by step, and how many completions and groups there were.
 
@@ -35,14 +53,8 @@ def pairs_of(run: Path, size: int) -> tuple[list[Pair], dict]:
     Raises:
         DataError: a file is not what a run wrote.
     """
-    files = [each for each in (run / "completions").glob("completions_*.parquet") if each.stem[12:].isdecimal()]
-    found, completions, groups, before = [], 0, 0, None
-    for file in sorted(files, key=lambda each: int(each.stem[12:])):
-        rows = read_parquet(file, COLUMNS)
-        batch = [[row[name] for name in COLUMNS] for row in rows]
-        if batch == before:  # one that is used for several steps is written at each
-            continue
-        before = batch
+    found, completions, groups = [], 0, 0
+    for file, rows in batches(run, COLUMNS):
         completions += len(rows)
         for first in range(0, len(rows), size):
             group = rows[first : first + size]

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from schema.configs import setting
+from schema.configs import samples_from_server, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
@@ -90,7 +90,7 @@ def require_server(recipe: Recipe):
     Raises:
         RecipeError: nothing answers there, or a server of another model.
     """
-    if not setting(recipe, "grpo", "use_vllm") or setting(recipe, "grpo", "vllm_mode") != "server":
+    if not samples_from_server(recipe):
         return
     limit, began, told = setting(recipe, "grpo", "vllm_server_timeout"), time.monotonic(), False
     starts = make_command("vllm-server", recipe)
