@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from schema import requirements
+from schema import hardware, requirements
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
@@ -58,6 +58,7 @@ def check_recipe(path, overrides=()):
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(requirements, "find_spec", lambda package: None)
+    monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)  # else float16 becomes float32
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
