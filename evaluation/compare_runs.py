@@ -195,7 +195,8 @@ def _seeds_of_one_recipe(runs: list[Finished]) -> list[Finished]:
 
 def table(arms: list[Arm]) -> list[str]:
     """Markdown: a row for each arm, what differs in their recipes, and the difference of each to the first."""
-    head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "groups without signal", "time"]
+    head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
+    head += ["groups without signal", "time"]
     lines = [_row(head), _row(["---", *["---:"] * (len(head) - 1)]), *(_row(_cells(arm)) for arm in arms)]
     found = [settings(arm.runs[0]) for arm in arms]
     if differing := _differing(found):
@@ -229,13 +230,13 @@ def _mean(values: list, form: Callable[[float], str]) -> str:
 
 
 def _held_out_cells(runs: list[Finished]) -> list[str]:
-    """The number of problems; and accuracy before and after, each with its interval, which for several runs is over
-    their seeds."""
+    """The number of problems; accuracy before and after, each with its interval, which for several runs is over their
+    seeds; and the mean length of an answer before and after."""
     found = [each.held_out for each in runs]
     if wrong := next((each for each in found if isinstance(each, str)), None):
-        return ["", wrong]
+        return ["", wrong, ""]
     sizes = {each.figures[each.after]["n"] for each in found}
-    told = []
+    told, tokens = [], []
     for figures in ([each.figures[each.before] for each in found], [each.figures[each.after] for each in found]):
         if len(runs) == 1:
             low, high = figures[0]["interval_95"]
@@ -243,7 +244,8 @@ def _held_out_cells(runs: list[Finished]) -> list[str]:
         else:
             mean, half = over_seeds([each["accuracy"] for each in figures])
             told.append(f"{mean:.1%} ± {100 * half:.1f}")
-    return [" to ".join(str(each) for each in sorted({min(sizes), max(sizes)})), " → ".join(told)]
+        tokens.append(f"{sum(each['mean_tokens'] for each in figures) / len(runs):.0f}")
+    return [" to ".join(str(each) for each in sorted({min(sizes), max(sizes)})), " → ".join(told), " → ".join(tokens)]
 
 
 def difference(first: Arm, other: Arm) -> str:

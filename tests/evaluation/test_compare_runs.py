@@ -20,13 +20,13 @@ STEPS, AT_ONCE = 4, 24  # of a run that is made
 
 def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
     """A finished run in a recipe's folder, whose policy has the first `right` of n held-out problems right, and whose
-    warm start had 40."""
+    warm start had 40. Its answers have 7 tokens each, and had 10."""
     path = made.run(folder, steps=STEPS, **grpo)
     (path / "data.json").write_text('{"problems": 9}')
     text = (path / "recipe.yaml").read_text()
     (path / "recipe.yaml").write_text(text.replace("seed: 1", f"seed: {seed}"))
-    for label, share in (("base", 0), ("sft", 40), ("grpo", right)):
-        answers(folder / "eval/held-out", label, [i < share for i in range(n)])
+    for label, share, tokens in (("base", 0, 12), ("sft", 40, 10), ("grpo", right, 7)):
+        answers(folder / "eval/held-out", label, [i < share for i in range(n)], tokens=tokens)
     return folder
 
 
@@ -37,8 +37,8 @@ def test_what_each_run_cost_and_reached(tmp_path):
     lines = table(arms)
     name = str(tmp_path).strip("/")
     before = "40.0% (30.9% to 49.8%)"  # Wilson's
-    assert lines[2] == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 25.0% | 3 s |"
-    assert lines[3] == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 25.0% | 3 s |"
+    assert lines[2] == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 10 → 7 | 25.0% | 3 s |"
+    assert lines[3] == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 10 → 7 | 25.0% | 3 s |"
     assert lines[5:8] == [
         f"| setting | {name}/a | {name}/b |",
         "| --- | ---: | ---: |",
@@ -57,7 +57,7 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
         (3, True)
     ] * 2
     # Student's t of two degrees of freedom is 4.303: 10 points of standard deviation over sqrt(3).
-    assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 |" in table(arms)[2]
+    assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 | 10 → 7 |" in table(arms)[2]
     assert difference(*arms) == "+11.7 ± 7.2 points over 3 seeds in common"
     one = read([str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
     assert len(one[0].runs) == 1

@@ -9,7 +9,7 @@ import pytest
 from evaluation.report import write
 
 
-def answers(folder, label, right, samples=1, lenient=None):
+def answers(folder, label, right, samples=1, lenient=None, tokens=10):
     """Answers to problems 0, 1, …; `right` has a truth a problem, or one a sample."""
     lines = [{"problems": "p", "samples": samples}]
     for i, each in enumerate(right):
@@ -26,7 +26,7 @@ def answers(folder, label, right, samples=1, lenient=None):
                     "lenient": r if lenient is None else lenient[i],
                     "answer": str(i) if r else "-1",
                     "truncated": False,
-                    "tokens": 10,
+                    "tokens": tokens,
                 }
             )
     (folder / f"{label}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
