@@ -214,6 +214,7 @@ function groupDetail(number_, run, group) {
   return h(
     "div",
     {},
+    h("p", { class: "quiet where" }, `step ${group.step}, group ${group.group}`),
     h("h2", { class: "asked" }, visible(group.question)),
     group.gold === null ? null : h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
     head,
