@@ -165,6 +165,18 @@ def test_groups_are_filtered_and_sorted(tab, runs):
     assert all("truncated" in each for each in tab.locator(".entry").all_inner_texts())
 
 
+def test_why_no_group_can_be_shown_is_told(tab, tmp_path):
+    run = made.run(tmp_path)
+    recipe = (run / "recipe.yaml").read_text().replace("  format_tags: {weight: 0.25}\n", "")
+    (run / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0")
+        tab.get_by_text("Not read: 4 of its files.").wait_for()
+        said = tab.locator("main").inner_text()
+    assert "it has the rewards correct_answer, format_tags, and the recipe 1" in said
+    assert "no completions yet" not in said
+
+
 def test_all_is_reached_by_keyboard(tab, runs):
     tab.goto(runs[2])
     tab.wait_for_selector(".chart canvas")
