@@ -171,13 +171,13 @@ compare: setup  ## compare finished runs, or recipes over their seeds, on the sa
 	@$(PY) stages.compare $(RUNS)
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
-	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port $(PORT))
+	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port '$(PORT)')
 
 chat: setup  ## ask a run's policy questions of your own, with the prompt it was trained with: RUN=outputs/x/grpo
 	@$(PY) stages.chat $(RUN)
 
 lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
-	@$(PY) stages.view --lab $(if $(PORT),--port $(PORT))
+	@$(PY) stages.view --lab $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port '$(PORT)')
 
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
 	@$(PY) stages.explain $(RUN) $(if $(STEP),--step '$(STEP)') $(if $(ROW),--row '$(ROW)')

@@ -13,6 +13,8 @@ from schema.refused_keys import RENAMED
 TRUTH = ("correct_answer", "partial_credit", "brevity")
 FORM = ("format_tags", "tag_count", "language_consistency")
 
+FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
+
 LEVELS = ("error", "warning", "note")
 
 
@@ -59,6 +61,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
             "quarter of the answer's weight",
         )
+    yield from _held_out_advice(recipe)
     yield from _flat_advice(recipe)
     yield from _learned_advice(recipe)
     if recipe.model.dtype == "float16":
@@ -93,6 +96,15 @@ def _learned_advice(recipe: Recipe) -> Iterator[Finding]:
     if not setting(recipe, "grpo", "beta"):
         message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
         yield finding(recipe, "note", key, message)
+
+
+def _held_out_advice(recipe: Recipe) -> Iterator[Finding]:
+    held_out, choosing = recipe.data.validation, recipe.evaluate.checkpoint_problems
+    left = held_out - choosing if setting(recipe, "grpo", "eval_steps") else held_out
+    if 0 < left < FEW:
+        of = f" ({choosing} of the {held_out} choose the checkpoint)" if left < held_out else ""
+        message = f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
+        yield finding(recipe, "warning", ("data", "validation"), message)
 
 
 def _flat_advice(recipe: Recipe) -> Iterator[Finding]:

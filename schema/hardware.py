@@ -85,7 +85,8 @@ def device() -> str:
     if torch.cuda.is_available():
         memory = torch.cuda.mem_get_info()[1] / 2**30
         return f"{torch.cuda.get_device_name()}, {memory:.0f} GiB"
-    return f"CPU ({cpu_name()}), {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"CPU ({cpu_name()}), {threads} thread{'s' * (threads > 1)}"
 
 
 def cpu_name() -> str:

@@ -20,14 +20,17 @@ FOLDER = "explain"
 SHOWN = 8  # tokens on the terminal
 
 
-def main(run: list[str], step: int | None, row: int):
+def main(run: list[str], step: str | None, row: str):
     """Work out what the loss says to each token of one completion."""
+    if wrong := [f"{name}={each}" for name, each in (("STEP", step or "0"), ("ROW", row)) if not each.isdecimal()]:
+        raise RecipeError([f"{wrong[0]}: expected a whole number, as `make view` shows it"])
     path = find(run)[0]
     if wrong := link_inside(path):
         raise RecipeError([wrong])
     try:
         if step is None:
             raise ValueError("name a step, STEP=…, and a completion of it, ROW=…")
+        step, row = int(step), int(row)
         group = groups.of_row(path, step, row)
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
@@ -68,8 +71,8 @@ def _say(found: dict):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.explain", description=main.__doc__)
     parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
-    parser.add_argument("--step", type=int, help="a step whose completions were written")
-    parser.add_argument("--row", type=int, default=0, help="the completion's number in that step")
+    parser.add_argument("--step", help="a step whose completions were written")
+    parser.add_argument("--row", default="0", help="the completion's number in that step")
     given = vars(parser.parse_args())
     with mistakes_reported():
         main(**given)

@@ -12,11 +12,13 @@ from schema.terminal import say
 from stages.cli import mistakes_reported
 from viewer.runs import find, name_of
 
-PORT = 8090
+PORT = "8090"
 
 
-def main(runs: list[str], html: Path | None, port: int, lab: bool):
+def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
+    if not port.isdecimal():
+        raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
     if lab and html:
         raise RecipeError([f"HTML={html}: the lab computes, so it needs its server"])
     found = [] if lab else find(runs)
@@ -46,7 +48,7 @@ def main(runs: list[str], html: Path | None, port: int, lab: bool):
         say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
 
     try:
-        serve(found, port, ready)
+        serve(found, int(port), ready)
     except KeyboardInterrupt:
         say("view: stopped")
     except (OSError, OverflowError) as error:
@@ -58,7 +60,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.view", description=main.__doc__)
     parser.add_argument("runs", nargs="*", help="the folders of GRPO runs")
     parser.add_argument("--html", type=Path, help="write one file instead of serving a page")
-    parser.add_argument("--port", type=int, default=PORT, help="0 takes any that is free")
+    parser.add_argument("--port", default=PORT, help="0 takes any that is free")
     parser.add_argument("--lab", action="store_true", help="the lab alone, without a run")
     given = vars(parser.parse_args())
     with mistakes_reported():

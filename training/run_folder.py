@@ -313,7 +313,7 @@ def _versions(recipe: dict) -> dict:
         "packages": {name: version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
-        "hardware": gpus or [f"{platform.machine()} CPU, {torch.get_num_threads()} threads"],
+        "hardware": gpus or [hardware.device()],
         "seed": recipe["seed"],
         "processes": processes(),
         "local": [what for what, is_local in local.items() if is_local],

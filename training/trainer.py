@@ -47,7 +47,9 @@ class Greedy:
         if self.use_vllm:
             generator, greedy = self.vllm_generation, {"temperature": 0.0}
         else:
-            generator, greedy = self.generation_config, {"do_sample": False}
+            # What only sampling reads is left out: transformers warns of it.
+            sampling = dict.fromkeys(("temperature", "top_p", "top_k", "min_p"))
+            generator, greedy = self.generation_config, {"do_sample": False, **sampling}
         sampled = {key: getattr(generator, key) for key in greedy}
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})

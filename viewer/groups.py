@@ -30,20 +30,20 @@ AFTER = re.compile(r"</answer>\s*\S", re.I)
 
 def index(run: Path) -> dict[str, Any]:
     """`groups`: every group that the run's files hold, in order, with what a list shows of it; `of`: how many; and
-    `unreadable`: how many of the files are not what trl writes, or being written.
+    `unreadable`: how many of the files are not what trl writes, or being written, and `why`, of the first of them.
 
     Each group has `step`, `group` (its place in the step), `question`, `n`, `mean` and `std` of the total rewards
     (ddof = 1, as trl has it), `right` (how many answers were, None where no reward says), `truncated` and `flagged`.
     """
     described = describe(run)
     size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
-    found, unreadable = [], 0
+    found, wrong = [], []
     for file in files(run):
         state = file.stat()
-        groups = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
-        found += groups or []
-        unreadable += groups is None
-    return {"groups": found, "of": len(found), "unreadable": unreadable}
+        groups, error = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
+        found += groups
+        wrong += [error] if error else []
+    return {"groups": found, "of": len(found), "unreadable": len(wrong), "why": wrong[0] if wrong else None}
 
 
 def files(run: Path) -> list[Path]:
@@ -59,14 +59,14 @@ def files(run: Path) -> list[Path]:
 @lru_cache(maxsize=20_000)
 def _index(
     file: Path, _changed: int, _size_of: int, size: int, weights: tuple[float, ...]
-) -> list[dict[str, Any]] | None:
+) -> tuple[list[dict[str, Any]], str | None]:
     try:
         rows = _rows(file, weights)
-    except ValueError:  # being written, torn by a full disk, or a stranger's
-        return None
+    except ValueError as error:  # being written, torn by a full disk, or a stranger's
+        return [], str(error)
     groups = [(first // size, rows[first : first + size]) for first in range(0, len(rows), size)]
     # Runs of before overwrote their last file with answers to held-out problems, which are no groups.
-    return [_entry(each, place) for place, each in groups if len({row["question"] for row in each}) == 1]
+    return [_entry(each, place) for place, each in groups if len({row["question"] for row in each}) == 1], None
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:

@@ -103,6 +103,7 @@ def describe(run: Path) -> dict[str, Any]:
         "weight_of_steps": (1.0 if finite(of_steps[0]) is None else finite(of_steps[0])) if of_steps else None,
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),
+        "stopped": str(summary["stopped"])[:1000] if isinstance(summary.get("stopped"), str) else None,
         "result": Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None,
         "hardware": [str(each)[:200] for each in hardware if isinstance(each, str)]
         if isinstance(hardware, list)

@@ -10,6 +10,7 @@ from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from tests.support import read_lines, run_stage
+from training import run_folder
 from training.run_folder import conflict
 
 WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}  # oneDNN itself then computes as on such a CPU
@@ -106,7 +107,7 @@ def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16", "sft.max_steps=2"]
     arguments += ["data.validation=8"]
     out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
-    assert out.startswith("sft: CPU (") and " threads; float32 (this machine has no arithmetic for the recipe's" in out
+    assert out.startswith("sft: CPU (") and "; float32 (this machine has no arithmetic for the recipe's" in out
     assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
     out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
     assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out.splitlines()[0]
@@ -143,6 +144,17 @@ def test_the_first_line_names_what_runs(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     line = hardware.line(recipe("model.dtype=float32"), "float32")
     assert line.startswith("CPU (") and line.endswith("; float32; attention sdpa; 2 processes")
+
+
+@pytest.mark.parametrize(("threads", "said"), [(1, "1 thread"), (2, "2 threads")])
+def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch, threads, said):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(hardware, "cpu_name", lambda: "A Chip")
+    assert hardware.device() == f"CPU (A Chip), {said}"
+    of_a_run = {"model": {"name_or_path": None}, "data": {"dir": None}, "seed": 1}
+    assert run_folder._versions(of_a_run)["hardware"] == [hardware.device()]
 
 
 @pytest.mark.parametrize(

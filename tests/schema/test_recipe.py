@@ -379,6 +379,21 @@ def test_a_key_is_read_under_the_name_it_had_before(tmp_path):
     assert load_recipe(file, ["evaluate.held_out=8"], check=()).evaluate.checkpoint_problems == 8
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("data.validation=49", "49 problems are left to compare the stages, too few"),
+        ("data.validation=50", None),
+        ("data.validation=100 grpo.eval_steps=2", "4 problems are left to compare the stages (96 of the 100 choose"),
+        ("data.validation=146 grpo.eval_steps=2", None),
+    ],
+)
+def test_too_few_problems_to_compare_the_stages_are_told(given, said):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given.split(), check=())
+    told = [each.message for each in advice(recipe)]
+    assert [each.startswith(f"data.validation: {said}") for each in told] == ([True] if said else [])
+
+
 def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD + "  learning_rate: 1e-5\n")

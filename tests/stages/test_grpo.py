@@ -99,6 +99,8 @@ def test_a_completion_is_explained_token_by_token(run, tmp_path):
     assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
     shutil.copytree(run, tmp_path / "copied")  # and moved, it can be read as before
     assert "compared with the policy after step 4" in run_stage("explain", tmp_path / "copied", "--step", 4).stdout
+    done = run_stage("explain", run, "--step", "four", check=False)
+    assert done.returncode == 2 and done.stderr == "STEP=four: expected a whole number, as `make view` shows it\n"
     done = run_stage("explain", run, "--step", 4, "--row", 99, check=False)
     assert (
         done.returncode == 2
@@ -205,7 +207,9 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
     shutil.copytree(run / "sft", tmp_path / "sft")
     arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.checkpoint_problems=24", "grpo.learning_rate=3e-3")
-    out = run_stage("grpo", *arguments).stdout
+    done = run_stage("grpo", *arguments)
+    out = done.stdout
+    assert "generation flags" not in done.stderr  # which transformers says of a greedy answer with settings of sampling
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
     assert list(measured) == [2, 4]

@@ -56,6 +56,11 @@ def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/
     return subprocess.run(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
 
 
+def test_the_lab_is_told_of_a_file_that_it_cannot_write(checkout):
+    done = subprocess.run(["make", "-n", "lab", "HTML=x.html"], cwd=checkout, capture_output=True, text=True)
+    assert "stages.view --lab --html 'x.html'" in done.stdout, done.stderr
+
+
 def test_setup_installs_a_part_that_is_not_there_yet(checkout):
     assert "Nothing to be done" in setup(checkout).stdout
     assert (

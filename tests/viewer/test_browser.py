@@ -102,6 +102,7 @@ def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, 
 def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
     tab.goto(runs[2] + "#groups/0/2/1")
     tab.wait_for_selector("[data-advantage]")
+    assert tab.locator(".detail .where").inner_text() == "step 2, group 1"
     totals = totals_of(runs[0], 2, 1)
     assert np.allclose(shown_advantages(tab), by_numpy(totals), atol=1e-4)
     slider = tab.locator("input[aria-label='Reward of completion 11']")
@@ -162,6 +163,18 @@ def test_groups_are_filtered_and_sorted(tab, runs):
     assert listed == sorted(listed, reverse=True)
     tab.get_by_label("Show").select_option("truncated")
     assert all("truncated" in each for each in tab.locator(".entry").all_inner_texts())
+
+
+def test_why_no_group_can_be_shown_is_told(tab, tmp_path):
+    run = made.run(tmp_path)
+    recipe = (run / "recipe.yaml").read_text().replace("  format_tags: {weight: 0.25}\n", "")
+    (run / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0")
+        tab.get_by_text("Not read: 4 of its files.").wait_for()
+        said = tab.locator("main").inner_text()
+    assert "it has the rewards correct_answer, format_tags, and the recipe 1" in said
+    assert "no completions yet" not in said
 
 
 def test_all_is_reached_by_keyboard(tab, runs):
@@ -303,6 +316,32 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         assert tab.evaluate("[...kept.zooms]") == before
 
 
+def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
+    run = made.run(tmp_path)
+    (run / "summary.json").unlink()
+    with served(run) as (_, port):
+        tab.set_viewport_size(PHONE)
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".chart canvas")
+        tab.locator("summary").focus()
+        tab.evaluate("scrollTo(0, 700)")
+        tab.evaluate("document.querySelector('.tile').dataset.old = 1")
+        with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write('{"step": 40, "reward": 1.0}\n')
+        tab.wait_for_selector(".tile:not([data-old])", timeout=15_000)
+        tab.wait_for_selector(".chart canvas")
+        assert tab.evaluate("[scrollY, document.activeElement.tagName]") == [700, "SUMMARY"]
+        assert tab.evaluate("document.getElementById('main').style.minHeight") == ""
+
+
+def test_why_a_run_ended_early_is_told(tab, tmp_path):
+    run = made.run(tmp_path)
+    (run / "summary.json").write_text('{"steps": 3, "stopped": "stopped at step 3: <b>flat</b>"}', encoding="utf-8")
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.locator(".tile", has_text="stopped at step 3: <b>flat</b>").wait_for()
+
+
 def test_a_held_out_accuracy_has_its_n_and_its_interval(tab, runs):
     tab.goto(runs[2])
     chart = tab.locator(".chart", has_text="Held-out accuracy")
@@ -326,6 +365,11 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".numbers")
         assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Lab"]
+        place = tab.locator("label", has_text="place of the one peak")
+        assert place.locator("output").inner_text() == "5"
+        place.locator("input").fill("7")
+        assert place.locator("output").inner_text() == "7"
+        assert tab.locator(".wide").evaluate_all("all => all.every((e) => e.scrollWidth <= e.clientWidth)")
         tab.get_by_label("Algorithm").select_option("rloo")
         tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
         tab.get_by_label("β, the weight of the KL").fill("0.1")
@@ -348,6 +392,17 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         for name in lab.ALGORITHMS:  # over 200 steps, side by side
             final = lab.run(name, **settings)["expected_reward"][-1]
             assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".at").inner_text())
+
+
+def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab):
+    tab.set_viewport_size(PHONE)
+    with served("--lab") as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".actions td .meter")
+        cells = ".actions td:has(.meter)"
+        # A bar and its number take their cell's width, not that of the next.
+        assert tab.locator(cells).evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length") == 0
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_token_is_worked_out_in_numbers(tab, tmp_path):

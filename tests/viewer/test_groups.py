@@ -106,6 +106,7 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
     with pytest.raises(ValueError, match=r"completions_00002\.parquet cannot be read"):
         group(path, 2, 0)
     told = index(path)
+    assert "completions_00002.parquet cannot be read" in told["why"]
     assert told["unreadable"] == 1 and {each["step"] for each in told["groups"]} == {1, 3}
 
 

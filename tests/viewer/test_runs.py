@@ -36,6 +36,15 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     json.dumps(told, allow_nan=False)
 
 
+def test_a_run_that_ended_early_says_why(tmp_path):
+    path = made.run(tmp_path)
+    assert describe(path)["stopped"] is None
+    (path / "summary.json").write_text('{"steps": 3, "stopped": "grpo: stopped at step 3: flat"}', encoding="utf-8")
+    assert describe(path)["stopped"] == "grpo: stopped at step 3: flat"
+    (path / "summary.json").write_text('{"steps": 3, "stopped": ["a stranger\'s"]}', encoding="utf-8")
+    assert describe(path)["stopped"] is None
+
+
 def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
     file = tmp_path / "metrics.jsonl"
     lines = [

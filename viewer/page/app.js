@@ -18,6 +18,7 @@ function remember(view, at = []) {
 
 async function show(view, at = []) {
   const mine = ++app.shown;
+  const redrawn = app.view === view;
   app.view = view;
   for (const tab of document.querySelectorAll("[role=tab]")) {
     const chosen = tab.dataset.view === view;
@@ -26,6 +27,11 @@ async function show(view, at = []) {
   }
   const main = document.getElementById("main");
   main.setAttribute("aria-labelledby", `tab-${view}`);
+  // Drawn again, the page is as high as before until its curves are there, and the focus is where it was: else its
+  // reader is thrown to the top.
+  main.style.minHeight = redrawn ? `${main.offsetHeight}px` : "";
+  const within = () => [...main.querySelectorAll("a[href], button, select, input, summary")];
+  const focused = redrawn ? within().indexOf(document.activeElement) : -1;
   clearTimeout(app.reading);
   app.reading = setTimeout(() => main.replaceChildren(h("p", { class: "quiet" }, "Reading the run's files …")), 300);
   try {
@@ -36,6 +42,8 @@ async function show(view, at = []) {
       ? choice("Run", app.runs.map((run, i) => [i, run.name]), app.run, (value) => ((app.run = Number(value)), remember(view), show(view)))
       : null;
     main.replaceChildren(...[chooser, content].filter(Boolean));
+    within()[focused]?.focus({ preventScroll: true });
+    requestAnimationFrame(() => (main.style.minHeight = ""));
   } catch (error) {
     if (mine !== app.shown) return;
     clearTimeout(app.reading);

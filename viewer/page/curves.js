@@ -156,12 +156,13 @@ function tile(run, columns, i) {
   const last = (key) => (columns[key] || []).filter((each) => each !== null).pop();
   const first = (key) => (columns[key] || []).find((each) => each !== null);
   const steps = run.steps || columns.step[columns.step.length - 1] || 0;
-  const accuracies = (columns["eval_rewards/correct_answer/mean"] || []).filter((each) => each !== null);
+  const judged = columns["eval_rewards/correct_answer/mean"] || [];
+  const accuracies = judged.filter((each) => each !== null);
   const facts = [
     [run.finished ? "finished" : "not finished", `step ${number(steps)} of ${number(run.settings.max_steps > 0 ? run.settings.max_steps : steps)}`],
     ["reward", `${number(first("reward"))} → ${number(last("reward"))}`],
   ];
-  if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
+  if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} at step ${number(columns.step[judged.indexOf(accuracies[0])])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
   if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
   if (run.result) facts.push(["its weights", `those of ${run.result}`]);
   const hardware = run.hardware.join(", ");
@@ -170,6 +171,7 @@ function tile(run, columns, i) {
     { class: "tile" },
     h("h2", {}, h("span", { class: `chip c${(i % COLOURS.length) + 1}` }), visible(run.name)),
     h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    run.stopped ? h("p", {}, visible(run.stopped)) : null,
     time(columns),
     hardware ? h("p", { class: "quiet" }, visible(hardware)) : null,
   );

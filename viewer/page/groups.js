@@ -21,7 +21,7 @@ const LISTED = 60; // groups at a time
 
 /** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` is told what is opened. */
 async function groupsView(number_, run, chosen, went) {
-  const { groups, of, unreadable } = await ask(`${number_}/groups`);
+  const { groups, of, unreadable, why } = await ask(`${number_}/groups`);
   let asked = 0;
   const steps = [...new Set(groups.map((each) => each.step))];
   const state = { kind: "all", order: "step", step: "", listed: LISTED };
@@ -33,7 +33,8 @@ async function groupsView(number_, run, chosen, went) {
   function refresh() {
     const found = groups.filter((each) => KINDS_OF_GROUP[state.kind][1](each) && (state.step === "" || each.step === Number(state.step)));
     if (state.order !== "step") found.sort(ORDERS[state.order][1]);
-    count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.${unreadable ? ` ${unreadable} files could not be read.` : ""}`;
+    count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.`;
+    if (unreadable) count.append(visible(` Not read: ${number(unreadable)} of its files. ${why}.`));
     list.replaceChildren(...found.slice(0, state.listed).map(item));
     if (found.length > state.listed) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.listed += 5 * LISTED), refresh()) }, `Show more of ${number(found.length)}`)));
   }
@@ -81,7 +82,7 @@ async function groupsView(number_, run, chosen, went) {
   refresh();
   const start = chosen || groups.findLast(KINDS_OF_GROUP.mixed[1]) || groups[0];
   if (start) await show(start.step, start.group);
-  else detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
+  else if (!unreadable) detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
   const again = (key) => (value) => {
     state[key] = value;
     state.listed = LISTED;
@@ -214,6 +215,7 @@ function groupDetail(number_, run, group) {
   return h(
     "div",
     {},
+    h("p", { class: "quiet where" }, `step ${group.step}, group ${group.group}`),
     h("h2", { class: "asked" }, visible(group.question)),
     group.gold === null ? null : h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
     head,

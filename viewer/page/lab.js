@@ -110,7 +110,8 @@ async function labView() {
     const slider = h("input", { type: "range", min: low, max: high, step, value: asked[name], "aria-label": label, oninput: () => ((told.textContent = number(Number(slider.value))), set(name)(Number(slider.value))) });
     return h("label", { class: "knob" }, h("span", {}, label), slider, told);
   });
-  const peak = h("input", { type: "range", min: 0, max: 9, step: 1, value: asked.peak, "aria-label": "place of the peak", oninput: () => set("peak")(Number(peak.value)) });
+  const place = h("output", { class: "number" }, String(asked.peak));
+  const peak = h("input", { type: "range", min: 0, max: 9, step: 1, value: asked.peak, "aria-label": "place of the one peak", oninput: () => ((place.textContent = peak.value), set("peak")(Number(peak.value))) });
   await compute();
   const memory = await ask("lab/memory");
   return h(
@@ -127,7 +128,7 @@ async function labView() {
         choice("Rewards", landscapes.map((name) => [name, { peak: "one peak", "two peaks": "two peaks, 0.7 at 3 and 1 at 8", linear: "linear" }[name]]), asked.landscape, set("landscape")),
         choice("scale_rewards", [["group", "group"], ["none", "none"]], asked.scale_rewards, set("scale_rewards")),
       ),
-      h("label", { class: "knob" }, h("span", {}, "place of the one peak"), peak),
+      h("label", { class: "knob" }, h("span", {}, "place of the one peak"), peak, place),
       knobs,
       wrong,
     ),
@@ -192,7 +193,7 @@ function softmax(logits) {
 /** The numbers of each completion of the group. */
 function rows(step, update, algorithm) {
   const clips = ["grpo", "ppo"].includes(algorithm);
-  const head = ["completion", "action", "reward", "baseline", "advantage", "chance when drawn", "chance now", "ratio", "ratio × advantage", ...(clips ? ["clipped", "the smaller"] : []), "KL"];
+  const head = ["#", "action", "reward", "baseline", "advantage", "chance when drawn", "chance now", "ratio", "ratio × advantage", ...(clips ? ["clipped", "the smaller"] : []), "KL"];
   return h(
     "div",
     { class: "wide" },
