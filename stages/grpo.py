@@ -29,7 +29,11 @@ def main(recipe: Recipe):
         raise RecipeError([wrong])
     folder = find_run(recipe, "grpo")
     if folder.finished:
+        from viewer.runs import describe
+
         say(f"grpo: finished already, in {folder.path}")
+        if stopped := describe(folder.path)["stopped"]:
+            say(stopped)
         return
     if is_main_process():
         folder.lock()

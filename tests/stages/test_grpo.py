@@ -115,6 +115,17 @@ def test_a_finished_run_is_left_alone(run):
     assert (run / "grpo/model.safetensors").stat().st_mtime_ns == before
 
 
+def test_a_finished_run_that_ended_early_says_why_again(run):
+    file = run / "grpo/summary.json"
+    summary = file.read_text()
+    file.write_text(json.dumps(json.loads(summary) | {"stopped": "grpo: stopped at step 3: flat"}))
+    try:
+        said = run_stage("grpo", *tiny(run)).stdout
+    finally:
+        file.write_text(summary)
+    assert said == f"grpo: finished already, in {run}/grpo\ngrpo: stopped at step 3: flat\n"
+
+
 def test_a_folder_of_another_recipe_is_refused(run):
     done = run_stage("grpo", *tiny(run, "grpo.learning_rate=0.5"), check=False)
     assert done.returncode == 2
