@@ -1,0 +1,29 @@
+#!/bin/bash
+# GRPO as a job of Hugging Face: this runs inside it, does what `make grpo` does, and keeps the run's folder in a bucket of
+# yours, for the job's disk ends with the job. The same command again resumes.
+#
+#   hf buckets create me/grpo --private
+#   hf jobs run --flavor a10g-large --timeout 12h --secrets HF_TOKEN --env RECIPE=qwen-math-lora --env BUCKET=me/grpo \
+#     python:3.11-bookworm bash -c 'git clone https://github.com/me/grpo-recipes && cd grpo-recipes && launch/grpo.hf.sh'
+#
+# ARGS, ACCELERATE and PROCESSES are as for make. docs/scaling.md tells what to expect.
+set -euo pipefail
+name=$(basename "${RECIPE:?is the name of a recipe}" .yaml)
+folder=outputs/$name
+bucket=hf://buckets/${BUCKET:?is the name of a bucket, such as me/grpo}/$name
+export RECIPE
+
+# Copied, for in a bucket mounted with `-v` no file can be appended to (hf-mount's default). One at a time: the last must not
+# be overtaken by one that began before it.
+keep() { flock "$folder" .venv/bin/hf buckets sync "$folder" "$bucket" --delete --quiet; }
+
+make setup EXTRAS=vllm
+mkdir -p "$folder"
+.venv/bin/hf buckets sync "$bucket" "$folder" --quiet
+while sleep "${EVERY:-300}"; do keep || echo "not kept this time" >&2; done &
+keeping=$!
+code=0
+make grpo || code=$?
+kill $keeping
+keep
+exit $code

@@ -1,0 +1,75 @@
+"""launch/grpo.hf.sh: the command that starts it, read by the Hub's own program; and what it does inside a job, with a
+folder in place of the bucket."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+SCRIPT = ROOT / "launch/grpo.hf.sh"
+# `hf buckets sync from to …` of whole folders, where one of the two is in the bucket.
+HF = """#!/bin/bash
+from=${3/hf:\\/\\//./} to=${4/hf:\\/\\//./}
+[[ -d $from ]] || exit 0
+mkdir -p "$to" && cp -r "$from/." "$to" && echo "copied to $to"
+"""
+MAKE = """#!/bin/bash
+[[ $1 == setup ]] || {
+  echo "$RECIPE $ARGS: found $(ls outputs/mine)"
+  echo trained > outputs/mine/step
+  for _ in {1..100}; do [[ -f buckets/me/grpo/mine/step ]] && break; sleep 0.1; done
+  echo trained > outputs/mine/end
+  exit $CODE
+}
+"""
+
+
+def shown(file: Path) -> list[str]:
+    """The words of the `hf jobs run` that a file shows."""
+    text = re.search(r"hf jobs run (?:.*\\\n)*.*", file.read_text(encoding="utf-8"))[0]
+    return shlex.split(re.sub(r"\\\n#? *", "", text))
+
+
+def test_the_documented_command_is_read_as_meant():
+    words = shown(ROOT / "docs/scaling.md")
+    assert words == shown(SCRIPT)
+    hf = str(Path(sys.executable).with_name("hf"))
+    command = [hf, *words[1:3], "--dry-run", *words[3:]]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"})
+    assert done.returncode == 0, done.stderr
+    for each in (r"timeout +12h", r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo", r"HF_TOKEN=\*+", "not submitted"):
+        assert re.search(each, done.stdout), done.stdout
+    assert str(SCRIPT.relative_to(ROOT)) in words[-1] and os.access(SCRIPT, os.X_OK)
+
+
+@pytest.mark.parametrize(("kept", "code"), [("", 0), ("checkpoint", 0), ("checkpoint", 2)])
+def test_a_job_finds_what_the_last_one_kept(kept, code, tmp_path):
+    programs = {".venv/bin/hf": HF, "bin/make": MAKE}
+    for name, text in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    bucket = tmp_path / "buckets/me/grpo/mine"
+    if kept:
+        (bucket / kept).mkdir(parents=True)
+    given = {"RECIPE": "recipes/mine.yaml", "BUCKET": "me/grpo", "ARGS": "seed=2", "CODE": str(code), "EVERY": "1"}
+    given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = subprocess.run([SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert f"recipes/mine.yaml seed=2: found {kept}\n" in done.stdout
+    assert done.stdout.count("copied to ./buckets") >= 2  # while it ran, too
+    assert (bucket / "end").read_text() == "trained\n"
+
+
+@pytest.mark.parametrize("missing", ["RECIPE", "BUCKET"])
+def test_what_must_be_given(missing, tmp_path):
+    given = {key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing}
+    environment = {key: value for key, value in os.environ.items() if key != missing} | given
+    done = subprocess.run([SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0 and f"{missing}: is the name of a" in done.stderr
