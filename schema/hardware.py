@@ -127,21 +127,24 @@ def nvidia_gpus() -> list[Path]:
     return sorted(Path("/dev").glob("nvidia[0-9]*"))
 
 
-def too_many_processes(launched: dict) -> str | None:
-    """What is wrong with a launch of more processes than there are GPUs for them, or None. A machine without a GPU may
-    have any number.
+def wrong_count(launched: dict) -> str | None:
+    """What is wrong with the number of processes of a launch, or None: the machines cannot share them, or have fewer
+    GPUs. A machine without a GPU may have any number.
 
     Args:
         launched: see `schema.launch.launch`.
     """
+    processes, machines = launched["num_processes"], launched.get("num_machines", 1)
+    if processes % machines:
+        return f"PROCESSES={processes}: {machines} machines cannot share so many; it counts those of all of them"
     gpus, visible = len(nvidia_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
     whose = "this machine has"
     if gpus and visible is not None:
         gpus, whose = len(visible.split(",")), f"CUDA_VISIBLE_DEVICES={visible} leaves"
-    here = launched["num_processes"] // launched.get("num_machines", 1)
+    here = processes // machines
     if launched.get("use_cpu") or visible in ("", "-1") or not 0 < gpus < here:
         return None
-    return f"{here} processes want a GPU each, and {whose} {gpus}: PROCESSES={gpus}"
+    return f"{here} processes want a GPU each, and {whose} {gpus}: PROCESSES={gpus * machines}"
 
 
 def driver() -> str:

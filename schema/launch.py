@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
 from schema.faults import Fault, RecipeError, nearest_or_all
 from schema.recipe import Recipe, read_recipe
+from schema.strict_yaml import Unreadable, text_of, value_of
 
 
 def recipe_arguments(parser: argparse.ArgumentParser):
@@ -21,17 +20,18 @@ def recipe_arguments(parser: argparse.ArgumentParser):
 def launch_arguments(parser: argparse.ArgumentParser):
     """How the recipe will be launched."""
     parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
-    parser.add_argument("--processes", type=int, help="how many processes it will have, where not as that file says")
+    parser.add_argument("--processes", help="how many processes it will have, where not as that file says")
 
 
-def launch(accelerate: str | None, processes: int | None, machines: int | None = None) -> dict:
+def launch(accelerate: str | None, given: str | None, machines: int | None = None) -> dict:
     """The values of a file of accelerate_configs/, and how many processes there will be, on how many machines.
 
     Raises:
-        RecipeError: there is no such file, or several processes and no file to launch them by.
+        RecipeError: there is no such file, several processes and no file to launch them by, or no number of them.
     """
-    if processes is not None and processes < 1:
-        raise RecipeError([f"PROCESSES={processes}: at least one is needed"])
+    if given is not None and not (given.isdecimal() and int(given)):
+        raise RecipeError([f"PROCESSES={given}: expected a whole number of at least 1"])
+    processes = int(given) if given else None
     if accelerate is None and (processes or 1) > 1:
         raise RecipeError([f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"])
     if accelerate is None:
@@ -40,9 +40,18 @@ def launch(accelerate: str | None, processes: int | None, machines: int | None =
     if not file.is_file():
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
         raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"])
-    values = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
-    given = {"num_processes": processes or values.get("num_processes", 1)}
-    return values | given | ({"num_machines": machines} if machines else {})
+    try:
+        values = value_of(text_of(file))
+    except Unreadable as error:
+        raise RecipeError([Fault(str(file), str(error))]) from None
+    if not isinstance(values, dict):
+        raise RecipeError([Fault(str(file), "is no file for accelerate")])
+    values |= {"num_processes": processes or values.get("num_processes", 1)}
+    values |= {"num_machines": machines or values.get("num_machines", 1)}
+    for key in ("num_processes", "num_machines"):
+        if type(values[key]) is not int or values[key] < 1:
+            raise RecipeError([Fault(str(file), f"{key}: expected a whole number of at least 1, got {values[key]!r}")])
+    return values
 
 
 def shares_weights(launched: dict) -> bool:

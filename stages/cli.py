@@ -2,17 +2,23 @@
 
 import argparse
 import contextlib
+import io
+import json
 import logging
+import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from data.sources import DataError
 from schema.faults import RecipeError, RunStopped
 from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, is_main_process
+from training.machines import FAILED, LINGER, is_lost
 
 
 def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
@@ -21,7 +27,8 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
     recipe_arguments(parser)
     if add_arguments:
         add_arguments(parser)
-    options = vars(parser.parse_intermixed_args())
+    with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
+        options = vars(parser.parse_intermixed_args())
     path, overrides = options.pop("recipe"), options.pop("overrides")
     with mistakes_reported():
         main(load_recipe(path, overrides, check=()), **options)
@@ -39,15 +46,45 @@ def mistakes_reported() -> Iterator[None]:
     try:
         yield
     except (RecipeError, DataError) as error:
-        if is_main_process():
-            print(clean(str(error)), file=sys.stderr)
-        sys.exit(2)
+        _say_once(str(error))
+        _leave(2)
     except KeyboardInterrupt:
-        print("\nstopped; the same command resumes where it can", file=sys.stderr)
+        if is_main_process():
+            print("\nstopped; the same command resumes where it can", file=sys.stderr)
         sys.exit(130)
     except RunStopped as stopped:
-        print(f"\n{clean(str(stopped))}", file=sys.stderr)  # by whichever process it happens to: the others do not know
-        sys.exit(stopped.exit_code)
+        _say_once(f"\n{stopped}")
+        _leave(stopped.exit_code)
+    except RuntimeError as error:
+        if not is_lost(error):
+            raise
+        # Whichever ended first has said why, and the launcher will end this one; if not, nobody has.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(LINGER)
+        said = str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
+        _say_once(f"\nother processes of this run are gone ({said}); the same command resumes")
+        _leave(FAILED)
+
+
+def _say_once(text: str):
+    """The first process prints what is wrong, and any other leaves it to the launcher, which prints it if the first had
+    nothing to say."""
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if is_main_process() or not file:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of a launcher that saw another process end before this one
+        print(clean(text), file=sys.stderr)
+    if file:
+        Path(file).write_text(json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8")
+
+
+def _leave(code: int):
+    """Exit; at once where there is a process group, whose threads may abort a process that ends with it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    distributed = sys.modules.get("torch.distributed")
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        os._exit(code)
+    sys.exit(code)
 
 
 def quiet_libraries():

@@ -12,6 +12,7 @@ from schema.recipe import Recipe, require_values
 from schema.requirements import require
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
+from training.machines import require_same
 from training.pairs import pairs_of, tokenised
 from training.run_folder import find_run, warm_start_of
 
@@ -25,6 +26,7 @@ def main(recipe: Recipe):
         first = make_command("grpo", recipe)
         raise RecipeError([f"the GRPO run in {sampled.path}, whose completions are compared, is not finished: {first}"])
     folder = find_run(recipe, "dpo")
+    require_same(folder)
     if folder.finished:
         say(f"dpo: finished already, in {folder.path}")
         return

@@ -17,6 +17,7 @@ from schema.requirements import require
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import damage
+from training.machines import require_same
 from training.run_folder import find_run, not_probed, warm_start_of
 
 
@@ -28,6 +29,7 @@ def main(recipe: Recipe):
     if wrong := not_probed(recipe):
         raise RecipeError([wrong])
     folder = find_run(recipe, "grpo")
+    require_same(folder)
     if folder.finished:
         from viewer.runs import describe
 

@@ -83,7 +83,7 @@ def main(
     prompt_tokens: int | None = None,
     card: Card | None = None,
     accelerate: str | None = None,
-    processes: int | None = None,
+    processes: str | None = None,
 ):
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same model."""
     quiet_libraries()

@@ -12,7 +12,7 @@ import sys
 
 from schema.advice import advice
 from schema.faults import RecipeError
-from schema.hardware import too_many_processes
+from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
 from stages.cli import mistakes_reported
@@ -37,8 +37,8 @@ def main():
             faults = missing(recipe, tuple(options.stages), launched)
             if options.stages and (unwritable := not_writable(recipe)):
                 faults.append(unwritable)
-            if {"sft", "grpo"} & set(options.stages) and (crowded := too_many_processes(launched)):
-                faults.append(crowded)
+            if {"sft", "grpo"} & set(options.stages) and (wrong := wrong_count(launched)):
+                faults.append(wrong)
             for stage in options.stages:
                 if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
                     with counted(launched):

@@ -15,6 +15,7 @@ from schema.faults import Fault, RecipeError, said_by_library
 from schema.recipe import Recipe, require_values
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
+from training.machines import require_same
 from training.run_folder import find_run
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         raise RecipeError([Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")])
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     folder = find_run(recipe, "sft")
+    require_same(folder)
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
         return

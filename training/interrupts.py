@@ -10,6 +10,7 @@ import os
 import signal
 import time
 
+import psutil
 import torch
 from transformers import TrainerCallback
 
@@ -38,14 +39,15 @@ class Interrupts(TrainerCallback):
     def _catch(self, number, frame):
         if number == self.caught and time.monotonic() < self.echo_until:
             return
-        if not self.training or self.caught is not None:
+        if not self.training or self.caught is not None or _left_alone():
             os._exit(EXIT_CODES[number])
         self._note(number)
         steps = self.cycle - self.step % self.cycle
         what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
         when = f", {self.clock.left(steps)}" if self.clock else ""
         said = f"stopping: {what} will be finished and saved first{when}; a second signal stops at once"
-        os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
@@ -66,6 +68,14 @@ class Interrupts(TrainerCallback):
 
     def on_train_end(self, args, state, control, **kwargs):
         self.training = False
+
+
+def _left_alone() -> bool:
+    """Whether another process of the same launcher has ended: then its signal asks for nothing to be saved, and this
+    process could finish no step."""
+    beside = psutil.Process(os.getppid()).children()
+    alive = sum(each.status() != psutil.STATUS_ZOMBIE for each in beside)
+    return alive < int(os.environ.get("LOCAL_WORLD_SIZE", 0))
 
 
 def _agreed(caught: int | None) -> int | None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tqdm import tqdm
-from transformers import ProgressCallback, TrainerCallback
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -101,6 +101,7 @@ def _written_by_a_run(line) -> bool:
 def show_progress(trainer) -> Progress:
     """Give a trainer our bar in place of the library's own."""
     trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)  # of a process other than the first; it prints on each machine
     bar = Progress()
     trainer.add_callback(bar)
     return bar

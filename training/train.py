@@ -8,7 +8,6 @@ import traceback
 from pathlib import Path
 
 import torch
-from accelerate.utils import gather_object
 from safetensors import SafetensorError
 from transformers import Trainer
 
@@ -18,6 +17,7 @@ from schema.recipe import Recipe
 from schema.terminal import chain, is_main_process, make_command, say
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
+from training.machines import is_lost
 from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
@@ -37,15 +37,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
             to change.
-        RecipeError: the machines do not share the folder; or the checkpoint is DeepSpeed's, and of another account.
+        RecipeError: the checkpoint is DeepSpeed's, and of another account.
     """
-    if len(set(gather_object([folder.checkpoint]))) > 1:
-        raise RecipeError(
-            [
-                f"not every process sees {folder.checkpoint}: all machines must have {folder.path} on a disk that "
-                "they share"
-            ]
-        )
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = (
         is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
@@ -109,7 +102,7 @@ def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
         return trainer.train(resume_from_checkpoint=folder.checkpoint)
     except Exception as error:
         begun = folder.checkpoint is None or clock.began is not None
-        if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError):
+        if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError) or is_lost(error):
             raise
         said = (str(error).strip().splitlines() or [""])[0]
         raise RunStopped(

@@ -167,13 +167,20 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch, thread
         (8, "-1", {"num_processes": 9}, None),
         (0, "0", {"num_processes": 2}, None),  # as make sets it
         (8, None, {"num_processes": 16, "num_machines": 2}, None),
+        (
+            4,
+            None,
+            {"num_processes": 16, "num_machines": 2},
+            "this machine has 4: PROCESSES=8",
+        ),
+        (0, None, {"num_processes": 3, "num_machines": 2}, "PROCESSES=3: 2 machines cannot share so many"),
         (1, None, {"num_processes": 2, "use_cpu": True}, None),
     ],
 )
-def test_more_processes_than_gpus_are_refused(gpus, visible, launched, said, monkeypatch):
+def test_processes_that_the_machines_cannot_have_are_refused(gpus, visible, launched, said, monkeypatch):
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = hardware.too_many_processes(launched)
+    found = hardware.wrong_count(launched)
     assert found is None if said is None else said in found

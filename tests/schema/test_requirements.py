@@ -1,5 +1,6 @@
 """What a recipe needs is known before anything trains, and one command installs it."""
 
+import re
 import subprocess
 import sys
 import time
@@ -44,7 +45,24 @@ def test_the_package_of_smollm2_whatever_runs():
 
 def test_processes_without_a_launcher_are_not_dropped_in_silence():
     with pytest.raises(RecipeError, match=r"PROCESSES=2 .* ACCELERATE=ddp"):
-        launch(None, 2)
+        launch(None, "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("num_processes: two", "num_processes: expected a whole number of at least 1, got 'two'"),
+        ("num_machines: 0", "num_machines: expected a whole number"),
+        ("num_processes: [2", "mine.yaml: not valid YAML"),
+        ("ddp", "mine.yaml: is no file for accelerate"),
+    ],
+)
+def test_a_launcher_s_file_that_is_none_is_one_message(text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "accelerate_configs").mkdir()
+    (tmp_path / "accelerate_configs/mine.yaml").write_text(text)
+    with pytest.raises(RecipeError, match=re.escape(said)):
+        launch("mine", None)
 
 
 @pytest.mark.parametrize("config", ["zero2", "zero3"])

@@ -186,8 +186,9 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, m
 @pytest.mark.parametrize(
     ("stage", "arguments", "message"),
     [
-        ("check", ["--processes", "0"], "PROCESSES=0: at least one is needed"),
-        ("preflight", ["--accelerate", "cpu2", "--processes", "-1"], "PROCESSES=-1: at least one is needed"),
+        ("check", ["--processes", "0"], "PROCESSES=0: expected a whole number of at least 1"),
+        ("preflight", ["--accelerate", "cpu2", "--processes", "-1"], "PROCESSES=-1: expected a whole number"),
+        ("preflight", ["--accelerate", "cpu2", "--processes", "two"], "PROCESSES=two: expected a whole number"),
         ("memory", ["--card", "-3"], "-3 is no number of GiB above 0"),
         ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
         ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),

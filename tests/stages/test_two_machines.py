@@ -1,5 +1,6 @@
 """A launch on two machines: two network namespaces, each with an address of its own, joined by a cable. One rank is
-killed, the launch is given again on both, and ends as if nothing had been. What they share is the disk."""
+killed, the launch is given again on both, and ends as if nothing had been. What they share is the disk. And launches
+that are wrong: each ends on both machines, in one message."""
 
 import os
 import shutil
@@ -31,7 +32,8 @@ SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft.max_steps=30
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=24"]
 PATIENCE = 240  # seconds for what takes one on a slow core that others use too
-ALONE = 60  # seconds in which a machine whose peer is gone must have ended
+ALONE = 60  # seconds in which a machine must have ended after its peer
+SILENT = 120  # the same, if its peer could not say so
 
 pytestmark = pytest.mark.slow
 
@@ -51,14 +53,23 @@ def machines() -> Iterator[None]:
             subprocess.run(["ip", "netns", "delete", each], capture_output=True)
 
 
-def start(*folders: Path, ranks: tuple[int, ...] = (0, 1), timeout: int = PATIENCE) -> list[subprocess.Popen]:
-    """The same command on each machine but for its rank, and its folder."""
+def start(
+    *folders: Path, ranks: tuple[int, ...] = (0, 1), timeout: int = PATIENCE, own_disk: Path | None = None
+) -> list[subprocess.Popen]:
+    """The same command on each machine but for its rank, and its folder.
+
+    Args:
+        own_disk: what the second machine sees in the place of its folder.
+    """
     command = ["-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml", "--num_machines", "2"]
     command += ["--main_process_ip", "10.77.0.1", "--main_process_port", "29500", "--rdzv_conf", f"timeout={timeout}"]
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "cable", "HF_HUB_OFFLINE": "1"}
     started = []
     for rank, folder in zip(ranks, folders, strict=True):
-        words = ["ip", "netns", "exec", MACHINES[rank], sys.executable, *command, "--machine_rank", str(rank)]
+        words = ["ip", "netns", "exec", MACHINES[rank]]  # which has mounts of its own too
+        if own_disk and rank:
+            words += ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(own_disk), str(folder)]
+        words += [sys.executable, *command, "--machine_rank", str(rank)]
         words += ["-m", "stages.grpo", *SHORT, f"output_dir={folder}"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started.append(subprocess.Popen(words, cwd=ROOT, env=environment, **pipes))
@@ -73,6 +84,17 @@ def ended(process: subprocess.Popen, seconds: int = PATIENCE) -> str:
         for each in [*psutil.Process(process.pid).children(recursive=True), process]:
             each.kill()
         raise
+
+
+def last(said: str) -> str:
+    return said.strip().splitlines()[-1]
+
+
+def refused(wrong: str, *folders: Path, **given: Path):
+    first, second = start(*folders, **given)
+    said = ended(first), ended(second)
+    assert all("have different runs:\n" in each and wrong in each for each in said), said
+    assert (first.returncode, second.returncode) == (2, 2) and "Traceback" not in said[0] + said[1]
 
 
 def rank_of(launch: subprocess.Popen) -> psutil.Process:
@@ -91,13 +113,15 @@ def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
     rank_of(second).kill()
     said = ended(first, ALONE), ended(second, ALONE)
     print(*said)
-    assert second.returncode == 128 + signal.SIGKILL
-    assert first.returncode not in (0, 75)
+    assert first.returncode == second.returncode == 128 + signal.SIGKILL
+    why = "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command resumes"
+    assert last(said[1]) == f"launch: {why}" and last(said[0]).endswith(f" ended: {why}")
+    assert "Traceback" not in said[0] + said[1]
     assert not (tmp_path / "killed/grpo/summary.json").exists()
-    first, second = start(tmp_path / "killed", tmp_path / "whole")
-    assert "all machines must have" in ended(first)
-    ended(second)
-    assert (first.returncode, second.returncode) == (2, 2)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    shutil.copytree(killed / "sft", tmp_path / "other/sft")
+    refused(f"newest checkpoint: None and {killed}/grpo/checkpoint-", killed, killed, own_disk=tmp_path / "other")
+    refused(f"output_dir: {whole} and {killed}\n", killed, whole)
     first, second = start(tmp_path / "killed", tmp_path / "killed")
     said = ended(first), ended(second)
     print(*said)
@@ -112,5 +136,22 @@ def test_a_machine_that_never_comes(rank, machines, tmp_path):
     (waiting,) = start(tmp_path, ranks=(rank,), timeout=5)
     said = ended(waiting, ALONE)
     assert waiting.returncode == 3
-    assert said.strip().splitlines()[-1].startswith("launch: the machines did not find one another: ")
+    assert last(said).startswith("launch: the machines did not find one another: ")
     assert "Traceback" not in said and not (tmp_path / "grpo").exists()
+
+
+def test_a_cable_that_is_cut_ends_both(machines, tmp_path):
+    """As a machine that loses its power: nothing tells the other."""
+    run_stage("sft", *SHORT, f"output_dir={tmp_path}")
+    first, second = start(tmp_path, tmp_path)
+    while not list(tmp_path.glob("grpo/checkpoint-*/manifest.json")):
+        assert first.poll() is None, ended(first, 1)
+        time.sleep(0.002)
+    subprocess.run(["ip", "-n", MACHINES[1], "link", "set", "cable", "down"], check=True)
+    began = time.monotonic()
+    said = ended(first, SILENT), ended(second, SILENT)
+    print(*said, f"after {time.monotonic() - began:.0f} s")
+    assert (first.returncode, second.returncode) == (3, 3)
+    assert last(said[0]).endswith(") has not been heard of for 60 s; the same commands resume")
+    assert last(said[1]) == "launch: machine 0 (10.77.0.1) does not answer any more; the same commands resume"
+    assert "Traceback" not in said[0] + said[1]
