@@ -48,15 +48,22 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 def training_config(recipe: Recipe, section: str):
     """`SFTConfig`, `GRPOConfig`, `RewardConfig` or `DPOConfig` of a recipe; for RLOO `RLOOConfig`, with what it has of
     GRPO's settings, and GRPO's defaults where its own differ: a key that is left out says the same under either
-    algorithm."""
-    arguments = training_arguments(recipe, section)
-    if section != "grpo" or recipe.algorithm is None:
-        return section_class(section)(**arguments)
-    from trl import RLOOConfig
+    algorithm.
 
-    ours, theirs = (library_fields.defaults(each) for each in ("grpo", "rloo"))
-    arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
-    return RLOOConfig(**{key: value for key, value in arguments.items() if key in library_fields.fields("rloo")})
+    Raises:
+        RecipeError: it was launched to be sharded, and here it would not be.
+    """
+    arguments, kind = training_arguments(recipe, section), section_class(section)
+    if section == "grpo" and recipe.algorithm is not None:
+        from trl import RLOOConfig as kind
+
+        ours, theirs = (library_fields.defaults(each) for each in ("grpo", "rloo"))
+        arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
+        arguments = {key: value for key, value in arguments.items() if key in library_fields.fields("rloo")}
+    config = kind(**arguments)
+    if os.environ.get("ACCELERATE_USE_FSDP") == "true" and config.distributed_state.distributed_type == "MULTI_CPU":
+        raise RecipeError(["accelerate has FSDP for GPUs alone, and would silently train with DDP: ACCELERATE=cpu2"])
+    return config
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:

@@ -41,7 +41,8 @@ def main(recipe: Recipe):
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
     from training.preferences import trainer_for
-    from training.train import sharded, train
+    from training.sharding import sharded
+    from training.train import train
 
     require_values(recipe, "dpo")
     args = configs.training_config(recipe, "dpo")

@@ -48,8 +48,9 @@ def main(recipe: Recipe):
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
     from training.progress import duration
+    from training.sharding import sharded
     from training.step_clock import time_by_part
-    from training.train import sharded, train
+    from training.train import train
     from training.trainer import check_adapter, trainer_for
     from training.vllm_server import require_server
 

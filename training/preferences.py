@@ -9,6 +9,7 @@ from schema import configs
 from schema.faults import said_by_library
 from schema.recipe import Recipe
 from training.model import load_model
+from training.sharding import share_reference
 from training.train import keep_adapter_float32
 
 
@@ -40,4 +41,6 @@ def trainer_for(recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], wa
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
+    if trainer.is_fsdp_enabled and trainer.ref_model is not None:
+        share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     return trainer

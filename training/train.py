@@ -21,6 +21,7 @@ from training.machines import is_lost
 from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
+from training.sharding import require_same_sharding, sharded
 from training.step_clock import StepClock
 
 OUT_OF_MEMORY = 4  # exit code
@@ -37,8 +38,9 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
             to change.
-        RecipeError: the checkpoint is DeepSpeed's, and of another account.
+        RecipeError: the checkpoint is of another kind of launcher, or it is DeepSpeed's, and of another account.
     """
+    require_same_sharding(trainer, folder.checkpoint)
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = (
         is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
@@ -131,11 +133,6 @@ def follow_rollouts(trainer: Trainer, clock: StepClock):
     else:
         policy = trainer.accelerator.unwrap_model(trainer.model)
         policy.generate = clock.watching(policy.generate)
-
-
-def sharded(trainer: Trainer) -> bool:
-    """Whether a process may hold only a part of each weight."""
-    return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
 
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):

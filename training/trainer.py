@@ -7,7 +7,6 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from pyarrow import ArrowException
-from torch.distributed.fsdp import FSDPModule
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
@@ -30,8 +29,9 @@ from training.progress import Advise
 from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
+from training.sharding import Reshard, sample_together, sharded, share_reference
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
-from training.train import keep_adapter_float32, sharded
+from training.train import keep_adapter_float32
 
 
 class Greedy:
@@ -105,17 +105,6 @@ class BySignal(GreedyEvaluation):
 
     def _get_train_sampler(self, dataset: Dataset | None = None) -> Drawn:
         return Drawn(super()._get_train_sampler(dataset), self.order)
-
-
-class Reshard(TrainerCallback):
-    """Shards the model again after each batch of an evaluation. As accelerate sets FSDP2 up, the norm, the embedding
-    and the head stay whole after a forward pass without gradients, and trl cannot send them to vLLM for the next
-    batch."""
-
-    def on_prediction_step(self, args, state, control, model=None, **kwargs):
-        for module in model.modules():
-            if isinstance(module, FSDPModule):
-                module.reshard()
 
 
 class SameOrder(TrainerCallback):
@@ -205,6 +194,9 @@ def trainer_for(
         sample_merged(policy)
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())
+        sample_together(policy)
+        if trainer.ref_model is not None:
+            share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     if recipe.rounds:
         if sharded(trainer):
             message = "rounds: no process has the whole policy under FSDP or DeepSpeed, to make it the reference"

@@ -1,0 +1,192 @@
+"""A short run of an adapter with a reference, on two processes over gloo, each way that accelerate_configs/ has of
+dividing it among them. Its warm start is stopped by SIGTERM, its GRPO loses a process to SIGKILL, and both go on."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+
+from tests.support import ROOT, read_lines, run_stage, same_weights, weights
+
+pytestmark = pytest.mark.slow
+# A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
+ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no", "-m"]
+WAYS = {"ddp": ["-m"], "fsdp2": [*ON_A_CPU, "tests.shards_on_cpu"], "zero2": ON_A_CPU, "zero3": ON_A_CPU}
+FILES = {"ddp": "cpu2"}  # ddp.yaml for two processes on a CPU
+NO_DEEPSPEED = pytest.mark.skipif(find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed")
+SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
+SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=24", "evaluate.checkpoint_problems=8", "model.build=null"]
+SHORT += ["sft.max_steps=20", "sft.save_steps=5", "grpo.max_steps=6", "grpo.eval_steps=2", "grpo.logging_steps=1"]
+SHORT += ["grpo.num_generations=4", "grpo.num_iterations=1", "grpo.beta=0.04", "grpo.gradient_checkpointing=true"]
+SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=8"]
+LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
+LAST = "grpo/checkpoint-6"
+BATCH = "sft.per_device_train_batch_size={}"
+PATIENCE = 400  # seconds for what takes 45 on a slow core that others use too
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    """A model that ends its answers after 20 to 35 tokens, so that no two processes sample for as long."""
+    folder = tmp_path_factory.mktemp("base")
+    run_stage("sft", *SHORT[:2], f"output_dir={folder}", "sft.max_steps=60")
+    return folder / "sft"
+
+
+@pytest.fixture(scope="module")
+def alone(base, tmp_path_factory) -> Path:
+    """The folder of a warm start of one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    run_stage("sft", *SHORT, LORA, BATCH.format(64), f"model.name_or_path={base}", f"output_dir={folder}")
+    return folder / "sft"
+
+
+class Launch:
+    """A stage on two processes."""
+
+    def __init__(self, way: str, stage: str, folder: Path, base: Path, *given: str):
+        file = f"accelerate_configs/{FILES.get(way, way)}.yaml"
+        command = [sys.executable, "-m", "stages.launch", "--config_file", file, *WAYS[way], f"stages.{stage}", *SHORT]
+        command += [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *given]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
+        self.folder = folder / stage
+
+    def ended(self) -> str:
+        """What it said; with its ranks it is killed where it does not end by itself."""
+        try:
+            return self.process.communicate(timeout=PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            for each in [*self._below(), self.process]:
+                each.kill()
+            raise
+
+    def done(self) -> str:
+        said = self.ended()
+        assert self.process.returncode == 0, said[-6000:]
+        return said
+
+    def saved(self) -> "Launch":
+        """Wait until it has a checkpoint."""
+        began = time.monotonic()
+        while not list(self.folder.glob("checkpoint-*/manifest.json")):
+            assert self.process.poll() is None and time.monotonic() < began + PATIENCE, self.ended()[-6000:]
+            time.sleep(0.002)
+        return self
+
+    def rank(self, number: int) -> psutil.Process:
+        return next(each for each in self._below() if each.environ().get("RANK") == str(number))
+
+    def _below(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+
+class Run(NamedTuple):
+    """`home`: the output folder of a run whose warm start was stopped; its GRPO was not, that in `killed` was. `said`:
+    what each launch did, and its exit code."""
+
+    home: Path
+    killed: Path
+    said: dict[str, str]
+    codes: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def runs(base, tmp_path_factory):
+    """A function that trains one way, once."""
+    made: dict[str, Run] = {}
+
+    def run(way: str) -> Run:
+        if way not in made:
+            made[way] = trained(way, base, tmp_path_factory.mktemp(way))
+        return made[way]
+
+    return run
+
+
+def trained(way: str, base: Path, home: Path) -> Run:
+    stopped = Launch(way, "sft", home / "whole", base, LORA).saved()
+    stopped.process.terminate()
+    said, codes = {"stopped": stopped.ended()}, {"stopped": stopped.process.returncode}
+    said["resumed"] = Launch(way, "sft", home / "whole", base, LORA).done()
+    (home / "killed").mkdir()
+    subprocess.run(["cp", "-r", home / "whole/sft", home / "killed/sft"], check=True)
+    killed = Launch(way, "grpo", home / "killed", base, LORA).saved()
+    killed.rank(1).kill()
+    said["killed"], codes["killed"] = killed.ended(), killed.process.returncode
+    assert not (home / "killed/grpo/summary.json").exists()
+    said["again"] = Launch(way, "grpo", home / "killed", base, LORA).done()
+    said["whole"] = Launch(way, "grpo", home / "whole", base, LORA).done()
+    return Run(home / "whole", home / "killed", said, codes)
+
+
+def furthest(folder: Path, other: Path) -> float:
+    ours, theirs = weights(folder), weights(other)
+    assert ours.keys() == theirs.keys()
+    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)
+
+
+def completions(folder: Path) -> list[str]:
+    files = sorted((folder / "grpo/completions").glob("*.parquet"))
+    return [*pd.concat([pd.read_parquet(each) for each in files])["completion"].map(str)]
+
+
+def distances(folder: Path) -> list[float]:
+    """Between the policy and its reference, at each step."""
+    return [line["kl"] for line in read_lines(folder / "metrics.jsonl") if "kl" in line]
+
+
+@pytest.mark.parametrize("way", ["ddp", *SHARDED])
+def test_a_warm_start_that_was_stopped_is_that_of_one_process(way, runs, alone, base):
+    run = runs(way)
+    assert run.codes["stopped"] == 75 and "sft: stopped at step" in run.said["stopped"]
+    assert f"from {run.home}/sft/checkpoint-" in run.said["resumed"]
+    difference = furthest(run.home / "sft", alone)
+    print(f"{way}: the warm start differs from that of one process by {difference:.2g}")
+    assert difference < 5e-5 < furthest(alone / "checkpoint-15", alone)
+
+
+@pytest.mark.parametrize("way", ["ddp", *SHARDED])
+def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
+    run = runs(way)
+    assert run.codes["killed"] not in (0, 75)
+    assert f"from {run.killed}/grpo/checkpoint-" in run.said["again"]
+    for folder in ("grpo", LAST):  # the best checkpoint's weights, which may have been saved before the kill
+        assert same_weights(run.killed / folder, run.home / folder)
+    best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
+    assert same_weights(run.home / "grpo", Path(best)) and not same_weights(run.home / "sft", Path(best))
+
+
+@pytest.mark.parametrize("way", SHARDED)
+def test_sharded_it_is_the_run_that_it_is_with_ddp(way, runs):
+    one, other = runs("ddp").home, runs(way).home
+    assert completions(one) == completions(other)
+    difference, learned = furthest(one / LAST, other / LAST), furthest(one / LAST, one / "sft")
+    print(f"{way}: the weights differ from DDP's by {difference:.2g}; learned: {learned:.2g}")
+    assert difference < 1e-5 < learned
+    assert distances(other / "grpo") == pytest.approx(distances(one / "grpo"), rel=1e-2, abs=1e-7)
+
+
+@pytest.mark.parametrize("way", ["ddp", *SHARDED])
+def test_its_adapter_is_evaluated_by_one_process(way, runs, base):
+    home = runs(way).home
+    said = run_stage("evaluate", *SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}", "--held-out").stdout
+    assert "| sft |" in said and "| grpo |" in said
+
+
+@pytest.mark.parametrize("way", SHARDED)
+def test_the_reference_of_a_whole_model_is_whole(way, base, tmp_path):
+    """Under FSDP2 trl leaves it to the first process's shards, and the rest of it is zeros."""
+    Launch(way, "grpo", tmp_path, base, "sft=null", "grpo.max_steps=2", "grpo.eval_steps=null").done()
+    first, second = distances(tmp_path / "grpo")
+    assert first == pytest.approx(0, abs=1e-9) and 1e-9 < second < 0.01
