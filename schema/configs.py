@@ -25,6 +25,8 @@ SECTIONS = {
 ACCURACY = "eval_rewards/correct_answer/mean"
 
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
+# Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
+PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
 WINDOW = 8  # evaluations that must agree that a run is flat
 EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch
 
@@ -98,6 +100,14 @@ def setting(recipe: Recipe, section: str, key: str) -> Any:
 def samples_from_server(recipe: Recipe) -> bool:
     """Whether GRPO's completions come from a vLLM server of its own."""
     return setting(recipe, "grpo", "use_vllm") and setting(recipe, "grpo", "vllm_mode") == "server"
+
+
+def without_place(resolved: dict) -> dict:
+    """A resolved recipe as a run saves it: of another machine only the command line may speak, and no file."""
+    grpo = resolved.get("grpo")
+    if not isinstance(grpo, dict):
+        return resolved
+    return resolved | {"grpo": {key: value for key, value in grpo.items() if key not in PLACE}}
 
 
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:

@@ -59,8 +59,7 @@ def main(recipe: Recipe):
     interrupts = Interrupts(configs.generation(recipe.grpo).whole)
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
-    if is_main_process():
-        require_server(recipe)
+    require_server(recipe)
     rows, held_out = load_train(recipe)
     rows = chosen(recipe, tokenizer, rows)
     choosing, _ = share_held_out(recipe, held_out)

@@ -14,7 +14,7 @@ from schema.faults import Fault, RecipeError
 from schema.hardware import fitted, nvidia_gpus
 from schema.recipe import Recipe
 from schema.requirements import require
-from schema.terminal import make_command, say
+from schema.terminal import chain, make_command, say
 from stages.cli import run
 
 
@@ -77,8 +77,9 @@ def announce(recipe: Recipe, server: int):
             print("vllm-server: ended before it answered; its own lines above say why", file=sys.stderr)
             return
         time.sleep(1)
-    say(f"vllm-server: answers at {vllm_server.url(recipe)} after {time.monotonic() - began:.0f} s; Ctrl-C ends it")
-    say(f"next, in another terminal: {make_command('grpo', recipe)}")
+    say(f"vllm-server: answers at {vllm_server.url(recipe)} after {time.monotonic() - began:.0f} s")
+    if not chain():
+        say(f"next, in another terminal (Ctrl-C in this one ends the server): {make_command('grpo', recipe)}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 from data.problems import judged_by
 from schema import hardware, library_fields
-from schema.configs import processes, setting
+from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
@@ -47,7 +47,7 @@ PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "m
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`recipe`: all of it, as it is saved beside the run."""
+    """`recipe`: as it is saved beside the run."""
 
     path: Path
     finished: bool
@@ -150,7 +150,7 @@ def find_run(recipe: Recipe, stage: str) -> RunFolder:
         raise RecipeError([fault])
     path = recipe.stage_dir(stage)
     finished = (path / "summary.json").is_file()
-    return RunFolder(path, finished, None if finished else newest_good(path), recipe.resolved())
+    return RunFolder(path, finished, None if finished else newest_good(path), without_place(recipe.resolved()))
 
 
 def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -211,7 +211,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     except (Unreadable, OSError, UnicodeDecodeError) as error:
         return Fault(str(saved), f"is not what a run wrote: {error}. Delete {path}, or give this run its own folder")
     depends_on = _depends_on(hardware.fitted(recipe), stage)
-    there = renamed(there) if isinstance(there, dict) else {}
+    there = without_place(renamed(there)) if isinstance(there, dict) else {}
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)
@@ -264,7 +264,7 @@ def link_inside(path: Path) -> Fault | None:
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
-    depends_on = {key: recipe.resolved().get(key) for key in DEPENDS_ON[stage]}
+    depends_on = {key: without_place(recipe.resolved()).get(key) for key in DEPENDS_ON[stage]}
     depends_on["data"] = _data_of(depends_on["data"], stage)
     if stage in ("grpo", "dpo") and setting(recipe, "grpo", "eval_steps"):
         deciding = ("checkpoint_problems", "patience", "stop_when_flat")

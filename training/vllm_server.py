@@ -16,7 +16,7 @@ import urllib.request
 from schema.configs import samples_from_server, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import make_command, say
+from schema.terminal import is_main_process, make_command, say
 from training.model import base_model
 
 # What trl's client wants (trl/generation/vllm_client.py): the weight-transfer engine, the log-probabilities of what was
@@ -85,12 +85,16 @@ def served(recipe: Recipe) -> str | None:
 
 
 def require_server(recipe: Recipe):
-    """Wait until the recipe's server answers, at most `grpo.vllm_server_timeout` seconds, before any weight is loaded.
+    """Wait, on the first process, until the recipe's server answers, at most `grpo.vllm_server_timeout` seconds, before
+    any weight is loaded.
 
     Raises:
         RecipeError: nothing answers there, or a server of another model.
     """
     if not samples_from_server(recipe):
+        return
+    wanted = base_model(recipe)  # on every process: one that is built here is waited for
+    if not is_main_process():
         return
     limit, began, told = setting(recipe, "grpo", "vllm_server_timeout"), time.monotonic(), False
     starts = make_command("vllm-server", recipe)
@@ -102,6 +106,6 @@ def require_server(recipe: Recipe):
             say(f"grpo: waiting for the vLLM server at {url(recipe)}, at most {limit:g} s ({starts})")
             told = True
         time.sleep(1)
-    if found != (wanted := base_model(recipe)):
+    if found != wanted:
         message = f"the vLLM server at {url(recipe)} serves {found}, and the recipe trains {wanted}"
         raise RecipeError([Fault(recipe.place("grpo", "vllm_mode"), message)])

@@ -1,10 +1,13 @@
-"""launch/grpo.slurm on a real Slurm: Debian's slurmctld, two slurmd on this machine that pass for two nodes, and munge.
-A job of more urgent partition takes the nodes away; the run goes back into the queue, and ends as if nothing had been.
+"""launch/grpo.slurm on a real Slurm: Debian's slurmctld, munge, and three slurmd on this machine that pass for nodes,
+each in a network namespace with a name and an address of its own. What they share is the disk. A job of more urgent
+partition takes the nodes away; the run goes back into the queue, and ends as if nothing had been. With a server node, a
+stand-in takes vLLM's place.
 
     apt-get install munge slurmctld slurmd slurm-client
     pytest -s tests/stages/test_slurm.py      # prints the job's log
 """
 
+import json
 import os
 import shutil
 import socket
@@ -13,23 +16,41 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests import vllm_stand_in
 from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
+PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
 MISSING = [each for each in PROGRAMS if shutil.which(each) is None] + ["root"] * (os.geteuid() != 0)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(MISSING), reason=f"a Slurm of one's own needs {', '.join(MISSING)}"),
 ]
+NODES = {"n1": "10.78.0.1", "n2": "10.78.0.2", "n3": "10.78.0.3"}
+HERE = "10.78.0.254"
+NETWORK = f"""
+ip link add grpo-slurm type bridge
+ip address add {HERE}/24 dev grpo-slurm
+ip link set grpo-slurm up
+"""
+NETWORK_OF_NODE = """
+ip netns add grpo-{node}
+ip link add grpo-{node} type veth peer name eth0 netns grpo-{node}
+ip link set grpo-{node} master grpo-slurm up
+ip -n grpo-{node} address add {address}/24 dev eth0
+ip -n grpo-{node} link set eth0 up
+ip -n grpo-{node} link set lo up
+"""
 PATIENCE = 600  # seconds for a run of 2 minutes on one slow core
 SHORT = ["data.validation=40", "sft.max_steps=30", "grpo.max_steps=40", "grpo.save_steps=4"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
+RATIOS = [f"sampling/importance_sampling_ratio/{each}" for each in ("min", "max")]
 CONFIG = """
 ClusterName=tiny
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
+SlurmctldHost={name}({here})
+SlurmctldPort={port}
 SlurmUser=root
 SlurmdUser=root
 AuthInfo=socket={folder}/munge.socket
@@ -44,29 +65,51 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmdSpoolDir={folder}/spool-%n
 SlurmdParameters=config_overrides
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]}
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]}
+{nodes}
 PartitionName=patient Nodes=ALL PriorityTier=1 GraceTime=300 Default=YES
 PartitionName=urgent Nodes=ALL PriorityTier=2 PreemptMode=OFF
 """
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+def free_port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        return probe.getsockname()[1]
 
 
 @pytest.fixture
-def slurm(tmp_path, monkeypatch) -> Iterator[Path]:
-    """A cluster of two nodes on this machine; its folder."""
+def network() -> Iterator[None]:
+    """An address and a cable for each node."""
+    words = NETWORK + "".join(NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES)
+    try:
+        if (done := subprocess.run(["sh", "-ec", words], capture_output=True, text=True)).returncode:
+            pytest.skip(f"no network of one's own: {done.stderr.strip()}")
+        yield
+    finally:
+        for node in NODES:
+            subprocess.run(["ip", "netns", "delete", f"grpo-{node}"], capture_output=True)
+        subprocess.run(["ip", "link", "delete", "grpo-slurm"], capture_output=True)
+
+
+def slurmd(node: str, folder: Path) -> list[str]:
+    """The command for a node's daemon. The node has its own name, which leads it to 127.0.1.1, as on Debian."""
+    hosts = folder / f"hosts-{node}"
+    others = [f"{address} {other}\n" for other, address in NODES.items() if other != node]
+    hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {node}\n{''.join(others)}")
+    start = f"hostname {node} && mount --bind {hosts} /etc/hosts && exec slurmd -D"
+    # Not `ip netns exec`, which hides the cgroups that slurmd asks for.
+    return ["nsenter", f"--net=/run/netns/grpo-{node}", "unshare", "--uts", "--mount", "sh", "-c", start]
+
+
+@pytest.fixture
+def slurm(network, monkeypatch) -> Iterator[Path]:
+    """A cluster of three nodes; its folder."""
     # munge wants a folder in which nobody else can write, and a short name for its socket.
     folder = Path(subprocess.check_output(["mktemp", "-d", "/run/slurm-XXXX"], text=True).strip())
     config = folder / "slurm.conf"
-    config.write_text(CONFIG.format(folder=folder, host=socket.gethostname().split(".")[0], ports=free_ports(3)))
-    for node in ("n1", "n2"):
+    name = socket.gethostname().split(".")[0]
+    nodes = "\n".join(f"NodeName={node} NodeAddr={address}" for node, address in NODES.items())
+    config.write_text(CONFIG.format(folder=folder, name=name, here=HERE, port=free_port(), nodes=nodes))
+    for node in NODES:
         (folder / f"spool-{node}").mkdir()
     (folder / "key").write_bytes(os.urandom(64))
     (folder / "key").chmod(0o400)
@@ -75,13 +118,13 @@ def slurm(tmp_path, monkeypatch) -> Iterator[Path]:
     munge = ["munged", "--foreground", "--force", *(f"--{key}={folder / name}" for key, name in of_munge.items())]
     daemons = []
     try:
-        for command in (munge, ["slurmctld", "-D"], ["slurmd", "-D", "-N", "n1"], ["slurmd", "-D", "-N", "n2"]):
+        for command in (munge, ["slurmctld", "-D"], *(slurmd(each, folder) for each in NODES)):
             log = (folder / f"daemon-{len(daemons)}.log").open("w")
             daemons.append(subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True))
             time.sleep(1)
         until(
-            lambda: asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split() == ["idle", "idle"],
-            "two idle nodes",
+            lambda: asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split() == ["idle"] * len(NODES),
+            "idle nodes",
             30,
         )
         yield folder
@@ -110,28 +153,103 @@ def state(job: str) -> str:
     return asked("squeue", "-h", "-j", job, "-o", "%T", "--states=all").strip()
 
 
+def failed(job: str) -> bool:
+    return state(job) in ("FAILED", "CANCELLED", "NODE_FAIL")
+
+
+def submit(nodes: int, log: Path, run: Path, *overrides: str) -> str:
+    """Submit the job, with the environment for its settings; its number."""
+    options = [f"--nodes={nodes}", f"--output={log}", "--export=ALL,GLOO_SOCKET_IFNAME=eth0"]
+    job = ["launch/grpo.slurm", *SHORT, f"output_dir={run}", *overrides]
+    return asked("sbatch", "--parsable", *options, *job).strip()
+
+
+def take_the_nodes_away(log: Path):
+    asked("sbatch", "--partition=urgent", f"--nodes={len(NODES)}", f"--output={log}", "--wrap=sleep 1")
+
+
+def go_on_after_preemption(job: str):
+    """Wait for the job's return to the queue, and then for its end."""
+    until(lambda: state(job) == "PENDING" or failed(job), "return to the queue")
+    if state(job) == "PENDING":
+        asked("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm would let it wait for two minutes
+        until(lambda: state(job) == "COMPLETED" or failed(job), "end")
+
+
 def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch):
     for key, value in {"RECIPE": "tiny-arithmetic", "ACCELERATE": "cpu2", "PROCESSES": "2"}.items():
         monkeypatch.setenv(key, value)
     log, run = tmp_path / "job.log", tmp_path / "preempted"
-    overrides = [*SHORT, f"output_dir={run}"]
-    job = asked("sbatch", "--parsable", "--nodes=2", f"--output={log}", "launch/grpo.slurm", *overrides).strip()
-
-    def failed() -> bool:
-        return state(job) in ("FAILED", "CANCELLED", "NODE_FAIL")
-
-    until(lambda: [*run.glob("grpo/checkpoint-*/manifest.json")] or failed(), "checkpoint")
-    asked("sbatch", "--partition=urgent", "--nodes=2", f"--output={tmp_path}/urgent", "--wrap=sleep 1")
-    until(lambda: state(job) == "PENDING" or failed(), "return to the queue")
-    said = log.read_text()
-    assert "stopped with exit code 75, back into the queue" in said, said
-    asked("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm would let it wait for two minutes
-    until(lambda: state(job) == "COMPLETED" or failed(), "end")
+    job = submit(2, log, run)
+    until(lambda: [*run.glob("grpo/checkpoint-*/manifest.json")] or failed(job), "checkpoint")
+    take_the_nodes_away(tmp_path / "urgent")
+    go_on_after_preemption(job)
     said = log.read_text()
     print(said)
+    assert "stopped with exit code 75, back into the queue" in said
     assert state(job) == "COMPLETED"
     assert f"job {job}, start 2: 2 processes on n[1-2]" in said
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     shutil.copytree(run / "sft", tmp_path / "whole/sft")
     run_stage("grpo", "recipes/tiny-arithmetic.yaml", *SHORT, f"output_dir={tmp_path}/whole", launcher=TWO_PROCESSES)
     assert same_weights(run / "grpo", tmp_path / "whole/grpo")
+
+
+@pytest.fixture
+def vllm(tmp_path, monkeypatch) -> Path:
+    """A job with a server node, and the stand-in for vLLM; its folder."""
+    folder = tmp_path / "vllm"
+    for key, value in {"RECIPE": "tiny-arithmetic", "SERVER_NODES": "1", **vllm_stand_in.install(folder)}.items():
+        monkeypatch.setenv(key, value)
+    return folder
+
+
+def servers() -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [each for each in found if "tests.vllm_stand_in" in (each.info["cmdline"] or [])]
+
+
+def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE", "cpu2")
+    monkeypatch.setenv("PROCESSES", "2")
+    log, run = tmp_path / "job.log", tmp_path / "run"
+    job = submit(3, log, run)
+    until(lambda: [*run.glob("grpo/checkpoint-*/manifest.json")] or failed(job), "checkpoint")
+    (vllm / "hold").touch()
+    until(lambda: (vllm / "held").is_file() or failed(job), "request for completions")
+    take_the_nodes_away(tmp_path / "urgent")
+    until(lambda: "stopping: " in log.read_text() or failed(job), "SIGTERM")
+    (vllm / "hold").unlink()  # the step goes on, and needs its completions
+    go_on_after_preemption(job)
+    said = log.read_text()
+    print(said)
+    assert "grpo: stopped at step " in said and "the vLLM server is gone" not in said
+    assert "stopped with exit code 75, back into the queue" in said
+    assert state(job) == "COMPLETED"
+    assert f"job {job}, start 2: 2 processes on n[1-3], with a vLLM server on n1" in said
+    assert said.count(f"answers at http://{NODES['n1']}:8000") == 2
+    assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
+    lines = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
+    ratios = [line[each] for line in lines for each in RATIOS if each in line]
+    assert ratios and all(abs(ratio - 1) < 1e-3 for ratio in ratios)  # sampled from the weights that are trained
+    assert not servers()
+
+
+def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIES_AFTER", "3")
+    log, run = tmp_path / "job.log", tmp_path / "run"
+    job = submit(2, log, run, "grpo.save_steps=2")
+    until(lambda: state(job) == "COMPLETED" or failed(job), "end")
+    said = log.read_text()
+    print(said)
+    assert "the vLLM server is gone" in said and "resumes from" in said
+    assert f"job {job}: the vLLM server ended with exit code 9" in said
+    assert "ExitCode=3:0" in asked("scontrol", "show", "job", job) and "back into the queue" not in said
+
+
+@pytest.mark.parametrize(("servers", "nodes"), [("1", "1"), ("2", "4"), ("yes", "4")])
+def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes):
+    environment = {"RECIPE": "tiny-arithmetic", "SERVER_NODES": servers, "SLURM_JOB_NUM_NODES": nodes}
+    words = ["bash", "launch/grpo.slurm"]
+    done = subprocess.run(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith(f"SERVER_NODES={servers} with {nodes} nodes: ")

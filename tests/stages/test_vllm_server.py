@@ -160,6 +160,16 @@ def test_a_trainer_refuses_another_server(answer, said):
             vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))
 
 
+def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
+    built = []
+    monkeypatch.setattr(vllm_server, "base_model", built.append)  # which has a barrier in it
+    monkeypatch.setattr(vllm_server, "served", None)  # the first process alone asks
+    monkeypatch.setenv("RANK", "1")
+    recipe = load_recipe(RECIPE, SERVER)
+    vllm_server.require_server(recipe)
+    assert built == [recipe]
+
+
 def test_it_is_told_what_the_recipe_says():
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
     words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]))

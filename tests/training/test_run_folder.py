@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
 from training import checkpoints
-from training.run_folder import conflict, find_run, not_probed, not_writable
+from training.run_folder import conflict, find_run, not_probed, not_writable, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
@@ -126,6 +126,21 @@ def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
     assert before != saved.read_text()
     saved.write_text(before)
     assert conflict(recipe, "grpo") is None
+
+
+def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
+    def fault(*overrides: str):
+        return conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=()), "grpo")
+
+    server = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
+    begun(tmp_path, "grpo", *server, "grpo.vllm_server_host=10.0.0.1", "grpo.vllm_group_port=5001")
+    elsewhere = [f"grpo.vllm_server_{each}" for each in ("host=10.0.0.2", "port=8001", "timeout=900")]
+    assert fault(*server, *elsewhere) is None
+    assert "  grpo.vllm_mode: server there, None here" in fault(server[0]).message
+    assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"  # a file may not name another machine
+    saved = tmp_path / "grpo/recipe.yaml"
+    saved.write_text(saved.read_text().replace("  vllm_mode:", "  vllm_server_port: 8002\n  vllm_mode:"))
+    assert fault(*server, *elsewhere) is None  # a run from before addresses were left out
 
 
 def test_what_needs_a_probe_is_refused_without_one(tmp_path):
