@@ -9,3 +9,5 @@ WORKDIR /grpo-recipes
 COPY Makefile pyproject.toml requirements.lock ./
 RUN make setup EXTRAS=vllm PIP_ARGS=--no-cache-dir
 COPY . .
+# The layer of `make setup` may be older than the repository's files, and make would install again in every container.
+RUN touch .venv/installed

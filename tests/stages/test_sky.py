@@ -1,6 +1,7 @@
 """launch/grpo.sky.yaml: the script that it gives to SkyPilot, run as SkyPilot does, which itself is not needed."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -48,6 +49,8 @@ def said(process: subprocess.Popen) -> str:
 
 
 def test_what_must_be_given_and_what_comes_back():
+    shown = re.findall(r"^sky jobs launch .*", (ROOT / "docs/scaling.md").read_text(encoding="utf-8"), re.M)
+    assert [re.findall(r"--env (\w+)=", each) for each in shown] == [["RECIPE", "BUCKET"]]
     assert [key for key, value in TASK["envs"].items() if value is None] == ["RECIPE", "BUCKET"]
     assert TASK["resources"]["job_recovery"] == {"recover_on_exit_codes": [75]}
     assert TASK["file_mounts"]["outputs"]["source"] == "${BUCKET}"
