@@ -96,6 +96,8 @@ def quiet_libraries():
     logging.getLogger("transformers.trainer").addFilter(
         lambda record: "There were missing keys in the checkpoint model loaded" not in record.getMessage()
     )
+    # DeepSpeed calls torch's collectives by former names, at each step.
+    warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     if not is_main_process():

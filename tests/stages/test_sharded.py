@@ -160,7 +160,7 @@ def test_a_warm_start_that_was_stopped_is_that_of_one_process(way, runs, alone, 
 def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     run = runs(way)
     assert run.codes["killed"] not in (0, 75)
-    assert f"from {run.killed}/grpo/checkpoint-" in run.said["again"]
+    assert f"from {run.killed}/grpo/checkpoint-" in run.said["again"] and "FutureWarning" not in run.said["again"]
     for folder in ("grpo", LAST):  # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
