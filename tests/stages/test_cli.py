@@ -1,5 +1,6 @@
 """The command line that all stages share."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -50,6 +51,46 @@ def test_a_launch_ends_as_its_processes_did(processes, program, code, tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
+
+
+PROCESS = """
+import os, time
+from schema.faults import RecipeError, RunStopped
+from stages.cli import mistakes_reported
+from training.interrupts import Interrupts
+
+first = os.environ["RANK"] == "0"
+with mistakes_reported():
+"""
+GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is typically caused by"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("each_process", "code", "said"),
+    [
+        ("raise RecipeError(['wrong'])", 2, "wrong"),
+        ("raise RunStopped('stopped', 4)", 4, "stopped"),
+        ("time.sleep(60) if first else None; raise RecipeError(['wrong'])", 2, "wrong"),
+        ("time.sleep(60) if first else None; raise RunStopped('stopped', 3)", 3, "stopped"),
+        # One that has lost another leaves it to that one's launcher.
+        (
+            f"first or os.kill(os.getpid(), 9); time.sleep(1); raise RuntimeError({GLOO!r})",
+            137,
+            "launch: process 1 was",
+        ),
+        # One that could go on is not asked to save: it would wait for the other.
+        ("Interrupts().training = True; time.sleep(60) if first else time.sleep(2); os._exit(5)", 5, ""),
+    ],
+)
+def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
+    (tmp_path / "program.py").write_text(f"{PROCESS}    {each_process}\n")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    began = time.monotonic()
+    done = subprocess.run([*LAUNCH, tmp_path / "program.py"], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == code
+    assert [each[: len(said)] for each in done.stderr.strip().splitlines()] == ([said] if said else [])
+    assert time.monotonic() - began < 45
 
 
 @pytest.mark.slow

@@ -144,4 +144,4 @@ def test_a_check_says_what_will_be_sampled(tmp_path):
     bare = tmp_path / "bare.jsonl"
     bare.write_text("".join(f'{{"problem": "What is {i} + 1?", "answer": {i + 1}}}\n' for i in range(40)))
     without = run_stage("check", *given, f"data.train=[{bare}]").stdout
-    assert "without an example, since no problem has a worked solution" in without and "\nready\n" in without
+    assert "without an example, since no problem has a worked solution" in without and "\nready" in without
