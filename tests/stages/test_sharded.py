@@ -85,7 +85,9 @@ class Launch:
         return self
 
     def rank(self, number: int) -> psutil.Process:
-        return next(each for each in self._below() if each.environ().get("RANK") == str(number))
+        stage = f"stages.{self.folder.name}"  # and not the verifier's worker below it
+        found = [each for each in self._below() if stage in each.cmdline()]
+        return next(each for each in found if each.environ().get("RANK") == str(number))
 
     def _below(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
