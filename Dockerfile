@@ -1,4 +1,4 @@
-# The environment of requirements.lock, for a GPU with driver 580 or newer. Linted; not yet built (docs/scaling.md).
+# The environment of requirements.lock, for a GPU with driver 580 or newer. Not yet run on one (docs/scaling.md).
 #   docker build -t grpo-recipes .
 #   docker run --gpus all --ipc=host -v "$PWD/outputs:/grpo-recipes/outputs" grpo-recipes make grpo RECIPE=qwen-math-lora
 FROM python:3.11-slim-bookworm
