@@ -67,9 +67,9 @@ def main(recipe: Recipe):
     of = f"of {figures['groups']:,} groups, {figures['completions']:,} completions"
     say(f"dpo: {len(dataset):,} pairs {of}, from {folder.checkpoint or warm_start or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
-    result = train(trainer, folder, recipe, interrupts, "dpo")
+    train(trainer, folder, recipe, interrupts, "dpo")
     if is_main_process():
-        summary = {"steps": trainer.state.global_step, "loss": result.training_loss}
+        summary = {"steps": trainer.state.global_step}
         folder.finish(summary | {"seconds": time.monotonic() - began, "pairs": figures | {"used": len(dataset)}})
         card.write(folder.path, "dpo")
     say(f"dpo: done, in {folder.path} (contents: docs/run-folder.md)")

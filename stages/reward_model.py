@@ -58,14 +58,14 @@ def main(run: list[str]):
     of = f"{len(trainer.train_dataset):,} pairs of {len({each.problem for each in learned}):,} problems"
     say(f"reward model: {of}, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
-    result = train(trainer, folder, recipe, interrupts, STAGE)
+    train(trainer, folder, recipe, interrupts, STAGE)
     merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder.path)
     trainer.model.cpu()  # or the loaded one would need room beside it
     write_pairs(folder.path / PAIRS, learned)  # a run that refreshes the model learns some of them again
     (folder.path / "README.md").unlink(missing_ok=True)  # trl's card, which knows nothing of the pairs
     as_reward = {LEARNED: {"model": str(folder.path)}}  # as any recipe would load it
     figures = accuracy(load_reward_model(dataclasses.replace(recipe, rewards=recipe.rewards | as_reward)), measured)
-    summary = {"steps": trainer.state.global_step, "loss": result.training_loss, "pairs": len(trainer.train_dataset)}
+    summary = {"steps": trainer.state.global_step, "pairs": len(trainer.train_dataset)}
     folder.finish(summary | {"seconds": time.monotonic() - began, "measured": figures})
     share = f"{figures['accuracy']:.1%} of {figures['pairs']:,} pairs of {figures['problems']:,} problems held back"
     say(f"reward model: right above wrong in {share} (95% interval {figures['low']:.1%} to {figures['high']:.1%})")

@@ -79,9 +79,9 @@ def main(recipe: Recipe, if_needed: bool = False):
     whose = "own" if own else "worked"
     say(f"sft: {len(dataset):,} {whose} solutions, from {folder.checkpoint or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
-    result = train(trainer, folder, recipe, interrupts, "sft")
+    train(trainer, folder, recipe, interrupts, "sft")
     if is_main_process():
-        summary = {"steps": trainer.state.global_step, "loss": result.training_loss}
+        summary = {"steps": trainer.state.global_step}
         summary |= {"seconds": time.monotonic() - began} | ({"own_solutions": own.figures} if own else {})
         folder.finish(summary)
         card.write(folder.path, "sft")

@@ -31,7 +31,7 @@ torch.serialization.register_package(99, lambda obj: None, lambda obj, place: ob
 
 
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
-    """Train from the folder's checkpoint, or from the start without one, save the model, and return trl's result.
+    """Train from the folder's checkpoint, or from the start without one, and save the model.
 
     After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM and 130 for SIGINT.
 
@@ -63,7 +63,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
     _end_at_the_last_step(trainer)
     try:
-        result = _resumed(trainer, folder, clock)
+        _resume(trainer, folder, clock)
         if interrupts.agreed is not None:
             step = trainer.state.global_step
             say(
@@ -96,12 +96,11 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
             raise
         raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error
-    return result
 
 
-def _resumed(trainer: Trainer, folder: RunFolder, clock: StepClock):
+def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
     try:
-        return trainer.train(resume_from_checkpoint=folder.checkpoint)
+        trainer.train(resume_from_checkpoint=folder.checkpoint)
     except Exception as error:
         begun = folder.checkpoint is None or clock.began is not None
         if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError) or is_lost(error):

@@ -58,6 +58,7 @@ class Launch:
         command = [sys.executable, "-m", "stages.launch", "--config_file", file, *WAYS[way], f"stages.{stage}", *SHORT]
         command += [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *given]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
+        environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
         self.folder = folder / stage
