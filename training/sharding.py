@@ -1,7 +1,6 @@
 """What a run needs whose processes each hold only a part of the model, beyond what trl and transformers do: under FSDP
 and DeepSpeed."""
 
-import functools
 from pathlib import Path
 
 import torch
@@ -37,12 +36,6 @@ def require_same_sharding(trainer: Trainer, checkpoint: str | None):
                 f"the run as it began, or delete {Path(checkpoint).parent}"
             ]
         )
-
-
-def sample_together(policy: torch.nn.Module):
-    """Make `policy.generate` go on until every process has sampled its last token. Each layer's weights are gathered
-    from all processes, which wait for one that ended earlier; transformers knows that of ZeRO-3, and not of FSDP2."""
-    policy.generate = functools.partial(policy.generate, synced_gpus=True)
 
 
 def share_reference(trainer: Trainer, whole: PreTrainedModel):

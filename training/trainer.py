@@ -29,7 +29,7 @@ from training.progress import Advise
 from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
-from training.sharding import Reshard, sample_together, sharded, share_reference
+from training.sharding import Reshard, sharded, share_reference
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.train import keep_adapter_float32
 
@@ -194,7 +194,6 @@ def trainer_for(
         sample_merged(policy)
     if trainer.is_fsdp_enabled:
         trainer.add_callback(Reshard())
-        sample_together(policy)
         if trainer.ref_model is not None:
             share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     if recipe.rounds:
