@@ -3,7 +3,6 @@ and DeepSpeed."""
 
 from pathlib import Path
 
-import torch
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import FSDPModule
 from transformers import PreTrainedModel, Trainer, TrainerCallback
