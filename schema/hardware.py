@@ -128,13 +128,15 @@ def nvidia_gpus() -> list[Path]:
 
 
 def wrong_count(launched: dict) -> str | None:
-    """What is wrong with the number of processes of a launch, or None: the machines cannot share them, or have fewer
-    GPUs. A machine without a GPU may have any number.
+    """What is wrong with the number of processes of a launch, or None: the launcher is for one, the machines cannot
+    share them, or have fewer GPUs. A machine without a GPU may have any number.
 
     Args:
         launched: see `schema.launch.launch`.
     """
     processes, machines = launched["num_processes"], launched.get("num_machines", 1)
+    if processes > 1 and launched.get("distributed_type") == "NO":  # accelerate would start one, and say nothing
+        return f"PROCESSES={processes}: this launcher starts one, whatever the number; ACCELERATE=ddp starts more"
     if processes % machines:
         return f"PROCESSES={processes}: {machines} machines cannot share so many; it counts those of all of them"
     gpus, visible = len(nvidia_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from schema.hardware import wrong_count
 from training.machines import FAILED, Watch
@@ -35,7 +36,8 @@ def main():
     elastic.propagate = "LOGLEVEL" in os.environ
     elastic.addHandler(logging.NullHandler())
     try:
-        watch = _prepared(options)
+        if watch := _prepared(options):
+            watch.wait()
         launch_command(options)
         code = 0
     except ChildFailedError as error:
@@ -44,11 +46,12 @@ def main():
         code = _of_shell(error.returncode)
     except SignalException as error:  # by now its processes have ended
         code = 75 if error.sigval == signal.SIGTERM else 128 + error.sigval
-    except (OSError, ValueError) as error:  # accelerate's own refusals
+    except (ImportError, OSError, ValueError) as error:  # accelerate's own refusals
         code, said = 2, _said(error)
     except DistError as error:
         code, said = FAILED, _said(f"the machines did not find one another: {error}")
     if watch:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one, for which torch would still raise
         watch.ended(code, said)
         os._exit(code)  # whatever its thread waits for
     sys.exit(code)
@@ -58,17 +61,21 @@ def _prepared(options: argparse.Namespace) -> Watch | None:
     """Complete accelerate's options; with several machines, the watch over them, which has begun.
 
     Raises:
-        ValueError: the processes cannot be shared among the machines.
+        ValueError: the processes cannot be shared among the machines, or the machines could not meet.
     """
-    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.commands.config import config_args
+    from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
-    file = load_config_from_file(options.config_file) if options.config_file else None
+    has_file = options.config_file or (Path(config_args.default_config_file).is_file() and not options.cpu)
+    file = config_args.load_config_from_file(options.config_file) if has_file else None
 
     def given(name: str, otherwise):
         return next((found for at in (options, file) if (found := getattr(at, name, None)) is not None), otherwise)
 
     processes, machines = given("num_processes", 1), given("num_machines", 1)
-    launched = {"num_processes": processes, "num_machines": machines, "use_cpu": given("use_cpu", options.cpu)}
+    launched = {"num_processes": processes, "num_machines": machines, "use_cpu": options.cpu or given("use_cpu", False)}
+    if not (options.multi_gpu or options.use_fsdp or options.use_deepspeed):  # which accelerate prefers to its file's
+        launched["distributed_type"] = "NO" if options.cpu else getattr(file, "distributed_type", None)
     if wrong := wrong_count(launched):
         raise ValueError(wrong)
     if machines == 1:
@@ -76,12 +83,17 @@ def _prepared(options: argparse.Namespace) -> Watch | None:
         return None
     if (address := given("main_process_ip", None)) is None:
         raise ValueError(f"--num_machines {machines}, but no --main_process_ip, the address of the first of them")
-    if "timeout" not in options.rdzv_conf:
-        options.rdzv_conf = ",".join(filter(None, [options.rdzv_conf, f"timeout={SECONDS}"]))
-    seconds = float(dict(each.split("=", 1) for each in options.rdzv_conf.split(","))["timeout"])
+    if not 0 <= (machine := int(given("machine_rank", 0))) < machines:
+        raise ValueError(f"--machine_rank {machine}: the ranks of {machines} machines are 0 to {machines - 1}")
+    # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
+    options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
+    options.main_process_port = int(given("main_process_port", PORT))
+    words = [each.strip().partition("=")[::2] for each in options.rdzv_conf.split(",") if each]
+    conf = {"timeout": str(SECONDS)} | dict(words)
+    options.rdzv_conf = ",".join(map("=".join, conf.items()))
     started = f"--num_machines {machines} --num_processes {processes}"
-    where = address, int(given("main_process_port", PORT))
-    watch = Watch(where, int(given("machine_rank", 0)), machines, started, seconds)
+    where = parse_rendezvous_endpoint(f"{address}:{options.main_process_port}", PORT)
+    watch = Watch(where, machine, machines, started, int(conf["timeout"]))
     watch.start()
     return watch
 
@@ -92,7 +104,7 @@ def _failed(error) -> tuple[int, str]:
     code = _of_shell(failure.exitcode)
     if failure.error_file_data.get("message") != "<NONE>":  # see stages/cli.py
         said = failure.message
-        if rank != 0 and getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
+        if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
             print(said, file=sys.stderr)
         return code, said
     if failure.exitcode < 0:

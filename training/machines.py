@@ -9,11 +9,12 @@ import hashlib
 import json
 import os
 import platform
+import socket
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -53,7 +54,9 @@ def require_same(folder: RunFolder):
     machine, machines = int(os.environ.get("GROUP_RANK", 0)), int(os.environ.get("GROUP_WORLD_SIZE", 1))
     if machines == 1 or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return
-    store = _client(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), SECONDS)
+    # Processes that torch's launcher starts again (--max_restarts) must not read what the first ones said.
+    attempt = f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    store = _client((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), SECONDS, attempt)
     speaks = os.environ["LOCAL_RANK"] == "0"  # one process for each machine
     mark = folder.path.parent / ".machines"
     if speaks and machine == 0:
@@ -97,11 +100,12 @@ def _leave_mark(mark: Path, store):
 
 def _sees(mark: Path, store) -> bool:
     number, until = store.get("mark").decode(), time.monotonic() + LATE
-    while not mark.is_file() or mark.read_text(encoding="utf-8") != number:
-        if time.monotonic() > until:
-            return False
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):  # none yet, or on NFS that of an earlier launch, removed while it is read
+            if mark.read_text(encoding="utf-8") == number:
+                return True
         time.sleep(0.5)
-    return True
+    return False
 
 
 def _exchanged(store, key: str, mine: dict | None, machine: int, machines: int) -> list[dict]:
@@ -111,13 +115,12 @@ def _exchanged(store, key: str, mine: dict | None, machine: int, machines: int) 
     return [json.loads(each) for each in store.multi_get([f"{key}/{each}" for each in range(machines)])]
 
 
-def _client(address: str, port: int, seconds: float):
+def _client(where: tuple[str, int], seconds: float, prefix: str):
+    """Of the store at that address and port, with keys of our own."""
     from torch.distributed import PrefixStore, TCPStore
 
-    store = TCPStore(
-        address, port, is_master=False, timeout=timedelta(seconds=seconds), wait_for_workers=False, multi_tenant=True
-    )
-    return PrefixStore("grpo-recipes", store)
+    waits = {"timeout": timedelta(seconds=seconds), "wait_for_workers": False}
+    return PrefixStore(f"grpo-recipes/{prefix}", TCPStore(*where, is_master=False, **waits))
 
 
 class Watch(threading.Thread):
@@ -134,64 +137,88 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self.where, self.machine, self.machines, self.seconds = where, machine, machines, seconds
         self.told = {"options": options, "name": platform.node(), "launch": uuid.uuid4().hex}
-        self.over, self.store = threading.Event(), None
+        self.here, self.over, self.store, self.end = threading.Event(), threading.Event(), None, {}
 
     def run(self):
+        waiting, heard = _timer(PATIENCE, self._say_waiting), {}
         try:
-            with self._unless(PATIENCE, self._say_waiting):
-                self.store = self._met()
-        except RuntimeError:  # torch's launcher waits as long, and says so
-            return
-        heard = [("", 0.0)] * self.machines
-        try:
+            while not self._answers():
+                if self.over.wait(0.5):
+                    return
+            self.store = self._joined()
+            self.here.set()
             while not self.over.wait(EVERY):
                 # A store whose machine is gone may never answer, whatever its timeout.
-                with self._unless(SILENT, self._end_without_store):
-                    self._tell(beat=time.time())
-                    everywhere = self._all()
-                for other, there in enumerate(everywhere):
-                    if there != heard[other][0]:
-                        heard[other] = (there, time.monotonic())
-                    self._judge(other, there, time.monotonic() - heard[other][1])
+                late = _timer(SILENT, self._end_without_store)
+                self._tell(beat=time.time())
+                for other, there in self._everywhere().items():
+                    if there != heard.get(other, (None,))[0]:
+                        heard[other] = there, time.monotonic()
+                late.cancel()
+                if len(heard) == self.machines:
+                    waiting.cancel()
+                for other, (there, since) in heard.items():
+                    self._judge(other, there, time.monotonic() - since)
+            self._tell(**self.end)
         except RuntimeError:
             self._end_without_store()
+        finally:
+            waiting.cancel()
+
+    def wait(self):
+        """Wait for the first machine: the end of a process that begins before this machine is in the store would not be
+        heard. The first one has its store from torch's launcher.
+
+        Raises:
+            DistStoreError: it does not come.
+        """
+        from torch.distributed import DistStoreError
+
+        if self.machine != 0 and not self.here.wait(self.seconds):
+            raise DistStoreError(f"machine 0 ({self.where[0]}) did not answer in {self.seconds:g} s")
 
     def ended(self, code: int, said: str = ""):
         """Tell the others how this machine's processes ended. The first machine waits until they have heard it, because
         the store ends with it."""
+        self.end = {"code": code, "said": said}
         self.over.set()
         if self.store is not None:
-            telling = threading.Thread(target=self._tell, kwargs={"code": code, "said": said}, daemon=True)
-            telling.start()
-            telling.join(2 * EVERY)
+            self.join(2 * EVERY)
             if self.machine == 0 and code:
                 time.sleep(2 * EVERY)
 
-    def _met(self):
-        """The store, once all are there; they may not have been started in different ways."""
+    def _answers(self) -> bool:
+        """Whether the first machine does. torch's own client would pause for up to a minute and a half between its
+        attempts."""
+        try:
+            socket.create_connection(self.where, timeout=EVERY).close()
+        except OSError:
+            return False
+        return True
+
+    def _joined(self):
+        """The store, in which this machine has a place."""
         from torch.distributed import TCPStore
 
-        store, mine = _client(*self.where, self.seconds), json.dumps(self.told)
+        store, mine = _client(self.where, self.seconds, "launchers"), json.dumps(self.told)
         if self.machine == 0:  # the store would end with torch's launcher, before the others have heard why
             self.kept = TCPStore(*self.where, is_master=True, wait_for_workers=False, multi_tenant=True)
         if store.compare_set(f"machine/{self.machine}", "", mine).decode() != mine:
-            self._leave(f"two machines were started with --machine_rank {self.machine}", 2)
-        first = json.loads(store.get("machine/0"))
-        if first["options"] != self.told["options"]:
-            what = f"started with {self.told['options']}, but machine 0 ({first['name']}) with {first['options']}"
-            store.set(f"machine/{self.machine}", json.dumps(self.told | {"code": 2, "said": what}))
-            self._leave(what, 2)
-        for other in range(self.machines):
-            self._judge(other, json.loads(store.get(f"machine/{other}")), 0)
+            self._leave(
+                f"there is a machine {self.machine} already: two were started with --machine_rank {self.machine}, or "
+                "an earlier launch has not ended yet on machine 0",
+                2,
+            )
         return store
 
     def _tell(self, **more):
         self.told |= more
-        with contextlib.suppress(RuntimeError):  # the next answer that does not come says more
-            self.store.set(f"machine/{self.machine}", json.dumps(self.told))
+        self.store.set(f"machine/{self.machine}", json.dumps(self.told))
 
-    def _all(self) -> list[dict]:
-        return [json.loads(each) for each in self.store.multi_get([f"machine/{i}" for i in range(self.machines)])]
+    def _everywhere(self) -> dict[int, dict]:
+        """What each machine that has come says."""
+        keys = {each: f"machine/{each}" for each in range(self.machines)}
+        return {each: json.loads(self.store.get(key)) for each, key in keys.items() if self.store.check([key])}
 
     def _judge(self, other: int, there: dict, silent: float):
         name = f"machine {other} ({there['name']})"
@@ -199,6 +226,10 @@ class Watch(threading.Thread):
             self._end(f"{name} ended: {there['said'] or 'its own output says why'}", there["code"])
         elif "code" not in there and silent > SILENT:
             self._end(f"{name} has not been heard of for {SILENT} s; the same commands resume", FAILED)
+        elif other == 0 and there["options"] != self.told["options"]:
+            what = f"started with {self.told['options']}, but {name} with {there['options']}"
+            self._tell(code=2, said=what)
+            self._leave(what, 2)
 
     def _end_without_store(self):
         self._end(f"machine 0 ({self.where[0]}) does not answer any more; the same commands resume", FAILED)
@@ -217,19 +248,12 @@ class Watch(threading.Thread):
 
     def _say_waiting(self):
         where = ":".join(map(str, self.where))
-        print(
-            f"launch: waiting for the other machines at {where}, at most {self.seconds:g} s",
-            file=sys.stderr,
-            flush=True,
-        )
+        said = f"launch: waiting for the other machines at {where}, at most {self.seconds:g} s"
+        print(said, file=sys.stderr, flush=True)
 
-    @contextlib.contextmanager
-    def _unless(self, seconds: float, late: Callable[[], None]) -> Iterator[None]:
-        """`late` is called if the block takes longer."""
-        timer = threading.Timer(seconds, late)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+
+def _timer(seconds: float, call: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    return timer

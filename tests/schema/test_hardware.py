@@ -175,6 +175,9 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch, thread
         ),
         (0, None, {"num_processes": 3, "num_machines": 2}, "PROCESSES=3: 2 machines cannot share so many"),
         (1, None, {"num_processes": 2, "use_cpu": True}, None),
+        (0, None, {"num_processes": 2, "distributed_type": "NO"}, "PROCESSES=2: this launcher starts one, whatever"),
+        (0, None, {"num_processes": 1, "distributed_type": "NO"}, None),
+        (2, None, {"num_processes": 2, "distributed_type": "MULTI_GPU"}, None),
     ],
 )
 def test_processes_that_the_machines_cannot_have_are_refused(gpus, visible, launched, said, monkeypatch):

@@ -16,7 +16,7 @@ from transformers import TrainerControl
 
 from schema.faults import RunStopped
 from tests.support import ROOT
-from training import checkpoints, interrupts
+from training import checkpoints, interrupts, saving
 from training.guards import FiniteNumbers, GuardedReward
 from training.saving import Checkpoints
 
@@ -185,6 +185,19 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
     Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
     return checkpoint
+
+
+def test_no_process_leaves_before_the_checkpoint_is_sealed(tmp_path, monkeypatch):
+    """One that has left after a signal has the others ended with it: see training/machines.py."""
+    waited = []
+
+    class Others:
+        def wait_for_everyone(self):
+            waited.append((tmp_path / "checkpoint-2" / checkpoints.MANIFEST).is_file())
+
+    monkeypatch.setattr(saving, "PartialState", Others)
+    sealed(tmp_path, 2)
+    assert waited == [False, True]
 
 
 def test_the_newest_whole_checkpoint_is_found_and_the_others_named(tmp_path, capsys):

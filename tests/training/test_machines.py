@@ -1,7 +1,11 @@
 """What the machines of one launch tell one another. tests/stages/test_two_machines.py has whole launches."""
 
+import errno
 import json
+import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +18,7 @@ from training.run_folder import find_run
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
+GONE = "machine 0 (127.0.0.1) does not answer any more; the same commands resume"
 
 
 @pytest.fixture
@@ -29,8 +34,11 @@ def store(monkeypatch):
     return PrefixStore("grpo-recipes", server)
 
 
-def second(store, folder, sees: bool = True, **other):
+def second(store, folder, sees: bool = True, attempt: int = 0, **other):
     """What the second machine says."""
+    from torch.distributed import PrefixStore
+
+    store = PrefixStore(f"attempt-{attempt}", store)
     facts = json.loads(json.dumps(machines._facts(folder), default=str)) | {"name": "second"} | other
     store.set("run/1", json.dumps(facts))
     store.set("seen/1", json.dumps({"seen": sees}))
@@ -68,13 +76,33 @@ def test_machines_that_share_no_folder_are_refused(store, tmp_path):
     assert not list((tmp_path / "there").iterdir())
 
 
+def test_processes_that_were_started_again_ask_again(store, tmp_path, monkeypatch):
+    """As by `--max_restarts`: the store still has what the first ones said."""
+    folder = find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "grpo")
+    second(store, folder, trl="1.15.0")
+    second(store, folder, attempt=1)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    machines.require_same(folder)
+
+
 def test_the_second_machine_looks_for_what_the_first_wrote(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(machines, "LATE", 0)
+    monkeypatch.setattr(machines, "LATE", 1)
     mark = tmp_path / ".machines"
     machines._leave_mark(mark, store)
     assert machines._sees(mark, store)
+    with monkeypatch.context() as patched:
+        stale = [OSError(errno.ESTALE, "as NFS says of a file that another machine replaced")]
+        read = Path.read_text
+        patched.setattr(Path, "read_text", lambda path, **how: _raise(stale.pop()) if stale else read(path, **how))
+        assert machines._sees(mark, store) and not stale
     mark.write_text("of an earlier launch")
     assert not machines._sees(mark, store)
+    mark.unlink()
+    assert not machines._sees(mark, store)
+
+
+def _raise(error: Exception):
+    raise error
 
 
 def test_one_machine_is_asked_nothing(monkeypatch):
@@ -99,9 +127,9 @@ def pair(monkeypatch):
     monkeypatch.setattr(machines.Watch, "_leave", leave)
     started = []
 
-    def start(*options: str, ranks: tuple[int, ...] = (0, 1)) -> list[machines.Watch]:
+    def start(*options: str, ranks: tuple[int, ...] = (0, 1), of: int = 2) -> list[machines.Watch]:
         for rank, each in zip(ranks, options, strict=True):
-            started.append(machines.Watch(("127.0.0.1", servers[0].port), rank, 2, each, 20))
+            started.append(machines.Watch(("127.0.0.1", servers[0].port), rank, of, each, 20))
             started[-1].start()
         return started
 
@@ -109,6 +137,17 @@ def pair(monkeypatch):
     for each in started:
         each.over.set()
         each.join(30)
+
+
+def test_a_launch_begins_when_it_is_in_the_store(pair):
+    start, _, _ = pair
+    first, second = start("same", "same")
+    first.wait()
+    second.wait()
+    assert second.store is not None
+    alone = machines.Watch(("127.0.0.1", 1), 1, 2, "same", 0.2)
+    with pytest.raises(RuntimeError, match=r"machine 0 \(127.0.0.1\) did not answer in 0.2 s"):
+        alone.wait()
 
 
 def met(watches: list[machines.Watch]):
@@ -129,6 +168,41 @@ def test_a_machine_ends_with_the_other_as_that_one_did(rank, pair):
     assert (machine, code) == (1 - rank, 4) and why.startswith(f"machine {rank} (") and why.endswith("out of memory")
 
 
+def test_a_machine_ends_with_another_before_the_third_has_come(pair):
+    start, left, _ = pair
+    watches = start("same", "same", of=3)
+    met(watches)
+    watches[1].ended(2, "no such recipe")
+    watches[0].join(10)
+    assert [(machine, code) for machine, _, code in left] == [(0, 2)]
+
+
+def test_how_a_machine_ended_is_not_overwritten_by_its_last_sign_of_life(pair):
+    start, left, _ = pair
+    watches = start("same", "same")
+    met(watches)
+    store, said = watches[1].store, threading.Event()
+
+    class Slow:
+        """A store in which the news of the end overtakes a sign of life, if they are told at once."""
+
+        def set(self, key, value):
+            if "code" not in value:
+                said.wait(0.5)
+            store.set(key, value)
+            if "code" in value:
+                said.set()
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+    watches[1].store = Slow()
+    time.sleep(0.3)
+    watches[1].ended(4, "out of memory")
+    watches[0].join(20)
+    assert [(machine, code) for machine, _, code in left] == [(0, 4)]
+
+
 def test_a_machine_that_has_finished_ends_none(pair):
     start, left, _ = pair
     watches = start("same", "same")
@@ -138,13 +212,15 @@ def test_a_machine_that_has_finished_ends_none(pair):
     assert left == [] and watches[0].is_alive()
 
 
-def test_a_machine_whose_own_processes_have_ended_says_nothing_of_the_other(pair):
+def test_a_machine_whose_own_processes_soon_end_says_nothing_of_the_other(pair, monkeypatch):
+    monkeypatch.setattr(machines, "GRACE", 3)
     start, left, _ = pair
     watches = start("same", "same")
     met(watches)
     watches[1].ended(2, "no such recipe")
-    watches[0].ended(2, "no such recipe")
     time.sleep(1)
+    watches[0].ended(2, "no such recipe")
+    time.sleep(3)
     assert left == []
 
 
@@ -158,6 +234,27 @@ def test_a_machine_that_falls_silent_ends_the_other(pair):
     assert (machine, code) == (0, 3) and "machine 1" in why and "has not been heard of for 1.5 s" in why
 
 
+def test_the_store_outlives_the_launcher_of_torch(pair):
+    start, left, servers = pair
+    watches = start("same", "same")
+    met(watches)
+    servers.clear()
+    time.sleep(1)
+    assert left == [] and watches[1].is_alive()
+
+
+def test_the_first_machine_ends_when_the_others_have_heard_why(pair):
+    start, left, servers = pair
+    watches = start("same", "same")
+    met(watches)
+    servers.clear()
+    watches[0].ended(4, "out of memory")
+    watches[0].kept = watches[0].store = None
+    watches[1].join(20)
+    ((machine, why, code),) = left
+    assert (machine, code) == (1, 4) and why.startswith("machine 0 (") and why.endswith("out of memory")
+
+
 def test_the_first_machine_takes_the_store_with_it(pair):
     start, left, servers = pair
     watches = start("same", "same")
@@ -168,10 +265,23 @@ def test_the_first_machine_takes_the_store_with_it(pair):
     servers.clear()
     watches[1].join(20)
     ((machine, why, code),) = left
-    assert (machine, code) == (
-        1,
-        3,
-    ) and why == "machine 0 (127.0.0.1) does not answer any more; the same commands resume"
+    assert (machine, code, why) == (1, 3, GONE)
+
+
+def test_a_store_that_never_answers_is_gone(pair):
+    """As where the cable is cut: no error comes of it."""
+    start, left, _ = pair
+    watches = start("same", "same")
+    met(watches)
+    cut = threading.Event()
+    watches[1].store = SimpleNamespace(set=lambda key, value: None, check=lambda keys: cut.wait(10))
+    until = time.monotonic() + 10
+    while len(left) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    cut.set()
+    said = {machine: (why, code) for machine, why, code in left}
+    assert said[1] == (GONE, 3)
+    assert said[0][0].endswith("has not been heard of for 1.5 s; the same commands resume")
 
 
 def test_machines_that_were_started_in_different_ways_are_refused(pair):
@@ -189,7 +299,8 @@ def test_two_machines_of_one_rank_are_refused(pair):
     until = time.monotonic() + 20
     while not left and time.monotonic() < until:
         time.sleep(0.05)
-    assert [each[1:] for each in left] == [("two machines were started with --machine_rank 1", 2)]
+    ((machine, why, code),) = left
+    assert (machine, code) == (1, 2) and why.startswith("there is a machine 1 already: two were started with ")
 
 
 def test_a_machine_that_is_waited_for_is_said(pair, monkeypatch, capsys):
@@ -199,3 +310,11 @@ def test_a_machine_that_is_waited_for_is_said(pair, monkeypatch, capsys):
     time.sleep(1)
     said = f"launch: waiting for the other machines at 127.0.0.1:{servers[0].port}, at most 20 s"
     assert capsys.readouterr().err.strip() == said
+
+
+def test_machines_that_have_come_are_not_waited_for(pair, monkeypatch, capsys):
+    monkeypatch.setattr(machines, "PATIENCE", 1)
+    start, _, _ = pair
+    met(start("same", "same"))
+    time.sleep(1.5)
+    assert capsys.readouterr().err == ""
