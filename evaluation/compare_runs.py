@@ -22,6 +22,7 @@ from training.progress import duration
 from training.run_folder import link_inside
 
 SEED = r"seed-\d{1,10}"
+SECTIONS = ("sft", "grpo", "dpo")  # with defaults of trl
 
 
 class HeldOut(NamedTuple):
@@ -162,10 +163,11 @@ def held_out(run: Run) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(each: Finished) -> dict[str, object]:
-    """Everything in a run's recipe but its seed and folder, with trl's defaults, by `section.key`; and its hardware."""
+def settings(each: Finished, filled: Sequence[str] = SECTIONS) -> dict[str, object]:
+    """Everything in a run's recipe but its seed and folder, with trl's defaults in the sections `filled`, by
+    `section.key`; and its hardware."""
     recipe = {key: value for key, value in renamed(each.run.recipe).items() if key not in ("seed", "output_dir")}
-    for section in ("sft", "grpo", "dpo"):
+    for section in filled:
         if isinstance(recipe.get(section), dict):
             recipe[section] = library_fields.defaults(section) | recipe[section]
     hardware = each.run.versions.get("hardware")
@@ -198,7 +200,10 @@ def table(arms: list[Arm]) -> list[str]:
     head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
     head += ["groups without signal", "time"]
     lines = [_row(head), _row(["---", *["---:"] * (len(head) - 1)]), *(_row(_cells(arm)) for arm in arms)]
-    found = [settings(arm.runs[0]) for arm in arms]
+    recipes = [arm.runs[0].run.recipe for arm in arms]
+    # Where one has no such section, a hundred defaults of the other say nothing.
+    shared = [section for section in SECTIONS if all(isinstance(each.get(section), dict) for each in recipes)]
+    found = [settings(arm.runs[0], shared) for arm in arms]
     if differing := _differing(found):
         lines += ["", _row(["setting", *(arm.name for arm in arms)]), _row(["---", *["---:"] * len(arms)])]
         lines += [_row([code(key), *(_told(each.get(key)) for each in found)]) for key in differing]

@@ -1,8 +1,9 @@
 """GPUs that are not in this machine: the memory, and the speeds by their makers' data sheets."""
 
-import argparse
 import contextlib
 from typing import NamedTuple
+
+from schema.faults import RecipeError
 
 
 class Card(NamedTuple):
@@ -31,10 +32,14 @@ CARDS = {
 
 
 def card_named(text: str) -> Card:
-    """A card by its name or its GiB, as argparse reads it."""
+    """A card by its name or its GiB.
+
+    Raises:
+        RecipeError: it is neither.
+    """
     if named := CARDS.get(text.upper()):
         return named
     with contextlib.suppress(ValueError):
         if float(text) > 0:
             return Card(f"{text} GiB", float(text))
-    raise argparse.ArgumentTypeError(f"{text} is no number of GiB above 0, and none of {', '.join(CARDS)}")
+    raise RecipeError([f"CARD={text}: {text} is no number of GiB above 0, and none of {', '.join(CARDS)}"])

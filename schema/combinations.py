@@ -42,7 +42,7 @@ def dpo(section: dict, recipe: dict) -> Complaints:
     values = library_fields.defaults("dpo") | section
     losses, weights = section.get("loss_type", ["sigmoid"]), values["loss_weights"]  # trl's default, made in a function
     if weights is not None and len(weights) != len(losses):
-        message = f"dpo.loss_weights: {len(weights)} weights for the losses {', '.join(losses)}: give one for each"
+        message = f"dpo.loss_weights: expected a weight for each of {', '.join(losses)}, got {len(weights)}"
         yield ("loss_weights",), message
     # These trl says only when DPO begins, after all of GRPO.
     if "exo_pair" in losses and not values["label_smoothing"]:
@@ -56,6 +56,8 @@ def dpo(section: dict, recipe: dict) -> Complaints:
     if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
         message = "grpo.beta: RLOO's advantages contain its KL, and DPO's pairs are told apart by them: set it to 0"
         yield (), message
+    if recipe.get("grpo", {}).get("log_completions") is False:
+        yield (), "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out"
     yield from _schedule("dpo", values)
 
 

@@ -88,7 +88,9 @@ class Each:
     def refusal(self, value: Any) -> str | None:
         values = [value] if self.single and not isinstance(value, list) else value
         if not isinstance(values, list) or not values:
-            return f"expected a list that is not empty, got {value!r:.80}"
+            alone = not isinstance(value, list) and not self.kind.refusal(value)
+            hint = f"; write [{value!s:.80}]" if alone else ""
+            return f"expected a list that is not empty, got {value!r:.80}{hint}"
         return next(filter(None, map(self.kind.refusal, values)), None)
 
 

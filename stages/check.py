@@ -106,8 +106,8 @@ if __name__ == "__main__":
     parser.add_argument("--card", type=card_named, help=card_help)
     parser.add_argument("--tokens-per-second", type=float, help="sampled and trained on; estimates the hours")
     parser.add_argument("--show", action="store_true", help="print the whole recipe: its base's keys, our defaults")
-    options = parser.parse_intermixed_args()
     with mistakes_reported():
+        options = parser.parse_intermixed_args()
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         main(recipe, faults, launched, options.card and options.card.memory, options.tokens_per_second, options.show)

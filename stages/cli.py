@@ -27,10 +27,10 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
     recipe_arguments(parser)
     if add_arguments:
         add_arguments(parser)
-    with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
-        options = vars(parser.parse_intermixed_args())
-    path, overrides = options.pop("recipe"), options.pop("overrides")
     with mistakes_reported():
+        with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
+            options = vars(parser.parse_intermixed_args())
+        path, overrides = options.pop("recipe"), options.pop("overrides")
         main(load_recipe(path, overrides, check=()), **options)
     # gloo's threads abort a process that ends with its group still alive, and the launcher calls a finished run failed.
     distributed = sys.modules.get("torch.distributed")  # a stage that never loaded torch has no group

@@ -65,6 +65,8 @@ def main(recipe: Recipe):
         # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
         trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     of = f"of {figures['groups']:,} groups, {figures['completions']:,} completions"
+    if long := figures["pairs"] - len(dataset):
+        of += f" ({long:,} more are longer than dpo.max_length, {args.max_length:,} tokens)"
     say(f"dpo: {len(dataset):,} pairs {of}, from {folder.checkpoint or warm_start or 'the base model'}")
     trainer.add_callback(FiniteNumbers())
     train(trainer, folder, recipe, interrupts, "dpo")

@@ -84,6 +84,11 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
     assert arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"  # those of GRPO
     assert "+5.0 ± 4.4 points" in difference(*arms)
+    with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
+        recipe.write("dpo: {beta: 0.5}\n")
+    assert [line.split(" | ")[0] for line in table(read([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]] == [
+        "| `dpo.beta`"  # and none of the defaults of trl.DPOConfig
+    ]
 
 
 def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):

@@ -182,7 +182,17 @@ WRONG = {
     "a weight for no loss of DPO": (
         GOOD + "dpo: {loss_weights: [1.0, 0.5]}\n",
         ":9:",
-        "dpo.loss_weights: 2 weights for the losses sigmoid: give one for each",
+        "dpo.loss_weights: expected a weight for each of sigmoid, got 2",
+    ),
+    "a loss of DPO that is no list": (
+        GOOD + "dpo: {loss_type: sigmoid}\n",
+        ":9:",
+        "dpo.loss_type: expected a list that is not empty, got 'sigmoid'; write [sigmoid]",
+    ),
+    "DPO without completions": (
+        GOOD + "  log_completions: false\ndpo: {}\n",
+        ":10:",
+        "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out",
     ),
     "a loss without smoothing": (GOOD + "dpo: {loss_type: [exo_pair]}\n", ":9:", "the loss exo_pair needs one above 0"),
     "a sorted loss": (GOOD + "dpo: {loss_type: [aot], use_weighting: true}\n", ":9:", "the loss aot sorts its pairs"),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from transformers import AutoTokenizer
 
 from tests.support import kill_after_lines, read_lines, run_stage, same_weights, weights
+from training.pairs import pairs_of, tokenised
 
 pytestmark = pytest.mark.slow  # all stages, which CI runs beside the fast tests
 RECIPE = "recipes/tiny-dpo.yaml"
@@ -88,6 +90,16 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
         none = run_stage(stage, *tiny(tmp_path, "dpo=null"), *options, check=False)
         assert none.returncode == 2 and "it has no `dpo` section: write `dpo: {}`" in none.stderr
     assert not (tmp_path / "dpo").exists()
+
+
+def test_pairs_that_are_too_long_are_told(run, tmp_path):
+    for stage in ("sft", "grpo"):
+        shutil.copytree(run / stage, tmp_path / stage)
+    rows = tokenised(pairs_of(run / "grpo", 8)[0], AutoTokenizer.from_pretrained(run / "sft"), None)
+    lengths = [len(each["prompt_ids"]) + max(len(each["chosen_ids"]), len(each["rejected_ids"])) for each in rows]
+    fits = max(lengths) - 1
+    said = run_stage("dpo", *tiny(tmp_path, f"dpo.max_length={fits}", "dpo.max_steps=1")).stdout
+    assert f" ({lengths.count(fits + 1)} more are longer than dpo.max_length, {fits} tokens), from " in said
 
 
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
