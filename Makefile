@@ -153,6 +153,7 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 	@$(PY) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
 
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
+	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
 	@$(PY) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
 	@for seed in $(SEEDS); do \
 	  echo "seeds: $$seed of $(SEEDS)"; \

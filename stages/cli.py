@@ -96,6 +96,10 @@ def quiet_libraries():
     logging.getLogger("transformers.trainer").addFilter(
         lambda record: "There were missing keys in the checkpoint model loaded" not in record.getMessage()
     )
+    # A batch that is divided among other processes is the same; a run whose batch is another one is refused.
+    logging.getLogger("transformers.trainer_utils").addFilter(
+        lambda record: "do not match the ones in the `trainer_state.json`" not in record.getMessage()
+    )
     # DeepSpeed calls torch's collectives by former names, at each step.
     warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
     transformers.utils.logging.disable_progress_bar()

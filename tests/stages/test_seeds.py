@@ -89,6 +89,7 @@ def make(*options: str) -> subprocess.CompletedProcess:
     ("options", "told"),
     [
         (["SEEDS=1 2 x"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "x"'),
+        (["CHAIN=dp0"], "CHAIN=dp0: expected grpo or dpo"),
         (["SEEDS="], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
         (["ARGS=seed=5"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
         (["ARGS=output_dir=outputs/y"], "output_dir: make seeds sets it for each seed: leave it out"),
