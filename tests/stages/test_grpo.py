@@ -165,6 +165,7 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(run, tmp_path)
     assert time["update"]["seconds"] == pytest.approx(sum(line["seconds/update"] for line in after), abs=0.001)
 
 
+@pytest.mark.slow
 def test_so_does_an_adapter_with_a_reference(tmp_path):
     """Its checkpoint holds two adapters, of which transformers would load the reference alone."""
     overrides = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04", "sft.max_steps=10"]
@@ -179,6 +180,7 @@ def test_so_does_an_adapter_with_a_reference(tmp_path):
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(run, tmp_path):
     """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same answers in the end."""
     arguments = [
@@ -214,6 +216,7 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(run, tmp_path
     assert head["example"].startswith("What is ")
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
     shutil.copytree(run / "sft", tmp_path / "sft")
@@ -291,6 +294,7 @@ def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_share_their_groups(tmp_path):
     """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
     overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]

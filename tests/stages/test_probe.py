@@ -86,6 +86,7 @@ def test_asked_again_it_answers_nothing_anew(copy):
     assert len(many) > 70 and all(many[problem]["right"] == line["right"] for problem, line in rates.items())
 
 
+@pytest.mark.slow
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
     file = copy / "probe/completions.jsonl"
