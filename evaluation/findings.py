@@ -180,7 +180,7 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         yield finding(
             recipe,
-            "warning",
+            "error",
             ("grpo", "per_device_train_batch_size"),
             f"about {total:.1f} GiB will not fit a card of {card:.0f}: halve {size} (and double "
             "gradient_accumulation_steps), shorten max_completion_length, or see make memory",

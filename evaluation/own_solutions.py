@@ -2,10 +2,11 @@
 model's own way of reasoning.
 
 This is rejection-sampling fine-tuning (Yuan et al. 2023, arXiv:2308.01825), whose first round STaR also takes (Zelikman
-et al. 2022, arXiv:2203.14465): sample each training problem several times, keep what is right, and train on it with
-the prompt of every other stage, which shows no example. A right answer behind a wrong thought is kept, too.
+et al. 2022, arXiv:2203.14465): sample each training problem several times, with the prompt of every other stage, keep
+what is right, and train on it. A right answer behind a wrong thought is kept, too.
 """
 
+import dataclasses
 import json
 import math
 import re
@@ -14,8 +15,7 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from data import prompt
-from evaluation.contestants import Contestant, control
+from evaluation.contestants import Contestant
 from evaluation.probe import Rounds, drawn, sampled_at
 from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError
@@ -36,38 +36,29 @@ class Learned(NamedTuple):
     figures: dict
 
 
-def policy(recipe: Recipe, rows: list[dict]) -> Contestant:
-    """The base model, or the finished stage that the recipe names, shown the worked problem that the evaluation shows
-    `base+example`, where the recipe wants one and a row has one."""
+def policy(recipe: Recipe) -> Contestant:
+    """The base model, or the finished stage that the recipe names, judged by its final answer in whatever form."""
     own = recipe.data.own_solutions
-    shown = control(recipe, rows) if own.example else []
-    sampled = sampled_at(recipe, own.temperature)
-    trained = Path(own.model) if own.model else None
-    return Contestant("completions", sampled, trained, example=shown[0].example if shown else None)
+    rewards = {name: {key: each[key] for key in each if key != "strict"} for name, each in recipe.rewards.items()}
+    sampled = sampled_at(dataclasses.replace(recipe, rewards=rewards), own.temperature)
+    return Contestant("completions", sampled, Path(own.model) if own.model else None)
 
 
 def announced(recipe: Recipe, rows: list[dict]) -> str:
     """What will be sampled, in a line."""
-    own, contestant = recipe.data.own_solutions, policy(recipe, rows)
-    problems = min(own.problems, len(rows) - (contestant.example is not None))
-    limit = contestant.recipe.evaluate.max_new_tokens
-    example = "shown a worked example" if contestant.example else "without an example"
-    if own.example and not contestant.example:
-        example += ", since no problem has a worked solution"
+    own, limit = recipe.data.own_solutions, setting(recipe, "grpo", "max_completion_length")
+    problems = min(own.problems, len(rows))
     return (
         f"own solutions: {problems:,} problems × {own.samples} completions of {own.model or 'the base model'} at "
-        f"temperature {own.temperature:g}, {example}: at most {problems * own.samples * limit:,} tokens"
+        f"temperature {own.temperature:g}: at most {problems * own.samples * limit:,} tokens"
     )
 
 
 def asked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> Rounds:
-    """The completions that the recipe asks for, with those that are there. The example is not itself asked."""
-    own, contestant = recipe.data.own_solutions, policy(recipe, rows)
-    rows = [row for row in rows if row is not contestant.example]
-    system, example = recipe.prompt.system, contestant.example
-    whole = [row | {"problem": prompt.messages(row["problem"], system, example)[-1]["content"]} for row in rows]
-    order = [rows[i] for i in drawn(recipe, tokenizer, whole)]
-    return Rounds(recipe.stage_dir(FOLDER), contestant, tokenizer, order, min(own.problems, len(order)), own.samples)
+    """The completions that the recipe asks for, with those that are there."""
+    own, order = recipe.data.own_solutions, [rows[i] for i in drawn(recipe, tokenizer, rows)]
+    problems = min(own.problems, len(order))
+    return Rounds(recipe.stage_dir(FOLDER), policy(recipe), tokenizer, order, problems, own.samples)
 
 
 def learned(recipe: Recipe, answers: Rounds) -> Learned:
@@ -97,15 +88,16 @@ def learned(recipe: Recipe, answers: Rounds) -> Learned:
 
 
 def accepted(completions: list[dict]) -> list[dict]:
-    """Those that are right in a closed `<answer>` block, that `format_tags` would pay, and that ended by themselves:
-    their `id`, and the `reasoning` and the `answer` in their tags."""
-    right = [each for each in completions if each["strict"] is True and not each["truncated"]]
+    """Those that are right and ended by themselves: their `id`, `reasoning` and `answer`, which the warm start puts
+    into tags. Of a completion that `format_tags` would pay they are what stands in its own tags; any other is reasoning
+    as a whole, and its answer is the one that was judged. Most models reason well and leave the tags out."""
+    right = [each for each in completions if each["right"] is True and not each["truncated"]]
     paid = reward_function("format_tags")([each["response"] for each in right])
     found = []
     for each, in_form in zip(right, paid, strict=True):
-        if in_form:
-            _, thought, _, answer, _ = re.split("</?(?:think|answer)>", each["response"])
-            found.append({"id": each["id"], "reasoning": thought, "answer": answer.strip()})
+        parts = re.split("</?(?:think|answer)>", each["response"])
+        thought, answer = (parts[1], parts[3].strip()) if in_form else ("".join(parts).strip(), each["answer"])
+        found.append({"id": each["id"], "reasoning": thought, "answer": answer})
     return found
 
 

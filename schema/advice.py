@@ -77,8 +77,6 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             "section, or `tag_count`, or leave `strict` out",
         )
     by_vllm = setting(recipe, "grpo", "use_vllm")
-    if by_vllm and recipe.quantization and setting(recipe, "grpo", "vllm_mode") == "colocate":
-        yield finding(recipe, "warning", ("grpo", "use_vllm"), "vLLM keeps a copy of the weights in full precision")
     if by_vllm and recipe.model.dtype == "float32":
         message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
         yield finding(recipe, "note", ("grpo", "use_vllm"), message)
@@ -125,7 +123,7 @@ def _flat_advice(recipe: Recipe) -> Iterator[Finding]:
     if recipe.evaluate.checkpoint_problems < 50:
         message = (
             f"{recipe.evaluate.checkpoint_problems} problems seldom show that accuracy is flat: raise "
-            "evaluate.checkpoint_problems to 96 or more"
+            "evaluate.checkpoint_problems to 192"
         )
         yield finding(recipe, "warning", key, message)
 

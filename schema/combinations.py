@@ -71,6 +71,12 @@ def grpo(section: dict, recipe: dict) -> Complaints:
             "grpo.use_vllm: trl has vLLM load the newest revision of the model, not model.revision; download that one "
             "(`hf download … --revision … --local-dir folder`) and name the folder",
         )
+    if values["use_vllm"] and recipe.get("quantization"):
+        yield (
+            ("use_vllm",),
+            "grpo.use_vllm: vLLM cannot take the quantised weights that trl would send it; leave use_vllm out, or the "
+            "section `quantization`",
+        )
     order = recipe.get("data", {}).get("order", Data.order)
     if order != Data.order and "shuffle_dataset" in section:
         message = f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"

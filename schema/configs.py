@@ -171,6 +171,17 @@ def generation(grpo: dict) -> Generation:
     return Generation(completions or batch * steps, steps, cycle, cycle // gcd(cycle, accumulation))
 
 
+def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
+    """The steps of GRPO, and the completions and the tokens that all processes sample in them, every completion as long
+    as it may be; None where the library counts the steps by epochs."""
+    steps, accumulation, length = (
+        setting(recipe, "grpo", key) for key in ("max_steps", "gradient_accumulation_steps", "max_completion_length")
+    )
+    sampled = generation(recipe.grpo)
+    completions = -(-steps * accumulation // sampled.cycle) * sampled.completions
+    return (steps, completions, completions * length) if steps > 0 else None
+
+
 def processes() -> int:
     """How many processes the launcher started."""
     return int(os.environ.get("WORLD_SIZE", 1))

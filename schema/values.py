@@ -84,7 +84,6 @@ OWN_SOLUTIONS = {
     "samples": count(1, 100),
     "keep": count(),
     "temperature": Number(0.01, 10),
-    "example": SWITCH,
     "model": Pattern(FOLDER, "the folder of a finished stage"),
 }
 

@@ -9,9 +9,9 @@ import sys
 from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
 from schema.cards import card_named
-from schema.configs import setting
+from schema.configs import size_of_run
 from schema.faults import Fault, RecipeError
-from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
@@ -53,7 +53,8 @@ def main(
 
             findings += model_findings(recipe, launched, card, sized=not refused)
         findings += advice(recipe)
-        _say_time(recipe, tokens_per_second)
+        with counted(launched):
+            _say_time(recipe, tokens_per_second)
         say()
     say_all(findings[told:])
     levels = {each.level for each in findings}
@@ -87,15 +88,12 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
 
 
 def _say_time(recipe: Recipe, tokens_per_second: float | None):
-    keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "max_completion_length", "max_steps")
-    size, accumulation, length, steps = (setting(recipe, "grpo", key) for key in keys)
-    answers = size * accumulation
-    tokens = answers * length
-    say(f"a step: {answers} completions a process, at most {tokens:,} tokens")
-    if steps > 0:  # otherwise the library derives them from num_train_epochs
-        say(f"{steps} steps: {steps * tokens / 1e6:.1f} M tokens")
-    if tokens_per_second and steps > 0:
-        say(f"at {tokens_per_second:g} tokens a second: at most {steps * tokens / tokens_per_second / 3600:.1f} h")
+    if (size := size_of_run(recipe)) is None:
+        return
+    steps, completions, tokens = size
+    say(f"GRPO: {steps} steps, {completions:,} completions, at most {tokens / 1e6:.1f} M tokens")
+    if tokens_per_second:
+        say(f"at {tokens_per_second:g} tokens a second: at most {tokens / tokens_per_second / 3600:.1f} h")
 
 
 if __name__ == "__main__":

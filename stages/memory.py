@@ -33,10 +33,12 @@ def longest_prompt(recipe: Recipe) -> tuple[int, str]:
 def variants(recipe: Recipe) -> dict[str, Recipe]:
     """The recipe trained in other ways, for comparison."""
     adapter = recipe.adapter or LORA
+    # vLLM takes no quantised weights from trl.
+    quantised = {"quantization": recipe.quantization or NF4, "grpo": recipe.grpo | {"use_vllm": False}}
     return {
         "full": dataclasses.replace(recipe, adapter=None, quantization=None),
         "LoRA": dataclasses.replace(recipe, adapter=adapter, quantization=None),
-        "QLoRA": dataclasses.replace(recipe, adapter=adapter, quantization=recipe.quantization or NF4),
+        "QLoRA": dataclasses.replace(recipe, adapter=adapter, **quantised),
     }
 
 

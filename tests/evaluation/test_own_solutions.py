@@ -14,9 +14,9 @@ TINY = "recipes/tiny-arithmetic.yaml"
 ROW = {"problem": "What is 1 + 1?", "solution": "2", "reasoning": "the data's own", "source": "x"}
 
 
-def completion(response: str, sample: int = 0, truncated: bool = False) -> dict:
+def completion(response: str, truncated: bool) -> dict:
     judgement = judged([ROW], [response], strict=False)[0]
-    return {"id": 0, "sample": sample, **judgement, "tokens": 9, "truncated": truncated}
+    return {"id": 0, "sample": 0, **judgement, "tokens": 9, "truncated": truncated}
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,19 @@ def completion(response: str, sample: int = 0, truncated: bool = False) -> dict:
         ("<think>so</think><answer>2.0</answer>", False, ("so", "2.0")),  # equal, spelled in its own way
         ("<think>1+1=2</think><answer>2</answer>", True, None),
         ("<think>1+1=3</think><answer>3</answer>", False, None),
-        ("<think>1+1=2</think> The answer is 2.", False, None),
-        ("1+1=2 <answer>2</answer>", False, None),  # right for the verifier, and not in form
-        ("<think> </think><answer>2</answer>", False, None),
-        ("<think>1+1=2</think><answer>2</answer> What is 3 + 4?", False, None),
-        ("<think>1</think><think>2</think><answer>2</answer>", False, None),
+        # Right, and not in the form: all of it is the reasoning.
+        ("1+1=2. The answer is 2.", False, ("1+1=2. The answer is 2.", "2")),
+        (r"1+1=2, so \boxed{2}.", False, (r"1+1=2, so \boxed{2}.", "2")),
+        ("<think>1+1=2</think> The answer is 2.", False, ("1+1=2 The answer is 2.", "2")),
+        ("1+1=2 <answer>2</answer>", False, ("1+1=2 2", "2")),
+        ("1+1=2. The answer is 2.", True, None),
+        ("1+1=3. The answer is 3.", False, None),
+        ("<think>1+1=2, so the answer is 2.", False, None),  # the thought is not closed
         ("", False, None),
     ],
 )
-def test_a_solution_is_right_and_in_form_and_ended_by_itself(response, truncated, solution):
-    found = own_solutions.accepted([completion(response, truncated=truncated)])
+def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
+    found = own_solutions.accepted([completion(response, truncated)])
     assert [(each["reasoning"], each["answer"]) for each in found] == ([solution] if solution else [])
 
 
@@ -59,30 +62,23 @@ def recipe_of(folder, *overrides: str):
     return load_recipe(TINY, [f"output_dir={folder}", *overrides], check=())
 
 
-def test_the_base_model_is_asked_as_the_control_of_the_evaluation_is(tmp_path):
-    recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add.")
+def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
+    """And judged by its answer alone, though the recipe pays only for one in its tags."""
+    given = ["data.own_solutions={problems: 5, samples: 3, temperature: 2}", "prompt.system=Add."]
+    recipe = recipe_of(tmp_path, *given, "rewards.correct_answer.strict=true")
     tokenizer, rows = load_tokenizer(recipe), load_train(recipe)[0]
     answers = own_solutions.asked(recipe, tokenizer, rows)
-    example = next(row for row in rows if row["answer"] == row["solution"])  # not one by the careless teacher
-    assert answers.settings["example"] == example["problem"] not in [row["problem"] for row in answers.rows]
-    conversations = [prompt.messages(row["problem"], "Add.", example) for row in answers.rows]
+    conversations = [prompt.messages(row["problem"], "Add.") for row in answers.rows]
     assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
     assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
-    asked = {key: answers.settings[key] for key in ("trained", "temperature", "max_new_tokens", "samples")}
-    assert asked == {"trained": None, "temperature": 2.0, "max_new_tokens": 48, "samples": 1}
-    alone = recipe_of(tmp_path, "data.own_solutions={example: false}", "prompt.system=Add.")
-    assert own_solutions.asked(alone, tokenizer, rows).settings["example"] is None
+    asked = {key: answers.settings[key] for key in ("trained", "temperature", "max_new_tokens", "samples", "strict")}
+    assert asked == {"trained": None, "temperature": 2.0, "max_new_tokens": 48, "samples": 1, "strict": False}
 
 
 def test_what_is_announced(tmp_path):
     recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
-    rows = [ROW | {"answer": "2"}] * 4
-    told = (
-        "own solutions: 3 problems × 4 completions of the base model at temperature 1, shown a worked example: at most "
-    )
-    assert own_solutions.announced(recipe, rows) == told + "576 tokens"
-    without = own_solutions.announced(recipe, [ROW | {"reasoning": None}])
-    assert "1 problems" in without and "without an example, since no problem has a worked solution" in without
+    told = "own solutions: 4 problems × 4 completions of the base model at temperature 1: at most 768 tokens"
+    assert own_solutions.announced(recipe, [ROW] * 4) == told
 
 
 def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):

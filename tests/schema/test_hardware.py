@@ -98,7 +98,7 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
 
 def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    fitted = hardware.fitted(load_recipe("recipes/qwen-math-qlora.yaml", check=()))
+    fitted = hardware.fitted(load_recipe("recipes/qwen-7b-qlora.yaml", check=()))
     assert fitted.model.dtype == fitted.quantization["bnb_4bit_compute_dtype"] == "float32"
 
 

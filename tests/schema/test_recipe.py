@@ -1,6 +1,7 @@
 """A user's mistake in a recipe gets one clear message with its place, and exit code 2, before any weight is loaded."""
 
 import itertools
+import re
 import time
 from pathlib import Path
 
@@ -8,12 +9,12 @@ import pytest
 
 from schema import combinations
 from schema.advice import advice
-from schema.configs import generation, setting
+from schema.configs import generation, setting, size_of_run
 from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
 from schema.strict_yaml import value_of
 from schema.terminal import make_command
-from tests.support import SHIPPED, run_stage
+from tests.support import ROOT, SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]
 
@@ -93,6 +94,16 @@ WRONG = {
     "reward file": (GOOD.replace("correct_answer:", "no_such_file.reward:"), ":5:", "No module named 'no_such_file'"),
     "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
     "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),
+    "quantised weights for vLLM": (
+        GOOD + "  use_vllm: true\nadapter: {}\nquantization: {load_in_4bit: true}\n",
+        ":9:",
+        "vLLM cannot take the quantised weights",
+    ),
+    "quantised weights for vLLM's server": (
+        GOOD + "  use_vllm: true\n  vllm_mode: server\nadapter: {}\nquantization: {load_in_8bit: true}\n",
+        ":9:",
+        "vLLM cannot take the quantised weights",
+    ),
     "save inside a cycle": (GOOD + "  steps_per_generation: 4\n  save_steps: 10\n", ":10:", "take a multiple of 4"),
     "an update that ends inside a cycle": (
         GOOD.replace("grpo:", "grpo:\n  gradient_accumulation_steps: 2")
@@ -394,8 +405,8 @@ def test_a_key_is_read_under_the_name_it_had_before(tmp_path):
     [
         ("data.validation=49", "49 problems are left to compare the stages, too few"),
         ("data.validation=50", None),
-        ("data.validation=100 grpo.eval_steps=2", "4 problems are left to compare the stages (96 of the 100 choose"),
-        ("data.validation=146 grpo.eval_steps=2", None),
+        ("data.validation=196 grpo.eval_steps=2", "4 problems are left to compare the stages (192 of the 196 choose"),
+        ("data.validation=242 grpo.eval_steps=2", None),
     ],
 )
 def test_too_few_problems_to_compare_the_stages_are_told(given, said):
@@ -439,6 +450,39 @@ def test_every_shipped_recipe_is_thin_and_right(path):
     assert all(word in text for word in ("# Run ", "# Needs ", "# Reaches "))
     recipe = load_recipe(path)
     assert recipe.name == path.stem
+
+
+def test_the_readme_tells_what_each_larger_recipe_samples(monkeypatch):
+    lines = (ROOT / "README.md").read_text().partition("| recipe | steps |")[2].partition("\n\n")[0].splitlines()
+    told = {}
+    for line in lines[2:]:
+        names, *sizes = (each.strip() for each in line.strip("|").split("|"))
+        told |= dict.fromkeys(re.findall(r"`([\w.-]+)`", names), sizes)
+    larger = [path for path in RECIPES if path.stem.startswith("qwen") or path.stem == "smollm2-gsm8k"]
+    found = {}
+    for path in larger:
+        monkeypatch.setenv("WORLD_SIZE", "4" if path.stem == "qwen-math-full" else "1")
+        steps, completions, tokens = size_of_run(load_recipe(path, check=()))
+        found[path.stem] = [str(steps), f"{completions:,}", f"{tokens / 1e6:.1f} M"]
+    assert told == found
+
+
+@pytest.mark.parametrize(
+    ("grpo", "size"),
+    [
+        ("max_steps: 10, gradient_accumulation_steps: 4", (10, 320, 320 * 512)),
+        ("max_steps: 10, num_iterations: 2", (10, 40, 40 * 512)),
+        ("max_steps: 9, num_iterations: 2", (9, 40, 40 * 512)),
+        ("max_steps: 10, steps_per_generation: 2, gradient_accumulation_steps: 4", (10, 320, 320 * 512)),
+        ("max_steps: 10, max_completion_length: 16", (10, 80, 80 * 16)),
+        ("max_steps: -1", None),
+    ],
+)
+def test_the_size_of_a_run(grpo, size, tmp_path):
+    """Against trl's own rule: a batch is sampled every `steps_per_generation × num_iterations` micro-steps."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("  max_steps: 2\n  num_generations: 8\n", "").replace("grpo:", f"grpo: {{{grpo}}}"))
+    assert size_of_run(load_recipe(path, check=())) == size
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

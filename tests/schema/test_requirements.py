@@ -35,7 +35,7 @@ def test_vllm_for_training_and_for_evaluation():
     ]
     assert told("qwen-math-lora", stages=("sft",)) == []
     assert told("qwen-math-lora", "grpo.use_vllm=false", "evaluate.engine=transformers") == []
-    assert told("qwen-math-qlora") == told("tiny-arithmetic") == []
+    assert told("qwen-7b-qlora") == told("tiny-arithmetic") == []
 
 
 def test_the_package_of_smollm2_whatever_runs():

@@ -13,7 +13,7 @@ from tests.support import kill_after_lines, read_lines, run_stage, same_weights
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
 SHORT += ["sft.per_device_train_batch_size=32", "sft.logging_steps=1"]
-OWN = "data.own_solutions={problems: 24, samples: 4, example: false}"
+OWN = "data.own_solutions={problems: 24, samples: 4}"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
 def run(base, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     said = run_stage("own_solutions", *tiny(folder, base)).stdout
-    assert "own solutions: 24 problems × 4 completions of the base model at temperature 1, without an example" in said
+    assert "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most" in said
     assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
     said = run_stage("sft", *tiny(folder, base)).stdout
     assert " own solutions, from the base model" in said
@@ -49,9 +49,9 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
     texts = {(each["problem"], each["response"]) for each in completions if not each["truncated"]}
     for each in kept:
         response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
-        assert (each["problem"], response) in texts
         assert judge(response, each["solution"], strict=True).right
-    right = [each for each in completions if each["strict"] and not each["truncated"]]
+        assert (each["problem"], response) in texts or (each["problem"], each["reasoning"]) in texts
+    right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing
     assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
     assert figures["accepted"] == len(right) and figures["solved"] == len({each["id"] for each in right})
@@ -141,8 +141,4 @@ def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
 def test_a_check_says_what_will_be_sampled(tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions.problems=24"]
     said = run_stage("check", *given).stdout
-    assert "shown a worked example: at most 4,608 tokens" in said and "\nready" in said
-    bare = tmp_path / "bare.jsonl"
-    bare.write_text("".join(f'{{"problem": "What is {i} + 1?", "answer": {i + 1}}}\n' for i in range(40)))
-    without = run_stage("check", *given, f"data.train=[{bare}]").stdout
-    assert "without an example, since no problem has a worked solution" in without and "\nready" in without
+    assert "of the base model at temperature 1: at most 4,608 tokens" in said and "\nready" in said

@@ -120,7 +120,13 @@ def test_check_says_where_it_can_see_nothing(overrides, told):
     assert told in said[0] if told else not said
 
 
-SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=120", "sft.max_steps=100", "grpo.max_steps=11"]
+SHORT = [
+    "recipes/tiny-arithmetic.yaml",
+    "data.validation=120",
+    "evaluate.checkpoint_problems=96",
+    "sft.max_steps=100",
+    "grpo.max_steps=11",
+]
 SHORT += [
     "grpo.num_iterations=1",
     "grpo.eval_steps=1",
