@@ -10,8 +10,10 @@ import dataclasses
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from functools import cache
 from pathlib import Path
 
@@ -148,6 +150,23 @@ def old_glibc(parts: list[str]) -> str | None:
     if name != "glibc" or int(version.split(".")[1]) >= minor:
         return None
     return f"{what} needs glibc 2.{minor}, and this system has {version}: take a newer system, or the Dockerfile"
+
+
+def no_compiler() -> str | None:
+    """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with the compiler and the
+    header that triton/runtime/build.py takes."""
+    chosen = os.environ.get("CC")
+    found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
+    lacking = [] if found else ["a C compiler" + (f" (CC is {chosen})" if chosen else "")]
+    header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
+    lacking += [] if header.is_file() else [str(header)]
+    if not lacking or not gpus_to_use():
+        return None
+    python = f"python3.{sys.version_info.minor}"
+    return (
+        f"Triton needs {' and '.join(lacking)} on a GPU: apt install build-essential {python}-dev, or "
+        f"dnf install gcc {python}-devel; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
+    )
 
 
 def gpus_to_use() -> list[Path]:
