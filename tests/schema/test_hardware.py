@@ -9,7 +9,7 @@ import torch
 from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
-from tests.support import read_lines, run_stage
+from tests.support import ROOT, read_lines, run_stage
 from training import run_folder
 from training.run_folder import conflict
 
@@ -25,9 +25,10 @@ def fresh():
 
 @pytest.fixture
 def a_gpu(monkeypatch):
-    """A machine with /dev/nvidia0 whose driver torch cannot use."""
+    """A machine with /dev/nvidia0 whose driver torch cannot use: its CUDA is 12.8."""
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: ["/dev/nvidia0"])
     monkeypatch.setattr(hardware, "driver", lambda: "570.86.15")
+    monkeypatch.setattr(hardware, "cuda_of_driver", lambda: 12080)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("ACCELERATE_USE_CPU", raising=False)
@@ -40,14 +41,57 @@ def recipe(*overrides: str):
 
 def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
     a_gpu.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(RecipeError, match=r"wants CUDA 13.0, and the NVIDIA driver is 570.86.15"):
+    with pytest.raises(RecipeError, match=r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"):
         hardware.fitted(recipe())
+    a_gpu.setattr(hardware, "cuda_of_driver", lambda: 13000)
     a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
     with pytest.raises(RecipeError, match="CUDA_VISIBLE_DEVICES is 7"):
         hardware.refuse_unusable_gpu()
     a_gpu.setattr(torch.version, "cuda", None)
     with pytest.raises(RecipeError, match="is a build for CPUs"):
         hardware.refuse_unusable_gpu()
+
+
+@pytest.mark.parametrize(("cuda", "said"), [(12080, True), (13000, False), (13040, False), (0, False)])
+def test_an_old_driver_is_told_before_anything_is_downloaded(cuda, said, a_gpu):
+    """The driver's own version is the same 570 for all: with cuda-compat it is new enough."""
+    a_gpu.setattr(hardware, "cuda_of_driver", lambda: cuda)
+    assert bool(hardware.old_driver()) is said
+    a_gpu.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert hardware.old_driver() is None
+
+
+def test_the_cuda_of_the_driver_is_its_library_s(monkeypatch):
+    def version(pointer):
+        pointer._obj.value = 12080
+
+    load = hardware.ctypes.CDLL
+    monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: SimpleNamespace(cuDriverGetVersion=version))
+    assert hardware.cuda_of_driver() == 12080
+    monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: load("not-there.so"))
+    assert hardware.cuda_of_driver() == 0
+
+
+def test_the_driver_is_for_the_cuda_that_is_locked():
+    assert f"\ncuda-toolkit=={hardware.CUDA}.0." in (ROOT / "requirements.lock").read_text()
+
+
+@pytest.mark.parametrize(
+    ("libc", "machine", "parts", "said"),
+    [
+        ("glibc 2.36", "x86_64", ["dev", "vllm"], None),
+        ("glibc 2.28", "x86_64", ["dev"], None),
+        ("glibc 2.28", "x86_64", ["dev", "vllm"], "vLLM needs glibc 2.31, and this system has 2.28"),
+        ("glibc 2.31", "aarch64", ["dev", "vllm"], "vLLM needs glibc 2.34, and this system has 2.31"),
+        ("glibc 2.17", "x86_64", ["dev"], "torch needs glibc 2.28, and this system has 2.17"),
+        (" ", "arm64", ["dev"], None),  # a Mac
+    ],
+)
+def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(libc, machine, parts, said, monkeypatch):
+    monkeypatch.setattr(hardware.platform, "libc_ver", lambda: tuple(libc.split(" ")))
+    monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
+    found = hardware.old_glibc(parts)
+    assert found is None if said is None else said in found
 
 
 @pytest.mark.parametrize(

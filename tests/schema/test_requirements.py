@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from schema import requirements
+from schema import hardware, requirements
 from schema.faults import RecipeError
 from schema.launch import launch
 from schema.recipe import load_recipe
+from stages import check, preflight
 from tests.support import ROOT, run_stage
 
 WITHOUT = ["recipes/qwen-math-lora.yaml"]
@@ -73,6 +74,51 @@ def test_deepspeed_for_its_configs(config):
     assert told("qwen-math-lora", accelerate=config)[0].endswith("make setup EXTRAS=vllm,deepspeed")
     assert told("tiny-arithmetic", accelerate="ddp") == []
     assert told("tiny-arithmetic", stages=(), accelerate=config) == []  # memory, say, on a laptop
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """A machine with a GPU, and with neither a C compiler nor Python's header, for which this empty folder stands."""
+    monkeypatch.setattr(hardware, "nvidia_gpus", lambda: ["/dev/nvidia0"])
+    monkeypatch.setattr(hardware.sysconfig, "get_path", lambda *_: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("CC", "CUDA_VISIBLE_DEVICES", "ACCELERATE_USE_CPU"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_what_triton_compiles_with_is_there_before_anything_trains(bare, monkeypatch):
+    header = f"{bare}/Python.h"
+    assert f"Triton needs a C compiler and {header} on a GPU: " in hardware.no_compiler()
+    monkeypatch.setenv("CC", "/bin/sh")
+    assert f"Triton needs {header} on a GPU: " in hardware.no_compiler()
+    monkeypatch.setenv("CC", "nobody")  # Triton then looks for no other
+    (bare / "clang").touch(mode=0o755)
+    (bare / "Python.h").touch()
+    assert "Triton needs a C compiler (CC is nobody) on a GPU: " in hardware.no_compiler()
+    monkeypatch.delenv("CC")
+    assert hardware.no_compiler() is None
+
+
+def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
+    assert "apt install build-essential python3." in told("tiny-arithmetic", stages=("sft",))[0]
+    assert told("tiny-arithmetic", stages=("evaluate",)) == told("tiny-arithmetic", accelerate="cpu2") == []
+    with_vllm = told("tiny-arithmetic", "evaluate.engine=vllm", stages=("evaluate",))
+    assert len(with_vllm) == 2 and "Triton" in with_vllm[1]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert told("tiny-arithmetic") == []
+
+
+def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch, capsys):
+    words = ["recipes/tiny-arithmetic.yaml", f"output_dir={bare}/x"]
+    monkeypatch.setattr(sys, "argv", ["preflight", *words, "--stages", "sft", "grpo", "evaluate"])
+    with pytest.raises(SystemExit) as ended:
+        preflight.main()
+    assert ended.value.code == 2 and capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
+    monkeypatch.setattr(check, "fitted_to_machine", lambda *_: sys.exit("enough"))  # no libraries
+    with pytest.raises(SystemExit, match="enough"):
+        check.main(load_recipe(words[0], words[1:], check=()), [], launch(None, None), None, None)
+    assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 
 def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains():

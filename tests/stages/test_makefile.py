@@ -97,6 +97,22 @@ def test_setup_refuses_a_part_that_does_not_exist(checkout):
     assert "Traceback" not in done.stderr
 
 
+def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
+    question, download = "-m schema.hardware dev vllm\n", "-m pip install"
+    assert question not in setup(checkout, "EXTRAS=vllm").stdout  # nothing to ask with: the Dockerfile copies it later
+    (checkout / "schema").mkdir()
+    said = setup(checkout, "EXTRAS=vllm").stdout
+    assert 0 < said.index(question) < said.index(download)
+    said = setup(checkout, "EXTRAS=vllm", "PIP_ARGS=--extra-index-url https://download.pytorch.org/whl/cpu").stdout
+    assert f"CUDA_VISIBLE_DEVICES=-1 .venv/bin/python {question}" in said
+
+
+def test_the_question_of_setup_needs_no_package():
+    command = [sys.executable, "-S", "-m", "schema.hardware", "dev"]
+    done = subprocess.run(command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_everything_that_is_pinned_is_in_the_lock():
     """`make lock-check` asks the registry whether it is all and current; this asks nobody."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

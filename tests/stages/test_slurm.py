@@ -24,10 +24,6 @@ from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
 MISSING = [each for each in PROGRAMS if shutil.which(each) is None] + ["root"] * (os.geteuid() != 0)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(MISSING), reason=f"a Slurm of one's own needs {', '.join(MISSING)}"),
-]
 NODES = {"n1": "10.78.0.1", "n2": "10.78.0.2", "n3": "10.78.0.3"}
 HERE = "10.78.0.254"
 NETWORK = f"""
@@ -79,6 +75,8 @@ def free_port() -> int:
 @pytest.fixture
 def network() -> Iterator[None]:
     """An address and a cable for each node."""
+    if MISSING:
+        pytest.skip(f"a Slurm of one's own needs {', '.join(MISSING)}")
     words = NETWORK + "".join(NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES)
     try:
         if (done := subprocess.run(["sh", "-ec", words], capture_output=True, text=True)).returncode:
@@ -176,6 +174,7 @@ def go_on_after_preemption(job: str):
         until(lambda: state(job) == "COMPLETED" or failed(job), "end")
 
 
+@pytest.mark.slow
 def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch):
     for key, value in {"RECIPE": "tiny-arithmetic", "ACCELERATE": "cpu2", "PROCESSES": "2"}.items():
         monkeypatch.setenv(key, value)
@@ -209,6 +208,7 @@ def servers() -> list[psutil.Process]:
     return [each for each in found if "tests.vllm_stand_in" in (each.info["cmdline"] or [])]
 
 
+@pytest.mark.slow
 def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCELERATE", "cpu2")
     monkeypatch.setenv("PROCESSES", "2")
@@ -235,6 +235,7 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
     assert not servers()
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
     monkeypatch.setenv("DIES_AFTER", "3")
     log, run = tmp_path / "job.log", tmp_path / "run"
@@ -253,3 +254,20 @@ def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes
     words = ["bash", "launch/grpo.slurm"]
     done = subprocess.run(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith(f"SERVER_NODES={servers} with {nodes} nodes: ")
+
+
+@pytest.mark.parametrize(("given", "seen"), [(None, "0"), ("2,3", "2"), ("", "")])
+def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
+    """The first, where Slurm assigns none: an empty variable would hide them all."""
+    srun, python = tmp_path / "bin/srun", tmp_path / ".venv/bin/python"
+    for file, text in ((srun, 'while [[ $1 == --* ]]; do shift; done; exec "$@"'), (python, "env")):
+        file.parent.mkdir(parents=True)
+        file.write_text(f"#!/bin/bash\n{text}\n")
+        file.chmod(0o755)
+    environment = {"RECIPE": "any", "SLURM_JOB_NUM_NODES": "1", "PATH": f"{srun.parent}:{os.environ['PATH']}"}
+    environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
+    words = ["bash", ROOT / "launch/grpo.slurm"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *_, last = [line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")]
+    assert last == f"CUDA_VISIBLE_DEVICES={seen}"

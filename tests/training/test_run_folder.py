@@ -37,6 +37,16 @@ def test_the_saved_recipe_is_a_recipe(tmp_path):
     assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
 
 
+def test_a_run_tells_which_of_the_optional_packages_were_there(tmp_path, monkeypatch):
+    (tmp_path / "vllm-0.31.0.dist-info").mkdir()
+    (tmp_path / "vllm-0.31.0.dist-info/METADATA").write_text("Name: vllm\nVersion: 0.31.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft").begin([])
+    packages = json.loads((tmp_path / "sft/versions.json").read_text())["packages"]
+    assert packages["vllm"] == "0.31.0"  # with no module there to import, which would take seconds
+    assert {"math-verify", "bitsandbytes"} <= packages.keys()
+
+
 def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
     for stage in ("sft", "grpo"):
         recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=())
