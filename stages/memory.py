@@ -13,7 +13,7 @@ from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
-from training.progress import duration
+from training.progress import duration, exact
 from training.step_time import step_time
 
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
@@ -106,11 +106,11 @@ def duration_of(recipe: Recipe, longest: int, card: Card, launched: dict) -> str
     """What a step and all steps take at most, as a sentence."""
     gpus = launched["num_processes"]
     time = step_time(recipe, longest, card, gpus, sharded=shards(launched).weight_shards > 1)
-    parts = ", ".join(f"{each.name} {getattr(time, each.name):.2g} s" for each in dataclasses.fields(time))
+    parts = ", ".join(f"{each.name} {exact(getattr(time, each.name))} s" for each in dataclasses.fields(time))
     steps = configs.training_config(recipe, "grpo").max_steps
     whole = f": {duration(steps * time.total)} for {steps} steps" if steps > 0 else ""
     return (
-        f"a step on {gpus} × {card.name}: {time.total:.2g} s ({parts}){whole}; by data sheets, where "
+        f"a step on {gpus} × {card.name}: {exact(time.total)} s ({parts}){whole}; by data sheets, where "
         "every completion is as long as it may be (docs/memory.md)"
     )
 

@@ -46,7 +46,12 @@ def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> 
     parts = [f"{word} {logs[key]:.3g}" for key, word in words.items() if logs.get(key) is not None]
     means = {key.split("/")[1]: value for key, value in logs.items() if key.startswith("rewards/") and "mean" in key}
     parts[1:1] = [f"{name} {mean:.3g}" for name, mean in means.items() if mean is not None]
-    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {seconds:.2g} s/step  {duration(left)} left"
+    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {exact(seconds)} s/step  {duration(left)} left"
+
+
+def exact(seconds: float) -> str:
+    """Two digits at least, and never 2.6e+02."""
+    return f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:.0f}"
 
 
 def duration(seconds: float) -> str:

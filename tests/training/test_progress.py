@@ -36,6 +36,10 @@ def test_a_line_of_sft():
     assert log_line(logs, 25, 25, 61.0, 0.0) == "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"
 
 
+def test_a_long_step_is_not_told_in_powers_of_ten():
+    assert "  263 s/step  8 min left" in log_line({"loss": 1.0}, 1, 3, 263.4, 500.0)
+
+
 def test_the_time_left_is_in_hours_when_it_is_long():
     assert log_line({"loss": 1.0}, 1, 500, 60.0, 30000.0).endswith("8.3 h left")
 
