@@ -87,7 +87,7 @@ def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
 def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
     """It runs where nobody may look for long."""
     load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
-    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.SAMPLING])
+    load_recipe(test_vllm.RECIPE[0], test_vllm.RECIPE[1:])
 
 
 def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
