@@ -102,6 +102,13 @@ def samples_from_server(recipe: Recipe) -> bool:
     return setting(recipe, "grpo", "use_vllm") and setting(recipe, "grpo", "vllm_mode") == "server"
 
 
+def vllm_dtype(recipe: Recipe) -> str:
+    """What vLLM computes in, on a server and in an evaluation: bfloat16 for float32 weights where training computes in
+    it too (autocast), as vLLM does by itself in the trainer's process. Float32 would be several times slower."""
+    autocast = training_arguments(recipe, "grpo")["bf16"] and hardware.has_arithmetic("bfloat16")
+    return "bfloat16" if autocast and recipe.model.dtype == "float32" else recipe.model.dtype
+
+
 def without_place(resolved: dict) -> dict:
     """A resolved recipe as a run saves it: of another machine only the command line may speak, and no file."""
     grpo = resolved.get("grpo")
