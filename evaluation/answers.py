@@ -11,7 +11,7 @@ from data import prompt
 from data.problems import judged_by
 from evaluation import report
 from evaluation.contestants import Contestant
-from evaluation.engines import Engine, max_new_tokens
+from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
 from schema.faults import RecipeError
 from schema.terminal import say
@@ -28,7 +28,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "revision": recipe.model.revision,
         "trained": contestant.trained and str(contestant.trained),
         "weights": weights_of(contestant.trained or Path(base_model(recipe))),
-        "dtype": recipe.model.dtype,
+        "dtype": dtype(recipe),
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
         "problems": _hash([judged_by(row) for row in rows]),

@@ -60,6 +60,11 @@ def max_new_tokens(recipe: Recipe) -> int:
     return recipe.evaluate.max_new_tokens or configs.setting(recipe, "grpo", "max_completion_length")
 
 
+def dtype(recipe: Recipe) -> str:
+    """What the recipe's engine computes in."""
+    return configs.vllm_dtype(recipe) if recipe.evaluate.engine == "vllm" else recipe.model.dtype
+
+
 def transformers_engine(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, sampling: dict | None = None
 ) -> Engine:
@@ -130,7 +135,7 @@ def vllm_engine(
     adapter = Path(trained) if is_adapter(trained) else None
     if adapter:
         adapter_settings(recipe, adapter)
-        if recipe.model.dtype == "float32" and torch.cuda.is_available():
+        if dtype(recipe) == "float32" and torch.cuda.is_available():
             raise RecipeError(
                 ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"]
             )
@@ -141,7 +146,7 @@ def vllm_engine(
             model=name,
             revision=recipe.model.revision if name == recipe.model.name_or_path else None,
             tokenizer=base_model(recipe),
-            dtype=recipe.model.dtype,
+            dtype=dtype(recipe),
             seed=recipe.seed,
             max_model_len=longest_prompt + max_new_tokens(recipe),
             trust_remote_code=False,

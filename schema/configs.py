@@ -28,7 +28,7 @@ SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not sa
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
 WINDOW = 8  # evaluations that must agree that a run is flat
-EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch
+EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch, where transformers answers
 
 
 @cache
@@ -100,6 +100,13 @@ def setting(recipe: Recipe, section: str, key: str) -> Any:
 def samples_from_server(recipe: Recipe) -> bool:
     """Whether GRPO's completions come from a vLLM server of its own."""
     return setting(recipe, "grpo", "use_vllm") and setting(recipe, "grpo", "vllm_mode") == "server"
+
+
+def vllm_dtype(recipe: Recipe) -> str:
+    """What vLLM computes in, on a server and in an evaluation: bfloat16 for float32 weights where training computes in
+    it too (autocast), as vLLM does by itself in the trainer's process. Float32 would be several times slower."""
+    autocast = training_arguments(recipe, "grpo")["bf16"] and hardware.has_arithmetic("bfloat16")
+    return "bfloat16" if autocast and recipe.model.dtype == "float32" else recipe.model.dtype
 
 
 def without_place(resolved: dict) -> dict:
@@ -199,12 +206,12 @@ def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
     values = library_fields.defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
+    # All in one batch for vLLM, which is woken, given the weights and put to sleep again for each.
+    at_most = problems if values["use_vllm"] else EVALUATED * values["per_device_train_batch_size"]
     return {
         "eval_strategy": "steps",
         "num_generations_eval": 1,
-        # Large, because vLLM is woken, given the weights and put to sleep again for each batch; yet trl passes a batch
-        # through the model whole. Twice a training batch, with nothing kept for a backward, takes less memory than it.
-        "per_device_eval_batch_size": even_batch(problems, EVALUATED * values["per_device_train_batch_size"]),
+        "per_device_eval_batch_size": even_batch(problems, at_most),
         "save_steps": values["eval_steps"],
         "load_best_model_at_end": True,
         "metric_for_best_model": ACCURACY,

@@ -18,7 +18,7 @@ from schema.faults import RecipeError, RunStopped
 from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, is_main_process
-from training.machines import FAILED, LINGER, is_lost
+from training.machines import FAILED, LINGER, is_lost, leave_group
 
 
 def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
@@ -32,10 +32,7 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
             options = vars(parser.parse_intermixed_args())
         path, overrides = options.pop("recipe"), options.pop("overrides")
         main(load_recipe(path, overrides, check=()), **options)
-    # gloo's threads abort a process that ends with its group still alive, and the launcher calls a finished run failed.
-    distributed = sys.modules.get("torch.distributed")  # a stage that never loaded torch has no group
-    if distributed and distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+    leave_group()
 
 
 @contextlib.contextmanager

@@ -44,6 +44,18 @@ def is_lost(error: RuntimeError) -> bool:
     return "gloo/" in str(error) or (distributed is not None and isinstance(error, distributed.DistError))
 
 
+def leave_group():
+    """Destroy the process group. gloo's threads abort a process that ends with its group still alive, and the launcher
+    calls a finished run failed. A vLLM in this process has groups of its own in that one: it destroys them all when the
+    process ends, its own first, and would fail if it found that one gone."""
+    distributed = sys.modules.get("torch.distributed")  # a stage that never loaded torch has no group
+    vllm = sys.modules.get("vllm.distributed")
+    if vllm and vllm.model_parallel_is_initialized():
+        return
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
 def require_same(folder: RunFolder):
     """Refuse a run whose machines were started with different recipes or code, or do not share its folder: their
     processes would wait for one another, or average the gradients of different runs.

@@ -17,7 +17,7 @@ from schema.recipe import Recipe
 from schema.terminal import chain, is_main_process, make_command, say
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
-from training.machines import is_lost
+from training.machines import is_lost, leave_group
 from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
@@ -173,6 +173,5 @@ def _leave(code: int):
     """Exit at once; otherwise the launcher would take the end of this process for a crash."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    leave_group()
     os._exit(code) if not is_main_process() else sys.exit(code)

@@ -66,6 +66,17 @@ class Greedy:
             self.log_completions = self.args.log_completions
             self._logs = written
 
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
+        """Answers a batch and rewards the answers. trl would also pass the whole batch through the model at once, for a
+        loss that nothing reads and a reference; what is left of that goes in batches of training's size."""
+        args = self.args
+        given, args.per_device_eval_batch_size = args.per_device_eval_batch_size, args.per_device_train_batch_size
+        try:
+            self._prepare_inputs(inputs)
+        finally:
+            args.per_device_eval_batch_size = given
+        return None, None, None
+
 
 class GreedyEvaluation(Greedy, GRPOTrainer):
     """GRPO."""

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-from schema.configs import samples_from_server, setting
+from schema.configs import samples_from_server, setting, vllm_dtype
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import is_main_process, make_command, say
@@ -41,7 +41,7 @@ def command(recipe: Recipe) -> list[str]:
     sends is its policy."""
     host, port = address(recipe)
     words = ["vllm", "serve", base_model(recipe), "--host", host, "--port", str(port), *WANTED]
-    words += ["--dtype", recipe.model.dtype, "--seed", str(recipe.seed)]
+    words += ["--dtype", vllm_dtype(recipe), "--seed", str(recipe.seed)]
     options = {
         "--tensor-parallel-size": "vllm_tensor_parallel_size",
         "--max-model-len": "vllm_max_model_length",

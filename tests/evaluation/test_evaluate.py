@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from evaluation import answers
+from evaluation.contestants import Contestant
 from evaluation.engines import engine
+from schema import hardware
 from schema.recipe import RecipeError, load_recipe
+from training import vllm_server
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
@@ -45,18 +49,52 @@ def test_vllm_that_is_not_installed(monkeypatch):
         pass
 
 
-def test_vllm_for_gpus_without_a_gpu(monkeypatch):
+def stand_in(monkeypatch, llm=None, for_cpus=False):
+    """In vLLM's place."""
     for name in ("vllm", "vllm.lora", "vllm.lora.request", "vllm.platforms"):
         module = ModuleType(name)
-        module.LLM = module.SamplingParams = module.LoRARequest = None
-        module.current_platform = SimpleNamespace(is_cpu=lambda: False)
+        module.LLM, module.SamplingParams, module.LoRARequest = llm, None, None
+        module.current_platform = SimpleNamespace(is_cpu=lambda: for_cpus)
         monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_vllm_for_gpus_without_a_gpu(monkeypatch):
+    stand_in(monkeypatch)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with (
         pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"),
         engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("gpu", "bfloat16", "overrides", "computes_in"),
+    [
+        (True, True, ["model.dtype=float32"], "bfloat16"),
+        (True, True, ["model.dtype=float32", "grpo.bf16=false"], "float32"),
+        (True, True, ["model.dtype=float16"], "float16"),
+        (True, False, ["model.dtype=float32"], "float32"),
+        (False, True, ["model.dtype=float32"], "float32"),
+    ],
+)
+def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, computes_in, monkeypatch):
+    """Its engine and its server are told so, and the answers say so."""
+    asked = {}
+
+    def told(**options):
+        asked.update(options)
+        raise RuntimeError("that is all")
+
+    stand_in(monkeypatch, told, for_cpus=not gpu)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr(hardware, "has_arithmetic", lambda _: bfloat16)
+    recipe = load_recipe(TINY, ["evaluate.engine=vllm", *overrides], check=())
+    with pytest.raises(RecipeError, match="that is all"), engine(recipe, None, None, 10):
+        pass
+    served = vllm_server.command(recipe)
+    recorded = answers.settings(Contestant("base", recipe), [], [])["dtype"]
+    assert asked["dtype"] == served[served.index("--dtype") + 1] == recorded == computes_in
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):

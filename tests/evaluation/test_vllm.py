@@ -4,16 +4,11 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import pytest
 import torch
 
-from tests.support import GPU_TABLE, ROOT, WITH_VLLM, run_stage
+from tests.support import GPU_TABLE, WITH_VLLM, run_stage
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -23,8 +18,6 @@ WITHOUT_NVCC = {"PATH": os.pathsep.join(each for each in FOLDERS if not (Path(ea
 RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]
 RECIPE += ["evaluate.limit=50"]
 DTYPE = "float16" if GPU else "float32"  # vLLM's kernels for adapters have no float32 on a GPU
-SAMPLING = ["grpo.use_vllm=true", "grpo.vllm_enable_sleep_mode=true", "grpo.vllm_max_model_length=256"]
-SAMPLING += ["grpo.vllm_gpu_memory_utilization=0.2", "grpo.logging_steps=1", "grpo.max_steps=30"]
 
 
 def answered(folder, engine, *models):
@@ -54,20 +47,3 @@ def test_both_engines_answer_alike(tmp_path):
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
     assert sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40  # the adapter is really there
-
-
-@pytest.mark.skipif(not GPU, reason="trl's sync needs vLLM's build for GPUs")
-def test_sigterm_while_vllm_samples(tmp_path):
-    """The step is finished and saved, the exit code says so, and the same command goes on."""
-    arguments = [*RECIPE, *SAMPLING, "model.dtype=bfloat16", f"output_dir={tmp_path}"]
-    run_stage("sft", *arguments)
-    command = [sys.executable, "-m", "stages.grpo", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    metrics = tmp_path / "grpo/metrics.jsonl"
-    while not metrics.is_file() or len(metrics.read_text().splitlines()) < 2:
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=120) == 75
-    done = run_stage("grpo", *arguments)
-    assert "checkpoint-" in done.stdout and "grpo: done" in done.stdout

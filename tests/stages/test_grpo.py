@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
+from schema.configs import ACCURACY
 from schema.recipe import load_recipe
 from tests.support import ROOT, TWO_PROCESSES, kill_after_lines, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
@@ -226,10 +227,10 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     out = done.stdout
     assert "generation flags" not in done.stderr  # which transformers says of a greedy answer with settings of sampling
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
-    measured = {line["step"]: line["eval_rewards/correct_answer/mean"] for line in lines if "eval_loss" in line}
+    measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
-    answered = {line["step"]: line["eval_right"] for line in lines if "eval_loss" in line}
+    answered = {line["step"]: line["eval_right"] for line in lines if ACCURACY in line}
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"] > 0
     assert [answered[step].count("1") / 24 for step in measured] == pytest.approx(list(measured.values()))
     best = max(measured, key=lambda step: (measured[step], -step))

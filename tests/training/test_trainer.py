@@ -11,13 +11,15 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from evaluation import engines
 from schema import configs
+from schema.problem_sets import load_train, share_held_out
 from schema.recipe import RecipeError, load_recipe
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
 from tests.support import ROOT
 from training import train as training
-from training.trainer import stop_at_the_end
+from training.model import load_tokenizer
+from training.trainer import stop_at_the_end, trainer_for
 
 
 def recipe(*overrides: str):
@@ -48,13 +50,34 @@ def test_the_sampler_is_corrected_token_by_token():
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
 def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
-    """On any usual number of GPUs, as the recipe ships; and in few: vLLM is woken for each."""
+    """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for each."""
     monkeypatch.setenv("WORLD_SIZE", str(processes))
-    values = configs.own_defaults(recipe(), "grpo")
-    size = values["per_device_eval_batch_size"]
-    batches = 96 / (size * processes)
-    assert batches == int(batches) <= 6
-    assert size <= 16
+    by_vllm, without = (
+        configs.own_defaults(each, "grpo")["per_device_eval_batch_size"]
+        for each in (recipe(), recipe("grpo.use_vllm=false"))
+    )
+    assert by_vllm * processes == 96
+    assert 96 % (without * processes) == 0 and without <= 16
+
+
+def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
+    """trl would pass a whole batch: its loss, and its log-probabilities under the reference."""
+    overrides = ["sft=null", "evaluate.checkpoint_problems=32", "grpo.eval_steps=2", "grpo.max_completion_length=8"]
+    overrides += ["grpo.per_device_train_batch_size=16", "grpo.beta=0.04", f"output_dir={tmp_path}"]
+    tiny = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
+    args, tokenizer = configs.training_config(tiny, "grpo"), load_tokenizer(tiny)
+    rows, held_out = load_train(tiny)
+    trainer = trainer_for(tiny, args, tokenizer, rows[:64], share_held_out(tiny, held_out)[0], None)
+    sizes = []
+
+    def seen(module, _, given):
+        if "labels" in given:  # not while it samples
+            sizes.append(len(given["input_ids"]))
+
+    for model in (trainer.model, trainer.ref_model):
+        model.register_forward_pre_hook(seen, with_kwargs=True)
+    assert configs.ACCURACY in trainer.evaluate()
+    assert max(sizes) == 16 < args.per_device_eval_batch_size
 
 
 def test_a_revision_is_refused_where_vllm_would_load_another():
@@ -87,7 +110,7 @@ def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
 def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
     """It runs where nobody may look for long."""
     load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
-    load_recipe(test_vllm.RECIPE[0], [*test_vllm.RECIPE[1:], *test_vllm.SAMPLING])
+    load_recipe(test_vllm.RECIPE[0], test_vllm.RECIPE[1:])
 
 
 def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):

@@ -7,7 +7,10 @@ All else is the product's, trl's and vLLM's. A CPU has no sleep mode either; on 
 
 import contextlib
 import os
+import signal
 import statistics
+import subprocess
+import sys
 import time
 from itertools import pairwise
 
@@ -18,12 +21,13 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from schema import configs
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import GPU_TABLE, WITH_VLLM
+from tests.support import GPU_TABLE, ROOT, WITH_VLLM
 from training.model import load_tokenizer
 from training.trainer import trainer_for, with_prompts
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
+RECIPE = "recipes/tiny-arithmetic.yaml"
 STEPS = 4
 # How vLLM names what it computes at once.
 TOGETHER = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
@@ -53,19 +57,23 @@ def policy_folder(tiny_qwen2, tmp_path_factory):
     return folder
 
 
+def colocated(folder, output) -> list[str]:
+    """What makes the recipe one that samples by a colocated vLLM."""
+    keys = ["model.build=null", f"model.name_or_path={folder}", "model.dtype=bfloat16", f"output_dir={output}"]
+    keys += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"]
+    keys += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=32"]
+    keys += ["grpo.learning_rate=0.02", "grpo.logging_steps=1", "grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
+    keys += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
+    return [*keys, f"grpo.vllm_enable_sleep_mode={str(GPU).lower()}"]
+
+
 class Run:
     """A few steps of training, and what was seen of it."""
 
     def __init__(self, folder, output):
-        overrides = ["model.build=null", f"model.name_or_path={folder}", "model.dtype=bfloat16"]
-        overrides += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", f"output_dir={output}"]
-        overrides += ["rewards.tests.varied_reward.varied={weight: 1.0}", f"grpo.max_steps={STEPS}"]
-        overrides += ["grpo.per_device_train_batch_size=32", "grpo.learning_rate=0.02", "grpo.logging_steps=1"]
-        overrides += ["grpo.save_strategy=no", "grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
-        overrides += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
+        overrides = [*colocated(folder, output), f"grpo.max_steps={STEPS}", "grpo.save_strategy=no"]
         overrides += ["grpo.num_generations_eval=1", "grpo.per_device_eval_batch_size=8"]
-        overrides += [f"grpo.vllm_enable_sleep_mode={str(GPU).lower()}"]
-        recipe = load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=())
+        recipe = load_recipe(RECIPE, overrides, check=())
         tokenizer = load_tokenizer(recipe)
         self.end = tokenizer.eos_token_id
         args = configs.training_config(recipe, "grpo")
@@ -242,6 +250,34 @@ def test_an_evaluation_while_training_is_greedy(run):
     run.vllm.generate = generate
     assert len(answers) == 4  # two batches each
     assert answers[:2] == answers[2:]
+
+
+STAGE = """
+import contextlib
+from stages import cli, grpo
+from tests.training.test_vllm_colocate import GPU, vllm_for_a_cpu
+with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
+    cli.run("grpo", grpo.main)
+"""
+
+
+def test_a_stage_ends_without_a_traceback(policy_folder, tmp_path):
+    """Stopped by a signal, then resumed to its end: vLLM's process groups are inside the stage's own, and must go
+    before it."""
+    command = [sys.executable, "-c", STAGE, RECIPE, *colocated(policy_folder, tmp_path), "sft=null"]
+    command += ["grpo.max_steps=12", "grpo.num_iterations=1"]
+    metrics = tmp_path / "grpo/metrics.jsonl"
+    with (tmp_path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stderr)
+        while not metrics.is_file() or len(metrics.read_text().splitlines()) < 2:
+            assert process.poll() is None, (tmp_path / "stderr").read_text()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 75
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert "checkpoint-" in done.stdout and "grpo: done" in done.stdout
 
 
 @pytest.mark.skipif(not GPU, reason="vLLM has no sleep mode on a CPU")
