@@ -92,8 +92,9 @@ def device() -> str:
     import torch
 
     if torch.cuda.is_available():
-        memory = torch.cuda.mem_get_info()[1] / 2**30
-        return f"{torch.cuda.get_device_name()}, {memory:.0f} GiB"
+        # Not mem_get_info, which opens a context of half a GiB: each process of a launch would, on the first GPU.
+        card = torch.cuda.get_device_properties()
+        return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
     threads = torch.get_num_threads()
     return f"CPU ({cpu_name()}), {threads} thread{'s' * (threads > 1)}"
 

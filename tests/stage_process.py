@@ -1,6 +1,7 @@
 """Runs a stage as `python -m stages.x …` would, but in a process forked from one that has already imported the
 libraries, which saves ten seconds per stage. A test of the imports themselves, or of environment variables that a
-library reads when it is imported, starts Python instead."""
+library reads when it is imported, starts Python instead. So does every test where torch has a GPU: bitsandbytes
+initialises CUDA when it is imported, and no process forked after that can use it."""
 
 import multiprocessing
 import os
@@ -30,11 +31,17 @@ def _context():
 
 def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
     """Run a module or a Python file, and return what `subprocess.run` would. `folder`: where to keep its output."""
+    import torch
+
+    command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *arguments]
+    if torch.cuda.device_count():  # unlike is_available, it does not initialise CUDA here
+        added = filter(None, [str(root), environment.get("PYTHONPATH")])
+        environment = environment | {"PYTHONPATH": os.pathsep.join(added)}
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     out, err = folder / "stdout", folder / "stderr"
     process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
     process.start()
     process.join()
-    command = ["python", "-m", module, *arguments]
     return subprocess.CompletedProcess(command, process.exitcode, out.read_text(), err.read_text())
 
 

@@ -46,7 +46,7 @@ def shards(launched: dict) -> Setting:
 
 def this_card() -> float | None:
     """The memory of this machine's GPU in GiB, or None without one."""
-    return torch.cuda.mem_get_info()[1] / GIB if torch.cuda.is_available() else None
+    return torch.cuda.get_device_properties().total_memory / GIB if torch.cuda.is_available() else None
 
 
 @dataclass(frozen=True)

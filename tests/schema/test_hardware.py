@@ -10,7 +10,7 @@ from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
-from training import run_folder
+from training import memory, run_folder
 from training.run_folder import conflict
 
 WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}  # oneDNN itself then computes as on such a CPU
@@ -138,6 +138,20 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
     assert not hardware.has_arithmetic("bfloat16")
     assert hardware.fitted(recipe()).model.dtype == "float32"
     assert configs.training_arguments(recipe(), "grpo")["bf16"] is False
+
+
+def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
+    """A process of a launch asks before it has a GPU of its own, and would open one on the first."""
+    called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8)
+    asks = {"is_available": True, "device_count": 2, "current_device": 0}
+    asks |= {"get_device_properties": card, "get_device_name": card.name}
+    for name in [name for name, each in vars(torch.cuda).items() if callable(each) and name != "is_bf16_supported"]:
+        opens = lambda *_, name=name: called.append(name) or [0, 0]  # noqa: E731
+        monkeypatch.setattr(torch.cuda, name, (lambda *_, name=name: asks[name]) if name in asks else opens)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    line, here = hardware.line(hardware.fitted(recipe()), "bfloat16"), memory.this_card()
+    assert called == []
+    assert line.startswith("A Card, 24 GiB; bfloat16; ") and here == 24
 
 
 def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):

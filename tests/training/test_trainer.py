@@ -56,8 +56,8 @@ def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
         configs.own_defaults(each, "grpo")["per_device_eval_batch_size"]
         for each in (recipe(), recipe("grpo.use_vllm=false"))
     )
-    assert by_vllm * processes == 96
-    assert 96 % (without * processes) == 0 and without <= 16
+    assert by_vllm * processes == 192
+    assert 192 % (without * processes) == 0 and without <= 16
 
 
 def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
