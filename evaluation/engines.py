@@ -29,18 +29,24 @@ Engine = Callable[[list[list[int]], int], list[Completion]]
 """(token ids of each prompt, seed) → one completion for each prompt."""
 
 
+def shared(recipe: Recipe, trained: str | Path | None) -> tuple:
+    """Equal for models that one engine serves: with vLLM a base and the adapters on it, with transformers one model."""
+    beside = recipe.evaluate.engine == "vllm" and is_adapter(trained)
+    return base_model(recipe), recipe.model.revision, None if beside else trained
+
+
 @contextlib.contextmanager
 def engine(
     recipe: Recipe,
     tokenizer: PreTrainedTokenizerBase,
-    trained: str | Path | None,
+    trained: list[str | Path | None],
     longest_prompt: int,
     sampling: dict | None = None,
-) -> Iterator[Engine]:
-    """The recipe's engine while the block runs.
+) -> Iterator[list[Engine]]:
+    """The recipe's engine while the block runs, for each model that it is to serve.
 
     Args:
-        trained: the folder of the stage whose model to use; None for the base model.
+        trained: the folders of the stages whose models to use, None for the base model; `shared` is equal for all.
         longest_prompt: its length in tokens, for which vLLM reserves memory.
         sampling: the engine's own options beside the temperature; without them no token is excluded.
 
@@ -48,10 +54,10 @@ def engine(
         RecipeError: the weights cannot be loaded, or vLLM is not installed or has no GPU.
     """
     if recipe.evaluate.engine == "vllm":
-        with vllm_engine(recipe, tokenizer, trained, longest_prompt, sampling) as complete:
-            yield complete
+        with vllm_engine(recipe, tokenizer, trained, longest_prompt, sampling) as served:
+            yield served
     else:
-        yield transformers_engine(recipe, tokenizer, trained, sampling)
+        yield [transformers_engine(recipe, tokenizer, each, sampling) for each in trained]
     gc.collect()  # a model that is still in memory leaves no room for the next
 
 
@@ -113,16 +119,16 @@ def generate(
 def vllm_engine(
     recipe: Recipe,
     tokenizer: PreTrainedTokenizerBase,
-    trained: str | Path | None,
+    trained: list[str | Path | None],
     longest_prompt: int,
     sampling: dict | None = None,
-) -> Iterator[Engine]:
-    """vLLM's offline `LLM`, which serves an adapter beside its base, without merging."""
+) -> Iterator[list[Engine]]:
+    """vLLM's offline `LLM`, which serves adapters beside their base, without merging."""
     # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines lack the compiler
     # (nvcc). Nothing here needs that kernel.
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
-        from vllm import LLM, SamplingParams
+        from vllm import LLM
         from vllm.lora.request import LoRARequest
         from vllm.platforms import current_platform
     except ImportError as error:
@@ -132,14 +138,14 @@ def vllm_engine(
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
-    adapter = Path(trained) if is_adapter(trained) else None
-    if adapter:
+    adapters = [Path(each) for each in trained if is_adapter(each)]
+    for adapter in adapters:
         adapter_settings(recipe, adapter)
         if dtype(recipe) == "float32" and torch.cuda.is_available():
             raise RecipeError(
                 ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"]
             )
-    name = base_model(recipe) if trained is None or adapter else str(trained)
+    name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     try:
         looked_at(name, recipe.model.revision)
         model = LLM(
@@ -152,13 +158,21 @@ def vllm_engine(
             trust_remote_code=False,
             # On a CPU the share is of the machine's memory, which other programs need too.
             gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
-            enable_lora=adapter is not None,
-            max_lora_rank=_rank_for_vllm(adapter) if adapter else 16,
+            enable_lora=bool(adapters),
+            max_lora_rank=max(map(_rank_for_vllm, adapters), default=16),
         )
     except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
-        message = f"evaluate.engine: vllm cannot serve {trained or name}: {error}"
+        message = f"evaluate.engine: vllm cannot serve {name}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
-    request = LoRARequest("policy", 1, str(adapter)) if adapter else None
+    requests = {str(each): LoRARequest(str(each), 1 + number, str(each)) for number, each in enumerate(adapters)}
+    yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer, sampling) for each in trained]
+    # Its process lives on, and keeps its memory, for as long as anything refers to it.
+    model.llm_engine.engine_core.shutdown()
+
+
+def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sampling: dict | None) -> Engine:
+    """vLLM's `LLM` with an adapter that it serves, or None, as an engine."""
+    from vllm import SamplingParams
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
         parameters = [
@@ -172,7 +186,7 @@ def vllm_engine(
             for i in range(len(prompts))
         ]
         outputs = model.generate(
-            [{"prompt_token_ids": ids} for ids in prompts], parameters, lora_request=request, use_tqdm=False
+            [{"prompt_token_ids": ids} for ids in prompts], parameters, lora_request=adapter, use_tqdm=False
         )
         if [output.prompt_token_ids for output in outputs] != prompts:
             raise RuntimeError("vLLM answered other prompts than it was given")
@@ -184,9 +198,7 @@ def vllm_engine(
             for cut in [answer.finish_reason == "length"]
         ]
 
-    yield complete
-    # Its process lives on, and keeps its memory, for as long as anything refers to it.
-    model.llm_engine.engine_core.shutdown()
+    return complete
 
 
 def _rank_for_vllm(adapter: Path) -> int:

@@ -6,12 +6,13 @@ files alone.
 """
 
 import argparse
+from itertools import groupby
 from pathlib import Path
 
 from evaluation import report, run_report
 from evaluation.answers import Answers
-from evaluation.contestants import benchmarks, control, named_model, stages_of
-from evaluation.engines import engine
+from evaluation.contestants import Contestant, benchmarks, control, named_model, stages_of
+from evaluation.engines import engine, shared
 from schema import hardware
 from schema.faults import RecipeError
 from schema.problem_sets import share_held_out, train_and_held_out
@@ -39,14 +40,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
-    for contestant in contestants:
-        tokenizer = load_tokenizer(contestant.recipe)
-        answers = [Answers(root / name, contestant, tokenizer, rows) for name, rows in problems.items()]
-        if unfinished := [each for each in answers if each.missing()]:
-            longest = max(each.longest_prompt for each in unfinished)
-            with engine(contestant.recipe, tokenizer, contestant.trained, longest) as policy:
-                for each in unfinished:
-                    each.complete(policy)
+    for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
+        complete(list(together), root, problems)
     for benchmark in problems:
         say()
         say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
@@ -56,6 +51,25 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
             write_again(contestant.trained)
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
+
+
+def complete(contestants: list[Contestant], root: Path, problems: dict[str, list[dict]]):
+    """Write what is missing of the answers of contestants whom one engine serves."""
+    recipe = contestants[0].recipe
+    tokenizer = load_tokenizer(recipe)
+    every = [
+        (contestant.trained, Answers(root / name, contestant, tokenizer, rows))
+        for contestant in contestants
+        for name, rows in problems.items()
+    ]
+    unfinished = [(trained, answers) for trained, answers in every if answers.missing()]
+    if not unfinished:
+        return
+    models = list(dict.fromkeys(trained for trained, _ in unfinished))
+    longest = max(answers.longest_prompt for _, answers in unfinished)
+    with engine(recipe, tokenizer, models, longest) as served:
+        for trained, answers in unfinished:
+            answers.complete(served[models.index(trained)])
 
 
 def write_again(folder: Path):

@@ -42,7 +42,8 @@ def main(recipe: Recipe, if_needed: bool = False):
     folder.mkdir(parents=True, exist_ok=True)
     lock(folder)
     if answers.missing():
-        with engine(answers.recipe, tokenizer, recipe.data.own_solutions.model, answers.longest_prompt) as complete:
+        model = recipe.data.own_solutions.model
+        with engine(answers.recipe, tokenizer, [model], answers.longest_prompt) as [complete]:
             answers.complete(complete)
     learned = own_solutions.learned(recipe, answers)
     own_solutions.write(folder, learned.rows)

@@ -55,6 +55,33 @@ def tiny_qwen2(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def peaked_qwen2(tiny_qwen2, tmp_path_factory) -> Path:
+    """A random model whose next tokens are far from equally likely. On disk it ends at `<|endoftext|>`, while its
+    template ends a turn with `<|im_end|>`."""
+    import torch
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("models") / "peaked-qwen2"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        initializer_range=0.2,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    Qwen2ForCausalLM(config).bfloat16().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def math_data(tmp_path_factory) -> Path:
     """Parquet files with the Hub's columns and a few rows of our own."""
     import pandas as pd

@@ -44,7 +44,7 @@ def main():
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
     prompts.sort(key=len)
     done = recipe.stage_dir("sft") if (recipe.stage_dir("sft") / "summary.json").is_file() else None
-    with engine(recipe, tokenizer, done, max(map(len, prompts))) as policy:
+    with engine(recipe, tokenizer, [done], max(map(len, prompts))) as [policy]:
         ratios = compare(policy, prompts, recipe.evaluate.batch_size, options.pairs)
     print(f"median {statistics.median(ratios):.2f} of {len(ratios)} pairs; {done or 'the base model'}, {recipe.name}")
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import groupby
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from safetensors.numpy import save_file
 
 from evaluation import answers
 from evaluation.contestants import Contestant
-from evaluation.engines import engine
+from evaluation.engines import engine, shared
 from schema import hardware
 from schema.recipe import RecipeError, load_recipe
 from training import vllm_server
@@ -44,7 +45,7 @@ def test_vllm_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     with (
         pytest.raises(RecipeError, match=r"vllm cannot be imported .* make setup EXTRAS=dev,vllm"),
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, [None], 10),
     ):
         pass
 
@@ -63,7 +64,7 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with (
         pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"),
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, None, 10),
+        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, [None], 10),
     ):
         pass
 
@@ -90,11 +91,22 @@ def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, co
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr(hardware, "has_arithmetic", lambda _: bfloat16)
     recipe = load_recipe(TINY, ["evaluate.engine=vllm", *overrides], check=())
-    with pytest.raises(RecipeError, match="that is all"), engine(recipe, None, None, 10):
+    with pytest.raises(RecipeError, match="that is all"), engine(recipe, None, [None], 10):
         pass
     served = vllm_server.command(recipe)
     recorded = answers.settings(Contestant("base", recipe), [], [])["dtype"]
     assert asked["dtype"] == served[served.index("--dtype") + 1] == recorded == computes_in
+
+
+def test_who_shares_an_engine(tmp_path):
+    """With vLLM a base, shown an example or not, and the adapters on it; with transformers the same model alone."""
+    for name in ("sft", "grpo"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text("{}")
+    models = [None, None, tmp_path / "sft", tmp_path / "grpo", tmp_path]
+    for engines, groups in (("vllm", [4, 1]), ("transformers", [2, 1, 1, 1])):
+        recipe = load_recipe(TINY, [f"evaluate.engine={engines}"], check=())
+        assert [len(list(each)) for _, each in groupby(models, key=lambda model: shared(recipe, model))] == groups
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):
@@ -103,6 +115,6 @@ def test_an_adapter_of_another_base_is_refused(tmp_path):
     save_file({"x": np.zeros(1)}, tmp_path / "adapter_model.safetensors")
     with (
         pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
-        engine(load_recipe(TINY, check=()), None, tmp_path, 10),
+        engine(load_recipe(TINY, check=()), None, [tmp_path], 10),
     ):
         pass

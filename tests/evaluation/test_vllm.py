@@ -4,11 +4,15 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import Qwen2ForCausalLM
 
-from tests.support import GPU_TABLE, WITH_VLLM, run_stage
+from tests.support import GPU_TABLE, ROOT, WITH_VLLM, run_stage
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -47,3 +51,49 @@ def test_both_engines_answer_alike(tmp_path):
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
     assert sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40  # the adapter is really there
+
+
+COUNTING = """
+import os
+import vllm
+from stages import cli, evaluate
+LLM = vllm.LLM
+def started(**options):
+    print("an engine starts")
+    return LLM(**options)
+vllm.LLM = started
+if "ALONE" in os.environ:
+    evaluate.shared = lambda _, trained: trained
+if __name__ == "__main__":
+    cli.run("evaluate", evaluate.main, evaluate.add_arguments)
+"""
+
+
+def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
+    """They answer as each does by an engine of its own."""
+    for rank in (4, 16):
+        base = Qwen2ForCausalLM.from_pretrained(peaked_qwen2)
+        adapted = get_peft_model(base, LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM"))
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(rank))
+        adapted.save_pretrained(tmp_path / f"rank-{rank}")
+    arguments = ["recipes/tiny-arithmetic.yaml", "model.build=null", f"model.name_or_path={peaked_qwen2}", "adapter={}"]
+    arguments += [f"model.dtype={DTYPE}", "evaluate.engine=vllm", "evaluate.limit=20", "--held-out"]
+    for model in (peaked_qwen2, tmp_path / "rank-4", tmp_path / "rank-16"):
+        arguments += ["--model", model]
+
+    def answers(folder, **environment):
+        command = [sys.executable, "-c", COUNTING, *map(str, arguments), f"output_dir={folder}"]
+        environment |= os.environ | WITHOUT_NVCC | {"VLLM_CPU_KVCACHE_SPACE": "1"}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+        files = [each for each in folder.glob("eval/models/held-out/*.jsonl") if "seconds" not in each.name]
+        said = [line for each in sorted(files) for line in each.read_text().splitlines()[1:]]
+        return done.stdout.count("an engine starts"), said
+
+    starts, together = answers(tmp_path / "together")
+    starts_alone, alone = answers(tmp_path / "alone", ALONE="1")
+    assert (starts, starts_alone) == (1, 3)
+    assert len(together) == 60 == len(set(together))
+    assert sum(a == b for a, b in zip(together, alone, strict=True)) >= (54 if GPU else 60)

@@ -101,7 +101,7 @@ def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
     """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is imported."""
     monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
     monkeypatch.setitem(sys.modules, "vllm", None)  # its import fails
-    with pytest.raises(RecipeError, match="vllm cannot be imported"), engines.vllm_engine(recipe(), None, None, 10):
+    with pytest.raises(RecipeError, match="vllm cannot be imported"), engines.vllm_engine(recipe(), None, [None], 10):
         pass
     assert os.environ.pop("VLLM_USE_FLASHINFER_SAMPLER") == "0"
 

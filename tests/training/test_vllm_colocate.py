@@ -16,7 +16,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from schema import configs
 from schema.problem_sets import load_train
@@ -31,30 +30,6 @@ RECIPE = "recipes/tiny-arithmetic.yaml"
 STEPS = 4
 # How vLLM names what it computes at once.
 TOGETHER = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
-
-
-@pytest.fixture(scope="module")
-def policy_folder(tiny_qwen2, tmp_path_factory):
-    """A random model whose next tokens are far from equally likely. On disk it ends at `<|endoftext|>`, while its
-    template ends a turn with `<|im_end|>`."""
-    folder = tmp_path_factory.mktemp("models") / "peaked-qwen2"
-    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        initializer_range=0.2,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-    )
-    Qwen2ForCausalLM(config).bfloat16().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 def colocated(folder, output) -> list[str]:
@@ -148,12 +123,12 @@ def vllm_for_a_cpu():
 
 
 @pytest.fixture(scope="module")
-def run(policy_folder, tmp_path_factory):
+def run(peaked_qwen2, tmp_path_factory):
     from vllm.distributed import cleanup_dist_env_and_memory
 
     before = dict(os.environ)
     with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
-        run = Run(policy_folder, tmp_path_factory.mktemp("run"))
+        run = Run(peaked_qwen2, tmp_path_factory.mktemp("run"))
         GPU_TABLE["vLLM, a tiny Qwen2: seconds a sync"] = f"{statistics.median(run.seconds):.2f}"
         yield run
         run.vllm.llm.llm_engine.engine_core.shutdown()
@@ -261,10 +236,10 @@ with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
 """
 
 
-def test_a_stage_ends_without_a_traceback(policy_folder, tmp_path):
+def test_a_stage_ends_without_a_traceback(peaked_qwen2, tmp_path):
     """Stopped by a signal, then resumed to its end: vLLM's process groups are inside the stage's own, and must go
     before it."""
-    command = [sys.executable, "-c", STAGE, RECIPE, *colocated(policy_folder, tmp_path), "sft=null"]
+    command = [sys.executable, "-c", STAGE, RECIPE, *colocated(peaked_qwen2, tmp_path), "sft=null"]
     command += ["grpo.max_steps=12", "grpo.num_iterations=1"]
     metrics = tmp_path / "grpo/metrics.jsonl"
     with (tmp_path / "stderr").open("w") as stderr:
