@@ -37,7 +37,8 @@ def colocated(folder, output) -> list[str]:
     keys = ["model.build=null", f"model.name_or_path={folder}", "model.dtype=bfloat16", f"output_dir={output}"]
     keys += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"]
     keys += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=32"]
-    keys += ["grpo.learning_rate=0.02", "grpo.logging_steps=1", "grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
+    keys += ["grpo.learning_rate=0.02", "grpo.num_iterations=1", "grpo.logging_steps=1"]
+    keys += ["grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
     keys += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
     return [*keys, f"grpo.vllm_enable_sleep_mode={str(GPU).lower()}"]
 
@@ -46,12 +47,12 @@ class Run:
     """A few steps of training, and what was seen of it."""
 
     def __init__(self, folder, output):
-        overrides = [*colocated(folder, output), f"grpo.max_steps={STEPS}", "grpo.save_strategy=no"]
-        overrides += ["grpo.num_generations_eval=1", "grpo.per_device_eval_batch_size=8"]
+        overrides = [*colocated(folder, output), f"grpo.max_steps={STEPS}"]
         recipe = load_recipe(RECIPE, overrides, check=())
         tokenizer = load_tokenizer(recipe)
         self.end = tokenizer.eos_token_id
         args = configs.training_config(recipe, "grpo")
+        args.save_strategy, args.num_generations_eval, args.per_device_eval_batch_size = "no", 1, 8
         rows, _ = load_train(recipe)
         self.trainer = trainer_for(recipe, args, tokenizer, rows, [], None)
         self.policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
@@ -240,17 +241,19 @@ def test_a_stage_ends_without_a_traceback(peaked_qwen2, tmp_path):
     """Stopped by a signal, then resumed to its end: vLLM's process groups are inside the stage's own, and must go
     before it."""
     command = [sys.executable, "-c", STAGE, RECIPE, *colocated(peaked_qwen2, tmp_path), "sft=null"]
-    command += ["grpo.max_steps=12", "grpo.num_iterations=1"]
+    command += ["grpo.max_steps=12"]
+    leaves = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # trl, of the run in this process
+    environment = {key: value for key, value in os.environ.items() if key not in leaves}
     metrics = tmp_path / "grpo/metrics.jsonl"
     with (tmp_path / "stderr").open("w") as stderr:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=stderr)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
         while not metrics.is_file() or len(metrics.read_text().splitlines()) < 2:
             assert process.poll() is None, (tmp_path / "stderr").read_text()
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 75
     assert "Traceback" not in (tmp_path / "stderr").read_text()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     assert "checkpoint-" in done.stdout and "grpo: done" in done.stdout
 
