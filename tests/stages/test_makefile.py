@@ -33,6 +33,13 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     assert done.stdout.strip() == seen, done.stderr
 
 
+@pytest.mark.parametrize("target", ["test", "test-slow"])
+def test_the_tests_see_no_gpu(target):
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "0"}
+    said = subprocess.run(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+    assert said.splitlines()[-1].startswith("CUDA_VISIBLE_DEVICES=-1 .venv/bin/python -m pytest")
+
+
 @pytest.fixture
 def checkout(tmp_path):
     """What `make setup` reads, and the marks of an environment that has `dev`."""
