@@ -182,8 +182,9 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
             recipe,
             "error",
             ("grpo", "per_device_train_batch_size"),
-            f"about {total:.1f} GiB will not fit a card of {card:.0f}: halve {size} (and double "
-            "gradient_accumulation_steps), shorten max_completion_length, or see make memory",
+            f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and "
+            "gradient_accumulation_steps twice as much, lower max_completion_length or vllm_gpu_memory_utilization, "
+            "or take a smaller model (make memory has the parts)",
         )
     elif card and not memory.fits(parts, card):
         need = parts.vllm_weights / memory.GIB / card

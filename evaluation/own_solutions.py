@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from data import prompt
+from evaluation.answers import judged
 from evaluation.contestants import Contestant
 from evaluation.probe import Rounds, drawn, sampled_at
 from schema.configs import processes, setting
@@ -74,7 +76,7 @@ def learned(recipe: Recipe, answers: Rounds) -> Learned:
     own, problems = recipe.data.own_solutions, len(answers.rows)
     completions = {(each["id"], each["sample"]): each for each in answers.done}
     completions = [completions[i, sample] for i in range(problems) for sample in range(own.samples)]
-    right = accepted(completions)
+    right = accepted(completions, answers.rows, recipe.runs_programs)
     rows = kept(right, answers.rows, own.keep)
     figures = {"problems": problems, "solved": len({each["id"] for each in right}), "accepted": len(right)}
     figures = answers.cost() | figures | {"completions": len(completions), "kept": len(rows)}
@@ -87,18 +89,25 @@ def learned(recipe: Recipe, answers: Rounds) -> Learned:
     return Learned(rows, figures)
 
 
-def accepted(completions: list[dict]) -> list[dict]:
+def accepted(completions: list[dict], rows: list[dict], run_programs: bool = False) -> list[dict]:
     """Those that are right and ended by themselves: their `id`, `reasoning` and `answer`, which the warm start puts
     into tags. Of a completion that `format_tags` would pay they are what stands in its own tags; any other is reasoning
-    as a whole, and its answer is the one that was judged. Most models reason well and leave the tags out."""
+    as a whole, and its answer is the one that was judged. Most models reason well and leave the tags out.
+
+    What the rewards would not pay once it stands in tags is left out, such as two answers in one, and so is an answer
+    without reasoning.
+    """
     right = [each for each in completions if each["right"] is True and not each["truncated"]]
-    paid = reward_function("format_tags")([each["response"] for each in right])
-    found = []
-    for each, in_form in zip(right, paid, strict=True):
+    format_tags, found = reward_function("format_tags"), []
+    for each, in_form in zip(right, format_tags([each["response"] for each in right]), strict=True):
         parts = re.split("</?(?:think|answer)>", each["response"])
         thought, answer = (parts[1], parts[3].strip()) if in_form else ("".join(parts).strip(), each["answer"])
-        found.append({"id": each["id"], "reasoning": thought, "answer": answer})
-    return found
+        if thought.strip() != answer:
+            found.append({"id": each["id"], "reasoning": thought, "answer": answer})
+    texts = [prompt.completion(each["reasoning"], each["answer"], opened=False) for each in found]
+    verdicts = judged([rows[each["id"]] for each in found], texts, True, run_programs)
+    paid = zip(found, format_tags(texts), verdicts, strict=True)
+    return [each for each, in_form, verdict in paid if in_form and verdict["right"]]
 
 
 def kept(solutions: list[dict], rows: list[dict], most: int) -> list[dict]:

@@ -115,6 +115,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     folder = contestant.trained or Path(base_model(contestant.recipe))
     files = sorted(each for each in folder.glob("*.safetensors") if each.is_file())
     weights = [sha256(each) for each in files] or None  # None for a Hub id
+    of_answers["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in
     return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {"weights": weights}
 
 

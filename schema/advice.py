@@ -76,10 +76,6 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
             "section, or `tag_count`, or leave `strict` out",
         )
-    by_vllm = setting(recipe, "grpo", "use_vllm")
-    if by_vllm and recipe.model.dtype == "float32":
-        message = "trl leaves vLLM's dtype to vLLM, which takes bfloat16: it samples from a rounded policy"
-        yield finding(recipe, "note", ("grpo", "use_vllm"), message)
 
 
 def _learned_advice(recipe: Recipe) -> Iterator[Finding]:

@@ -40,6 +40,8 @@ def card_named(text: str) -> Card:
     if named := CARDS.get(text.upper()):
         return named
     with contextlib.suppress(ValueError):
-        if float(text) > 0:
+        if 0 < float(text) < 1000:  # CARD=4090 is meant as a name
             return Card(f"{text} GiB", float(text))
-    raise RecipeError([f"CARD={text}: {text} is no number of GiB above 0, and none of {', '.join(CARDS)}"])
+    raise RecipeError(
+        [f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name: {', '.join(CARDS)}"]
+    )

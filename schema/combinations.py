@@ -74,8 +74,8 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     if values["use_vllm"] and recipe.get("quantization"):
         yield (
             ("use_vllm",),
-            "grpo.use_vllm: vLLM cannot take the quantised weights that trl would send it; leave use_vllm out, or the "
-            "section `quantization`",
+            "grpo.use_vllm: vLLM cannot take the quantised weights that trl would send it: set it to "
+            "false, or remove the section `quantization`",
         )
     order = recipe.get("data", {}).get("order", Data.order)
     if order != Data.order and "shuffle_dataset" in section:

@@ -158,7 +158,9 @@ def no_compiler() -> str | None:
     header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
     found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
-    lacking = [] if found else ["a C compiler" + (f" (CC is {chosen})" if chosen else "")]
+    lacking = (
+        [] if found else [f"a C compiler ({chosen}, which CC names, is none: unset CC)" if chosen else "a C compiler"]
+    )
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     lacking += [] if header.is_file() else [str(header)]
     if not lacking or not gpus_to_use():

@@ -73,8 +73,8 @@ def evaluate(section: dict, recipe: dict) -> Complaints:
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         yield (
             ("engine",),
-            "evaluate.engine: vllm would serve the adapter on unquantised weights, on which it was not trained; "
-            "use transformers",
+            "evaluate.engine: vllm would serve the adapter on unquantised weights, on which it was not trained: "
+            "set it to transformers",
         )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 
 from schema.recipe import Recipe
@@ -44,5 +45,8 @@ def chain() -> str | None:
 
 
 def make_command(target: str, recipe: Recipe) -> str:
-    """The `make` line for a recipe and the overrides it was asked for with, as the next step a stage prints."""
-    return f"make {target}{recipe.asked_for}"
+    """The `make` line for a recipe and the overrides and the launcher it was asked for with, as the next step a stage
+    prints."""
+    # What stands on make's command line is in the environment of what it runs.
+    launcher = [f" {name}={shlex.quote(os.environ[name])}" for name in ("ACCELERATE", "PROCESSES") if os.getenv(name)]
+    return f"make {target}{recipe.asked_for}{''.join(launcher)}"

@@ -46,12 +46,13 @@ def is_lost(error: RuntimeError) -> bool:
 
 def leave_group():
     """Destroy the process group. gloo's threads abort a process that ends with its group still alive, and the launcher
-    calls a finished run failed. A vLLM in this process has groups of its own in that one: it destroys them all when the
-    process ends, its own first, and would fail if it found that one gone."""
+    calls a finished run failed. A vLLM in this process has groups of its own in that one, and would fail at its end if
+    it found that one gone: its own go first."""
     distributed = sys.modules.get("torch.distributed")  # a stage that never loaded torch has no group
     vllm = sys.modules.get("vllm.distributed")
     if vllm and vllm.model_parallel_is_initialized():
-        return
+        vllm.destroy_model_parallel()
+        vllm.destroy_distributed_environment()
     if distributed and distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
 

@@ -36,10 +36,13 @@ def completion(response: str, truncated: bool) -> dict:
         ("1+1=3. The answer is 3.", False, None),
         ("<think>1+1=2, so the answer is 2.", False, None),  # the thought is not closed
         ("", False, None),
+        # Nothing that the rewards would not pay in tags, and no answer without reasoning.
+        ("<Think>1+1=2</Think> <answer>2</answer>", False, None),
+        ("2", False, None),
     ],
 )
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
-    found = own_solutions.accepted([completion(response, truncated)])
+    found = own_solutions.accepted([completion(response, truncated)], [ROW])
     assert [(each["reasoning"], each["answer"]) for each in found] == ([solution] if solution else [])
 
 
