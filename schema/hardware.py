@@ -158,9 +158,8 @@ def no_compiler() -> str | None:
     header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
     found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
-    lacking = (
-        [] if found else [f"a C compiler ({chosen}, which CC names, is none: unset CC)" if chosen else "a C compiler"]
-    )
+    wrong = f" ({chosen}, which CC names, is none: unset CC)" if chosen else ""
+    lacking = [] if found else [f"a C compiler{wrong}"]
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     lacking += [] if header.is_file() else [str(header)]
     if not lacking or not gpus_to_use():

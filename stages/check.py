@@ -102,9 +102,7 @@ if __name__ == "__main__":
     launch_arguments(parser)
     card_help = "a GPU that is not in this machine: its GiB, or a name such as H100"
     parser.add_argument("--card", type=card_named, help=card_help)
-    parser.add_argument(
-        "--tokens-per-second", type=float, help="sampled and trained on by all processes together; estimates the hours"
-    )
+    parser.add_argument("--tokens-per-second", type=float, help="of all processes together; estimates the hours")
     parser.add_argument("--show", action="store_true", help="print the whole recipe: its base's keys, our defaults")
     with mistakes_reported():
         options = parser.parse_intermixed_args()

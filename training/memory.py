@@ -130,7 +130,8 @@ def _sampling(recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card:
         return {"kv_cache": kv_cache, "copy_of_the_base": sum(each.numel() * each.element_size() for each in held)}
     if args.vllm_mode != "colocate":
         return {}
-    sizes = [each.numel() * each.element_size() for name, each in model.named_parameters() if "lora_" not in name]
+    # In 16 bits, whatever the weights are trained in.
+    sizes = [2 * each.numel() for name, each in model.named_parameters() if "lora_" not in name]
     weights = sum(sizes) // args.vllm_tensor_parallel_size
     if card:
         kv_cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)

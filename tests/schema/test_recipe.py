@@ -504,12 +504,16 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
         assert not [key for key, value in values.items() if key in below and below[key] == value], "as in its base"
 
 
-def test_the_next_command_names_the_recipe_and_its_overrides(tmp_path):
+def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_path, monkeypatch):
     recipe = load_recipe("recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"])
     assert make_command("evaluate", recipe) == (
         "make evaluate RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
     )
     assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
+    monkeypatch.setenv("ACCELERATE", "ddp")
+    monkeypatch.setenv("PROCESSES", "4")
+    assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo ACCELERATE=ddp PROCESSES=4"
+    monkeypatch.undo()
     (tmp_path / "mine.yaml").write_text(GOOD)
     assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == f"make grpo RECIPE={tmp_path}/mine.yaml"
 

@@ -187,7 +187,12 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, m
         ("check", ["--processes", "0"], "PROCESSES=0: expected a whole number of at least 1"),
         ("preflight", ["--accelerate", "cpu2", "--processes", "-1"], "PROCESSES=-1: expected a whole number"),
         ("preflight", ["--accelerate", "cpu2", "--processes", "two"], "PROCESSES=two: expected a whole number"),
-        ("memory", ["--card", "-3"], "CARD=-3: -3 is no number of GiB above 0"),
+        ("memory", ["--card", "4090"], "CARD=4090: give a card's memory in GiB"),
+        (
+            "memory",
+            ["--card", "-3"],
+            "CARD=-3: give a card's memory in GiB, such as CARD=24, or one of these by name: L4",
+        ),
         ("check", ["--card", "H1000"], "none of L4, RTX4090, L40S, A100, H100, H200"),
         ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
         ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),
