@@ -191,9 +191,9 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, m
         (
             "memory",
             ["--card", "-3"],
-            "CARD=-3: give a card's memory in GiB, such as CARD=24, or one of these by name: L4",
+            "CARD=-3: give a card's memory in GiB, such as CARD=24, or ",
         ),
-        ("check", ["--card", "H1000"], "none of L4, RTX4090, L40S, A100, H100, H200"),
+        ("check", ["--card", "H1000"], "one of these by name: L4, RTX4090, L40S, A100, H100, H200"),
         ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
         ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),
     ],
