@@ -43,8 +43,8 @@ LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--pr
 OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
 export GIVEN := $(ARGS)
 PREFLIGHT = $(PY) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
-# Without a launcher, one GPU is used, however many there are; a vLLM server chooses for itself.
-ifeq ($(ACCELERATE)$(filter vllm-server,$(MAKECMDGOALS)),)
+# Without a launcher, one GPU is used, however many there are; a vLLM server and `make test-gpu` choose for themselves.
+ifeq ($(ACCELERATE)$(filter vllm-server test-gpu,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
 endif
 # After SIGTERM, torch's launcher would kill its ranks in 30 s, less than a step of a large model takes.
@@ -208,8 +208,13 @@ test: setup  ## run the tests, on the CPU, 8 to 20 minutes on 2 cores
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'
 
-test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory and, with EXTRAS=vllm, vLLM
-	@$(PY) pytest -m gpu -rs tests/stages/test_gpu.py tests/evaluation/test_vllm.py tests/training/test_vllm_colocate.py
+FIRST_GPU = CUDA_VISIBLE_DEVICES=$(firstword $(subst $(comma), ,$(CUDA_VISIBLE_DEVICES)) 0)
+# The file that trains in pytest's own process is last: it keeps memory.
+ON_ONE_GPU := $(addprefix tests/,stages/test_gpu.py stages/test_vllm_server.py evaluation/test_vllm.py training/test_vllm_colocate.py)
+
+test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory, a gain; with EXTRAS=vllm in twenty
+	@$(FIRST_GPU) $(PY) pytest -m gpu -rs $(ON_ONE_GPU); one=$$?; \
+	  $(PY) pytest -m gpu -rs tests/stages/test_two_gpus.py && exit $$one
 
 # vLLM's build for CPUs gets its own environment, without the GPU libraries it brings: they do not load on a CPU.
 .venv-vllm/installed: pyproject.toml

@@ -23,7 +23,7 @@ class Noise:
         self.noise, self.prompt_length = noise, prompt_length
 
     def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        return scores + self.noise[:, ids.shape[1] - self.prompt_length]
+        return scores + self.noise[:, ids.shape[1] - self.prompt_length].to(scores.device)
 
 
 def by_place(self, input_ids, attention_mask, generation_config, **kwargs):

@@ -16,6 +16,11 @@ def again(completions, **columns):
     return [len(completion) % 5 / 4 for completion in completions]
 
 
+def by_turns(completions, **columns):
+    """Whatever a completion says."""
+    return [i % 2 for i in range(len(completions))]
+
+
 def of_nothing(completions, **columns):
     return [None] * len(completions)
 

@@ -16,7 +16,7 @@ from tests.support import GPU_TABLE, ROOT, WITH_VLLM, run_stage
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
-LEAST = 45 if GPU else 48  # of 50 answers that are the same; on a GPU the engines' kernels differ more
+LEAST = 40 if GPU else 48  # of 50 answers that are the same; on a CPU float16 alone changed 4 of transformers' own
 FOLDERS = os.environ["PATH"].split(os.pathsep)
 WITHOUT_NVCC = {"PATH": os.pathsep.join(each for each in FOLDERS if not (Path(each) / "nvcc").is_file())}
 RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]

@@ -21,6 +21,7 @@ from tests.support import ROOT
         ("3", [], "3"),
         (None, ["ACCELERATE=ddp"], "unset"),  # all of them; an empty variable would hide them
         ("1,2", ["ACCELERATE=ddp"], "1,2"),
+        (None, ["MAKECMDGOALS=test-gpu"], "unset"),
     ],
 )
 def test_which_gpus_a_stage_sees(given, options, seen):
@@ -33,11 +34,22 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     assert done.stdout.strip() == seen, done.stderr
 
 
-@pytest.mark.parametrize("target", ["test", "test-slow"])
-def test_the_tests_see_no_gpu(target):
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "0"}
+@pytest.mark.parametrize(
+    ("target", "given", "seen"),
+    [
+        ("test", "0", "-1"),
+        ("test-slow", "0", "-1"),
+        ("test-gpu", "", "0"),
+        ("test-gpu", "2,3", "2"),
+    ],
+)
+def test_which_gpu_the_tests_see(target, given, seen):
+    """Most none; those of a GPU the first, and then those of two GPUs all."""
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}
     said = subprocess.run(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
-    assert said.splitlines()[-1].startswith("CUDA_VISIBLE_DEVICES=-1 .venv/bin/python -m pytest")
+    lines = [line.strip() for line in said.splitlines() if "pytest" in line]
+    assert lines[0].startswith(f"CUDA_VISIBLE_DEVICES={seen} .venv/bin/python -m pytest")
+    assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == (target == "test-gpu")
 
 
 @pytest.fixture

@@ -20,8 +20,11 @@ from tests.support import ROOT, read_lines, run_stage, same_weights, weights
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
 ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no", "-m"]
-WAYS = {"ddp": ["-m"], "fsdp2": [*ON_A_CPU, "tests.shards_on_cpu"], "zero2": ON_A_CPU, "zero3": ON_A_CPU}
-FILES = {"ddp": "cpu2"}  # ddp.yaml for two processes on a CPU
+# Way to its file and what follows it; cpu2.yaml is ddp.yaml for two processes on a CPU.
+WAYS = {"ddp": ["cpu2", "-m"], "fsdp2": ["fsdp2", *ON_A_CPU, "tests.shards_on_cpu"]}
+WAYS |= {each: [each, *ON_A_CPU] for each in ("zero2", "zero3")}
+ON_GPUS = ["--num_processes", "2", "-m", "tests.stages.test_two_gpus"]  # over NCCL
+WAYS |= {"ddp on GPUs": ["ddp", *ON_GPUS], "fsdp2 on GPUs": ["fsdp2", *ON_GPUS]}
 NO_DEEPSPEED = pytest.mark.skipif(find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed")
 SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
 SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=24", "evaluate.checkpoint_problems=8", "model.build=null"]
@@ -54,8 +57,9 @@ class Launch:
     """A stage on two processes."""
 
     def __init__(self, way: str, stage: str, folder: Path, base: Path, *given: str):
-        file = f"accelerate_configs/{FILES.get(way, way)}.yaml"
-        command = [sys.executable, "-m", "stages.launch", "--config_file", file, *WAYS[way], f"stages.{stage}", *SHORT]
+        file, *words = WAYS[way]
+        command = [sys.executable, "-m", "stages.launch", "--config_file", f"accelerate_configs/{file}.yaml", *words]
+        command += [f"stages.{stage}", *SHORT]
         command += [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *given]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
         environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU

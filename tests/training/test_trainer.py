@@ -109,6 +109,7 @@ def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
 @pytest.mark.parametrize("quantization", [[], [test_gpu.NF4]])
 def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
     """It runs where nobody may look for long."""
+    load_recipe(test_gpu.WIDE[0], [*test_gpu.WIDE[1:], "model.name_or_path=Qwen/Qwen2.5-0.5B"])
     load_recipe(test_gpu.RECIPE, [*test_gpu.SHORT, *quantization])
     load_recipe(test_vllm.RECIPE[0], test_vllm.RECIPE[1:])
 
