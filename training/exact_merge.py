@@ -5,6 +5,7 @@ not restore the base exactly, so its weights would drift (in bfloat16 soon by mo
 and the saved adapter would belong to a base that nobody has. Here the base is restored from a copy.
 """
 
+import contextlib
 from collections.abc import Callable
 
 import torch
@@ -36,7 +37,11 @@ def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
     """(a copy on the CPU, {}); for a quantised weight, which merging replaces by another, itself and its attributes."""
     if hasattr(weight, "quant_state"):
         return weight, dict(weight.__dict__)
-    return weight.detach().to("cpu", copy=True), {}
+    copy = weight.detach().to("cpu", copy=True)
+    if weight.is_cuda:
+        with contextlib.suppress(RuntimeError):  # the system has no more memory to pin: the way back is slower then
+            copy = copy.pin_memory()
+    return copy, {}
 
 
 def _merging(model: PeftModel) -> Callable:
@@ -61,7 +66,8 @@ def _restoring(model: PeftModel) -> Callable:
                 value.__dict__.update(attributes)
                 layer.weight, layer.quant_state = value, value.quant_state
             else:
-                getattr(layer, name).data.copy_(value)
+                # A GPU works in order: what is computed next finds it there.
+                getattr(layer, name).data.copy_(value, non_blocking=True)
         if all(getattr(layer, name).device.type == "cpu" for layer, name in held):
             del model.exact_base
 

@@ -11,7 +11,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from schema import configs
 from schema.recipe import load_recipe
-from training.exact_merge import keep_base_exact, log_probabilities
+from training.exact_merge import _copy, keep_base_exact, log_probabilities
 from training.model import load_model, load_tokenizer
 
 LORA = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "model.dtype=bfloat16"]
@@ -63,6 +63,23 @@ def test_biases_that_an_adapter_trains_too(tiny_qwen2):
     keep_base_exact(model)
     cycle(model, 10)
     assert all(torch.equal(before[name], each) for name, each in base_of(model).items())
+
+
+def test_the_copy_of_a_gpu_s_weights_is_pinned_where_it_can_be(monkeypatch):
+    """From pinned memory it is back at every sync in a fraction of the time."""
+
+    class OnGPU(torch.nn.Parameter):
+        is_cuda = True
+
+    def refused(_):
+        raise RuntimeError("CUDA error: out of memory")
+
+    pinned = torch.zeros(2)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _: pinned)
+    assert _copy(OnGPU(torch.ones(2)))[0] is pinned
+    assert _copy(torch.nn.Parameter(torch.ones(2)))[0] is not pinned
+    monkeypatch.setattr(torch.Tensor, "pin_memory", refused)
+    assert torch.equal(_copy(OnGPU(torch.ones(2)))[0], torch.ones(2))
 
 
 def test_without_it_they_drift():

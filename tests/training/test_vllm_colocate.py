@@ -162,6 +162,7 @@ def test_without_the_stop_token_it_goes_on(run):
 def test_the_base_is_what_it_was(run):
     after = run.base_weights()
     assert all(torch.equal(run.base[name], each) for name, each in after.items())
+    assert not GPU or all(copy.is_pinned() for copy, _ in run.policy.exact_base)
 
 
 def test_vllm_has_the_merged_policy_after_every_sync(run):
