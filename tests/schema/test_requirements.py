@@ -1,6 +1,7 @@
 """What a recipe needs is known before anything trains, and one command installs it."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -112,6 +113,8 @@ def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
 def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch, capsys):
     words = ["recipes/tiny-arithmetic.yaml", f"output_dir={bare}/x"]
     monkeypatch.setattr(sys, "argv", ["preflight", *words, "--stages", "sft", "grpo", "evaluate"])
+    # The end of a program ignores SIGTERM, and what later tests start would inherit that.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         preflight.main()
     assert ended.value.code == 2 and capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
