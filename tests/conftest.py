@@ -25,9 +25,8 @@ def pytest_terminal_summary(terminalreporter):
 def tiny_qwen2(tmp_path_factory) -> Path:
     """A random one-layer model of Qwen2.5-Math's architecture with a byte-level tokenizer of its kind, for the recipes
     whose weights a test cannot download."""
-    import torch
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+    from transformers import Qwen2Tokenizer
 
     folder = tmp_path_factory.mktemp("models") / "tiny-qwen2"
     vocabulary = {symbol: i for i, symbol in enumerate(sorted(ByteLevel.alphabet()))}
@@ -37,21 +36,7 @@ def tiny_qwen2(tmp_path_factory) -> Path:
         "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     )
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=None,
-    )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return random_qwen2(folder, tokenizer, num_hidden_layers=1)
 
 
 @pytest.fixture(scope="session")
@@ -59,24 +44,30 @@ def peaked_qwen2(tiny_qwen2, tmp_path_factory) -> Path:
     """A random model whose next tokens are far from equally likely. On disk it ends at `<|endoftext|>`, while its
     template ends a turn with `<|im_end|>`."""
     import torch
-    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoTokenizer
 
-    folder = tmp_path_factory.mktemp("models") / "peaked-qwen2"
-    tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
+    folder, tokenizer = tmp_path_factory.mktemp("models") / "peaked-qwen2", AutoTokenizer.from_pretrained(tiny_qwen2)
+    return random_qwen2(folder, tokenizer, torch.bfloat16, num_hidden_layers=2, initializer_range=0.2)
+
+
+def random_qwen2(folder: Path, tokenizer, dtype=None, **settings) -> Path:
+    """Write a small random model of Qwen2.5's architecture beside its tokenizer."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        initializer_range=0.2,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
+        **settings,
     )
-    Qwen2ForCausalLM(config).bfloat16().save_pretrained(folder)
+    Qwen2ForCausalLM(config).to(dtype or torch.float32).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
