@@ -8,10 +8,12 @@ None there; `data.problems.load` drops and counts it.
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from data import hub
 from data.gold import gold_answer
+from data.limits import MEMORY, Exceeded, limited
 
 FILE_TYPES = (".jsonl", ".parquet")
 # The sets to train on that are on the Hub: their id, and the licence that their card there names, where that was read.
@@ -20,8 +22,6 @@ HUB = {
     "math": ("DigitalLearningGmbH/MATH-lighteval", "mit"),
     "svamp": ("ChilleD/SVAMP", None),
 }
-# Limits in rows and bytes: a file of 20 KB may hold millions of equal rows. The largest data set here has 12,500.
-LARGEST, LARGEST_BYTES = 2_000_000, 2**30
 
 
 class DataError(ValueError):
@@ -141,7 +141,7 @@ def problems_of_file(split: str, file: str) -> list[dict]:
     `answer` (or `solution`), and may have `reasoning`, `level`, `subject` and others that rewards ask for."""
     if not Path(file).is_file():
         raise DataError(f"{file}: there is no such file")
-    rows = _jsonl(Path(file)) if file.endswith(".jsonl") else read_parquet(Path(file))
+    rows = _within_limits(_jsonl, Path(file)) if file.endswith(".jsonl") else read_parquet(Path(file))
     columns = list(rows[0]) if rows else []
     gold = "solution" if "solution" in columns and "answer" not in columns else "answer"
     for number, row in enumerate(rows, 1):
@@ -150,9 +150,15 @@ def problems_of_file(split: str, file: str) -> list[dict]:
     return [{key: value for key, value in row.items() if key != gold} | {"solution": row[gold]} for row in rows]
 
 
+def _within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:
+    """The rows of a file, which may be a stranger's: a few bytes of it can become gigabytes of rows."""
+    try:
+        return limited(read, file, *given, memory=memory)
+    except Exceeded as error:
+        raise DataError(f"{file} {error}: split it") from None
+
+
 def _jsonl(file: Path) -> list[dict]:
-    if (size := file.stat().st_size) > LARGEST_BYTES:
-        raise DataError(f"{file} has {size:,} bytes: split it")
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
@@ -173,27 +179,28 @@ def _jsonl(file: Path) -> list[dict]:
     return rows
 
 
-def read_parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
+def read_parquet(file: Path, columns: tuple[str, ...] = (), memory: int = MEMORY) -> list[dict]:
     """The rows of a parquet file that has these columns.
 
+    Args:
+        memory: GiB that reading it may take.
+
     Raises:
-        DataError: it lacks one, is larger than any data set here, or cannot be read.
+        DataError: it lacks a column, takes more memory or time than it is given, or cannot be read.
     """
+    return _within_limits(_parquet, file, columns, memory=memory)
+
+
+def _parquet(file: Path, columns: tuple[str, ...]) -> list[dict]:
     import pyarrow.parquet
 
     try:
         with file.open("rb") as opened:  # pyarrow might take a bare name for an address
             parquet = pyarrow.parquet.ParquetFile(opened)
             _require_columns(str(file), parquet.schema_arrow.names, columns)
-            rows, size = [], 0
-            for batch in parquet.iter_batches(64):
-                size += batch.nbytes
-                if len(rows) + batch.num_rows > LARGEST or size > LARGEST_BYTES:
-                    raise DataError(f"{file} has more than {LARGEST:,} rows or {LARGEST_BYTES:,} bytes: split it")
-                rows += batch.to_pylist()
-            return rows
-    except (MemoryError, pyarrow.ArrowMemoryError):
-        raise DataError(f"{file} does not fit into memory: split it") from None
+            return parquet.read(use_threads=False).to_pylist()
+    except pyarrow.ArrowMemoryError:
+        raise MemoryError from None
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 

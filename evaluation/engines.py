@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from schema import configs
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from training.model import ADAPTER_CONFIG, adapter_settings, base_model, is_adapter, load_for_answers, looked_at
+from training.model import adapter_of, base_model, is_adapter, load_for_answers, looked_at
 
 
 class Completion(NamedTuple):
@@ -138,20 +137,22 @@ def vllm_engine(
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
-    adapters = [Path(each) for each in trained if is_adapter(each)]
-    for adapter in adapters:
-        adapter_settings(recipe, adapter)
+    adapters = {str(each): adapter_of(recipe, Path(each)) for each in trained if is_adapter(each)}
+    for _ in adapters:
         if dtype(recipe) == "float32" and torch.cuda.is_available():
             raise RecipeError(
                 ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"]
             )
     name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     try:
-        looked_at(name, recipe.model.revision)
+        # vLLM's own processes load them.
+        with looked_at(base_model(recipe), recipe.model.revision, weights=False) as tokens:
+            pass
+        with looked_at(name, recipe.model.revision if name == recipe.model.name_or_path else None) as weights:
+            pass
         model = LLM(
-            model=name,
-            revision=recipe.model.revision if name == recipe.model.name_or_path else None,
-            tokenizer=base_model(recipe),
+            model=str(weights),
+            tokenizer=str(tokens),
             dtype=dtype(recipe),
             seed=recipe.seed,
             max_model_len=longest_prompt + max_new_tokens(recipe),
@@ -159,12 +160,14 @@ def vllm_engine(
             # On a CPU the share is of the machine's memory, which other programs need too.
             gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
             enable_lora=bool(adapters),
-            max_lora_rank=max(map(_rank_for_vllm, adapters), default=16),
+            max_lora_rank=max((_rank_for_vllm(settings.r) for _, settings in adapters.values()), default=16),
         )
     except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
         message = f"evaluate.engine: vllm cannot serve {name}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
-    requests = {str(each): LoRARequest(str(each), 1 + number, str(each)) for number, each in enumerate(adapters)}
+    requests = {
+        each: LoRARequest(each, number, str(place)) for number, (each, (place, _)) in enumerate(adapters.items(), 1)
+    }
     yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer, sampling) for each in trained]
     # Its process lives on, and keeps its memory, for as long as anything refers to it.
     model.llm_engine.engine_core.shutdown()
@@ -201,9 +204,8 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase,
     return complete
 
 
-def _rank_for_vllm(adapter: Path) -> int:
-    """The smallest of the ranks that vLLM can reserve room for that is not below the adapter's."""
-    rank = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))["r"]
+def _rank_for_vllm(rank: int) -> int:
+    """The smallest of the ranks that vLLM can reserve room for that is not below an adapter's."""
     return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 
 

@@ -41,7 +41,6 @@ def main(recipe: Recipe):
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
     from training.preferences import trainer_for
-    from training.sharding import sharded
     from training.train import train
 
     require_values(recipe, "dpo")
@@ -61,9 +60,6 @@ def main(recipe: Recipe):
     trainer = trainer_for(recipe, args, tokenizer, dataset, warm_start)
     if is_main_process():
         folder.begin(rows, [[each.problem, each.chosen, each.rejected] for each in pairs])
-    if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
-        # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
-        trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     of = f"of {figures['groups']:,} groups, {figures['completions']:,} completions"
     if long := figures["pairs"] - len(dataset):
         of += f" ({long:,} more are longer than dpo.max_length, {args.max_length:,} tokens)"

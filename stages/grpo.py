@@ -66,9 +66,6 @@ def main(recipe: Recipe):
     trainer = trainer_for(recipe, args, tokenizer, rows, choosing, warm_start)
     if is_main_process():
         folder.begin(rows)
-    if folder.checkpoint and recipe.adapter is not None and not sharded(trainer):
-        # With a reference policy, a checkpoint holds its adapter in a subfolder, and transformers then loads no other.
-        trainer.accelerator.unwrap_model(trainer.model).load_adapter(folder.checkpoint, "default", is_trainable=True)
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
     if trainer.order:
         say(f"order: {trainer.order}")

@@ -29,9 +29,9 @@ def main(recipe: Recipe):
     from training.model import base_model, looked_at
 
     vllm_server.require_free(recipe)
-    looked_at(base_model(recipe), recipe.model.revision)  # vLLM reads it by itself
-    recipe = fitted(recipe)
-    words = vllm_server.command(recipe)
+    with looked_at(base_model(recipe), recipe.model.revision) as folder:  # vLLM reads it by itself
+        recipe = fitted(recipe)
+    words = vllm_server.command(recipe, folder)
     environment = vllm_server.ENVIRONMENT | gpus_of_server(recipe)
     program = executable()
     say(f"vllm-server: {' '.join(f'{key}={value}' for key, value in environment.items())} {' '.join(words)}")

@@ -1,71 +1,71 @@
-"""A chat template is a program, written by the makers of the recipe or the model. jinja's sandbox keeps it away from
-files and from Python but limits neither its time nor its output, so it is first tried in a process of its own."""
+"""A chat template and a tokenizer are programs, written by the makers of the recipe or the model. jinja's sandbox and
+the tokenizer's Rust keep them away from files and from Python, but limit neither their time nor what they write: so
+they are first tried in a process that does."""
 
-import multiprocessing
-import resource
-import signal
-import warnings
+from pathlib import Path
+
+from transformers import AutoTokenizer
 
 from data import prompt
+from data.limits import Exceeded, limited
 from schema.faults import Fault, Place, RecipeError
 
-SECONDS = 5  # of CPU time for the conversations below; a normal template takes milliseconds
-GIB = 2**30  # beyond what the process has already
+SECONDS = 20  # of processor time, to load the tokenizer and to write the conversations below
 CHARACTERS = 20_000  # beyond the conversation; the longest instructions of a known template have some 5,000
 
 
-def require_harmless(tokenizer, system: str | None, place: Place | str):
-    """Render short conversations with the tokenizer's chat template. A template that fails only at some later question
-    stops or hangs that run, but still reaches no file and no network.
+def require_usable(folder: Path, template: str | None, system: str | None, place: Place | str):
+    """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short conversations. One
+    that fails only at some later question stops or hangs that run, but still reaches no file and no network.
+
+    Args:
+        template: in place of the tokenizer's own.
 
     Raises:
-        RecipeError: it fails, takes longer than `SECONDS` or more than a GiB, or writes far more than it was given.
+        RecipeError: it fails, takes longer than `SECONDS` or too much memory, or makes far more of a text than it was
+            given.
     """
-    context = multiprocessing.get_context("fork")  # a fork has everything imported already
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_write, args=(tokenizer, system, sender), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the child needs
-        process.start()
-    sender.close()
     try:
-        late = f"takes more than {SECONDS} s for a few short questions"
-        complaint = receiver.recv() if receiver.poll(10 * SECONDS) else late
-        process.kill()
-    except EOFError:
-        process.join()
-        complaint = late if process.exitcode == -signal.SIGXCPU else "ended the process that tried it"
-    process.join()
-    if complaint:
-        raise RecipeError([Fault(place, f"the chat template {complaint}")])
+        wrong = limited(_complaint, folder, template, system, seconds=SECONDS)
+    except Exceeded as error:
+        wrong = f"{error} for a few short questions"
+    if wrong:
+        raise RecipeError([Fault(place, f"the chat template or the tokenizer {wrong}")])
 
 
-def _write(tokenizer, system: str | None, sender):
-    with open("/proc/self/statm") as statm:  # noqa: PTH123
-        pages = int(statm.read().split()[0])
-    most = pages * resource.getpagesize() + GIB
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))  # of this process, however busy the machine is
-    sender.send(_complaint(tokenizer, system))
-
-
-def _complaint(tokenizer, system: str | None) -> str | None:
+def _complaint(folder: Path, template: str | None, system: str | None) -> str | None:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except MemoryError:
+        raise
+    except Exception:  # which is told where it is loaded to be used
+        return None
+    tokenizer.chat_template = template or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
+    longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)
+    if longest > CHARACTERS:
+        return f"reads {longest:,} characters in one token"
     answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
     for question in ("?", "What is 2 + 2? " * 200):
         for conversation in (prompt.messages(question, system), prompt.messages(question, None), answered):
-            given = sum(len(turn["content"]) for turn in conversation)
+            most = CHARACTERS + 3 * sum(len(turn["content"]) for turn in conversation)
             for opened in (True, False):
                 try:
                     text = tokenizer.apply_chat_template(conversation, add_generation_prompt=opened, tokenize=False)
-                    if len(text) > 3 * given + CHARACTERS:
-                        return f"writes {len(text):,} characters for {given:,}"
                     if conversation is not answered and question.strip() not in text:
                         return "does not write the question"
-                    tokens = len(tokenizer(text, add_special_tokens=False)["input_ids"])
-                    if tokens > 3 * given + CHARACTERS:
-                        return f"makes {tokens:,} tokens of {given:,} characters"
+                    if len(text) > most:
+                        return f"writes {len(text):,} characters for a short question"
+                    tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+                    if len(tokens) > most or len(tokenizer.decode(tokens)) > most:
+                        return f"makes {len(tokens):,} tokens of {len(text):,} characters, or more of these again"
                 except MemoryError:
-                    return "takes more than a GiB for a short question"
+                    raise
                 except BaseException as error:  # whatever the template is made to raise, or the tokenizer's Rust
                     return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
     return None
+
+
+def one_template(tokenizer) -> str | None:
+    """The template that a tokenizer writes conversations with; some hold one for tools or documents beside it."""
+    template = tokenizer.chat_template
+    return template.get("default") if isinstance(template, dict) else template

@@ -140,10 +140,8 @@ def _sampling(recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card:
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
     try:
-        with looked_at(base_model(recipe), recipe.model.revision):
-            return AutoConfig.from_pretrained(
-                base_model(recipe), revision=recipe.model.revision, trust_remote_code=False
-            )
+        with looked_at(base_model(recipe), recipe.model.revision, weights=False) as folder:
+            return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, base_model(recipe), error) from error
 

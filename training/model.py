@@ -1,11 +1,13 @@
 """Loads the model, adapter and tokenizer of a recipe, in the same way for every stage."""
 
 import contextlib
-import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from peft import LoraConfig, PeftModel
 from transformers import (
     AutoModelForCausalLM,
@@ -16,7 +18,6 @@ from transformers import (
     dynamic_module_utils,
 )
 from transformers.integrations import is_deepspeed_zero3_enabled
-from transformers.utils import cached_file
 
 from data import hub, prompt
 from schema import configs, hardware
@@ -25,12 +26,10 @@ from schema.local_models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
 from training import model_files
-from training.chat_template import require_harmless
+from training.chat_template import one_template, require_usable
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. Here it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
-
-ADAPTER_CONFIG = "adapter_config.json"
 
 
 def base_model(recipe: Recipe) -> str:
@@ -54,31 +53,36 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
     return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said[0]}")])
 
 
+@contextlib.contextmanager
 def looked_at(
-    name: str, revision: str | None, task: str = "causal language model"
-) -> contextlib.AbstractContextManager:
-    """Check the files of a model, in a folder or on the Hub, before a library acts on what they say. For a folder, the
-    context that it returns keeps the library from asking the Hub for more.
+    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
+) -> Iterator[Path]:
+    """The folder to load a model from, once its files are checked: see `model_files.model`. In the block the Hub is
+    asked for nothing more; the folder stays for as long as this process lives.
 
     Args:
-        task: see `model_files.require_config`.
+        name: a folder or a Hub id. `weights`: False where config and tokenizer are enough, so that none are fetched.
 
     Raises:
-        RecipeError: a file is refused, for a reason that training/model_files.py gives.
+        RecipeError: a file is refused, or the Hub has no such model for this account.
+        OSError: the Hub cannot be reached, and it was never fetched.
     """
-    if Path(name).is_dir():
-        model_files.require_model(Path(name), task)
-        return hub.unasked()
-    for file, require in (
-        ("config.json", functools.partial(model_files.require_config, task=task)),
-        ("tokenizer_config.json", model_files.require_tokenizer),
-    ):
-        found = cached_file(name, file, revision=revision, _raise_exceptions_for_missing_entries=False)
-        if found is not None:
-            require(Path(found))
-    if cached_file(name, "adapter_config.json", revision=revision, _raise_exceptions_for_missing_entries=False):
-        raise RecipeError([f"model {name} holds an adapter, which would be loaded with it: name its base model"])
-    return contextlib.nullcontext()
+    folder = Path(name)
+    if not folder.is_dir():
+        files = model_files.WHOLE if weights else model_files.SMALL
+        try:
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
+        except GatedRepoError:
+            raise RecipeError(
+                [f"model {name}: ask for it at https://huggingface.co/{name}, and set HF_TOKEN"]
+            ) from None
+        except RepositoryNotFoundError:
+            raise RecipeError([f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"]) from None
+        needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)
+        if hub.is_offline() and not any((folder / each).exists() for each in needed):
+            raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
+    with hub.unasked():
+        yield model_files.model(folder, task, weights)
 
 
 def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
@@ -88,18 +92,14 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     """
     name = base_model(recipe)
     try:
-        with looked_at(name, recipe.model.revision):
-            tokenizer = AutoTokenizer.from_pretrained(
-                name, revision=recipe.model.revision, padding_side="left", trust_remote_code=False
-            )
+        with looked_at(name, recipe.model.revision, weights=False) as folder:
+            own = recipe.model.chat_template
+            place = recipe.place("model", "chat_template") if own else f"model {name}"
+            require_usable(folder, own, recipe.prompt.system, place)
+            tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    if recipe.model.chat_template is not None:
-        tokenizer.chat_template = recipe.model.chat_template
-    elif tokenizer.chat_template is None:
-        tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
-    place = recipe.place("model", "chat_template") if recipe.model.chat_template else f"model {name}"
-    require_harmless(tokenizer, recipe.prompt.system, place)
+    tokenizer.chat_template = own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
     if end := prompt.end_of_turn(tokenizer):
         tokenizer.eos_token = end
     if tokenizer.pad_token is None:
@@ -109,25 +109,33 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
 
 def is_adapter(trained: str | Path | None) -> bool:
     """Whether a stage's folder holds an adapter for the base model, and not a whole model."""
-    return trained is not None and (Path(trained) / ADAPTER_CONFIG).is_file()
+    return trained is not None and (Path(trained) / model_files.ADAPTER_CONFIG).is_file()
 
 
-def adapter_settings(recipe: Recipe, adapter: Path) -> LoraConfig:
-    """The LoRA settings of a trained adapter, and no others that its config may hold.
+def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
+    """The folder to load a trained adapter from, and its LoRA settings: see `model_files.adapter`.
 
     Raises:
         RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose shapes often fit and
             whose answers would be nonsense.
     """
-    settings = model_files.adapter_settings(adapter)
-    trained_on = model_files.read(adapter / ADAPTER_CONFIG).get("base_model_name_or_path")
+    folder, settings = model_files.adapter(adapter)
+    trained_on = model_files.base_of(adapter)
     base = base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
     if trained_on and not isinstance(trained_on, str):
         raise RecipeError([f"{adapter}: base_model_name_or_path is {trained_on!r:.60}"])
     if trained_on and Path(trained_on).name != Path(base).name:
         raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
-    return LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
+    return folder, LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
+
+
+def name_base(model: PreTrainedModel, base: str):
+    """Name the base model in what will be saved, in place of the private folder that it came from. The libraries load
+    by that name, so this comes after the trainer has its reference, and vLLM its model."""
+    model.config._name_or_path = base
+    for each in getattr(model, "peft_config", {}).values():
+        each.base_model_name_or_path = base
 
 
 def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
@@ -149,17 +157,16 @@ def load_model(
         RecipeError: the model or the adapter cannot be loaded, or its files are refused.
     """
     on_base = is_adapter(trained)
-    settings = adapter_settings(recipe, Path(trained)) if on_base else None
+    adapter, settings = adapter_of(recipe, Path(trained)) if on_base else (None, None)
     quantization = configs.quantization_config(recipe)
     # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
     placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
     name = base_model(recipe) if trained is None or on_base else str(trained)
     revision = recipe.model.revision if trained is None or on_base else None
     try:
-        with looked_at(name, revision):
+        with looked_at(name, revision) as folder:
             model, loaded = AutoModelForCausalLM.from_pretrained(
-                name,
-                revision=revision,
+                folder,
                 dtype=getattr(torch, recipe.model.dtype),
                 attn_implementation=recipe.model.attn_implementation,
                 quantization_config=quantization,
@@ -192,8 +199,6 @@ def load_model(
     # sampling settings are used: a run samples as its recipe says.
     ends = model.generation_config.eos_token_id
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
-    if not all(isinstance(each, int) for each in ends):
-        raise RecipeError([f"model {name}: generation_config.json: eos_token_id {ends!r:.60} is not a token id"])
     model.generation_config = GenerationConfig(
         bos_token_id=model.generation_config.bos_token_id,
         eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
@@ -205,7 +210,7 @@ def load_model(
         try:
             with hub.unasked():
                 model = PeftModel.from_pretrained(
-                    model, trained, is_trainable=True, autocast_adapter_dtype=cast, config=settings
+                    model, adapter, is_trainable=True, autocast_adapter_dtype=cast, config=settings
                 )
         except Exception as error:  # its weights do not match its settings, or this base
             raise not_loaded(recipe, str(trained), error) from error

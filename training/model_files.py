@@ -1,150 +1,298 @@
-"""Checks the files of a model or an adapter before a library reads them, since such a folder often comes from a
-stranger. The libraries run none of its code and unpickle nothing (trust_remote_code off, safetensors only), yet its
-JSON can name kernels and tokenizers on the Hub, files outside the folder, an adapter type that compiles code, or sizes
-that take all memory. docs/security.md has the whole list."""
+"""The one way to the folder of a model, a tokenizer, an adapter or a checkpoint, which often is a stranger's.
 
+A library is never given that folder, but a private one that holds links to the plain files of a fixed list, and copies
+of their settings without those that name other files, other models or code. Nothing else of the folder is read, and
+nothing else can be saved again. docs/security.md has the whole list."""
+
+import atexit
+import functools
+import itertools
 import json
+import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
+from data.limits import Exceeded, limited
 from schema import library_fields, refused_keys, values
 from schema.faults import Fault, RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
-# No model is larger, and larger numbers take minutes and gigabytes before anything is refused.
-MOST = {"num_hidden_layers": 1024, "num_labels": 1000, "vocab_size": 2**22, "hidden_size": 2**17}
-MOST |= {"intermediate_size": 2**19, "num_attention_heads": 4096, "head_dim": 8192, "max_position_embeddings": 2**27}
-ATTENTION = ("eager", "sdpa", "flex_attention", None)
-# What peft writes beside the settings of an adapter.
-FACTS = {
-    "fan_in_fan_out",
-    "task_type",
-    "base_model_name_or_path",
-    "revision",
-    "peft_type",
-    "peft_version",
-    "inference_mode",
+SECONDS = 20  # of processor time, to build a model without storage; the largest known one takes a few
+SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
+CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
+GENERATION, WEIGHTS, INDEX = "generation_config.json", "model.safetensors", "model.safetensors.index.json"
+ADAPTER = "adapter_model.safetensors"
+TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
+TOKENIZER += ("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "sentencepiece.bpe.model")
+STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json")
+# What the Hub is asked for, before weights and with them.
+SMALL = [CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER]
+WHOLE = [*SMALL, WEIGHTS, INDEX, "model-*-of-*.safetensors"]
+
+AUTO = {
+    "causal language model": (AutoModelForCausalLM, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+    "model for sequence classification": (
+        AutoModelForSequenceClassification,
+        modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    ),
+    "model for token classification": (
+        AutoModelForTokenClassification,
+        modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+    ),
 }
+CAUSAL_LM, OF_SEQUENCES, OF_TOKENS = AUTO
+
+# Of a config, what the recipe decides, or names code or other files.
+DROPPED = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
+# The settings of a tokenizer that hold text; any other text might be the path of a file.
+OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend|(padding|truncation)_side"
+OF_TOKENIZER += "|model_input_names|tokenizer_type"
+# What peft writes beside the settings of an adapter.
+FACTS = ("fan_in_fan_out", "task_type", "base_model_name_or_path", "revision", "peft_type", "peft_version")
+FACTS += ("inference_mode",)
 
 
-def require_model(folder: Path, task: str = "causal language model"):
-    """Check a model's folder.
+def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
+    """The private folder of a model.
 
     Args:
-        task: what the model is for: see `require_config`.
+        task: what the model is for, one of `AUTO`.
+        weights: False where config and tokenizer are enough.
 
     Raises:
-        RecipeError: it is not a plain folder of a model for that task with safetensors.
+        RecipeError: it is not a folder of a model for that task with safetensors, or its config asks for more than
+            its weights hold.
     """
-    for file in folder.iterdir():
-        if file.is_file() or file.is_symlink():
-            _require_inside(file, folder)
-    if (folder / "adapter_config.json").exists():
-        raise _refused(folder, "holds an adapter beside the model, which would be loaded unasked: keep them apart")
-    if not (folder / "config.json").is_file():
-        raise _refused(folder, "holds no config.json, so it is not a model")
-    require_config(folder / "config.json", task)
-    require_tokenizer(folder / "tokenizer_config.json")
-    parts = {"model.safetensors"}
-    if (index := folder / "model.safetensors.index.json").exists():
-        shards = read(index).get("weight_map")
-        names = set(map(str, shards.values())) if isinstance(shards, dict) else {"no parts"}
-        for name in names:
-            if Path(name).name != name or not name.endswith(".safetensors"):
-                raise _refused(index, f"names {name!r} as a part, which is no safetensors file beside it")
-            if not (folder / name).is_file():
-                raise _refused(folder, f"lacks its part {name}")
-        parts = names
-    elif not (folder / "model.safetensors").is_file():
-        raise _refused(folder, "holds no model.safetensors: other formats may hold code and are not read")
-    for name in sorted(parts):
-        _require_names(folder / name)
+    if not (folder / CONFIG).exists():
+        adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
+        raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
+    config = _without(_json(folder, CONFIG), DROPPED)
+    _require_known(config, folder / CONFIG, task)
+    copies, links = {CONFIG: config}, [name for name in TOKENIZER if _there(folder / name)]
+    if _there(folder / TOKENIZER_CONFIG):
+        copies[TOKENIZER_CONFIG] = _tokenizer_settings(_json(folder, TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
+    if _there(folder / GENERATION):
+        copies[GENERATION] = _ends(_json(folder, GENERATION), folder / GENERATION)
+    held = None
+    if weights:
+        parts, index = _parts(folder)
+        links, copies = [*links, *parts], copies | index
+        held = sum(_numbers(_plain(folder / name)) for name in parts)
+    _require_size(config, folder / CONFIG, task, held)
+    return _private(folder, links, copies)
 
 
-def _require_names(weights: Path):
-    """Names of weights that do not fit are printed on the terminal, so they must be plain."""
+def adapter(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The private folder of an adapter, and the fields of `LoraConfig` that it sets; each is one that a recipe may set
+    too.
+
+    Raises:
+        RecipeError: it is not a plain LoRA adapter with safetensors.
+    """
+    settings = _lora_settings(folder)
+    return _private(folder, [ADAPTER], {ADAPTER_CONFIG: _adapter_config(folder, settings)}), settings
+
+
+def checkpoint(folder: Path) -> Path:
+    """The private folder of a checkpoint that a trainer resumes: a model or an adapter, the frozen adapter that is its
+    reference, and the state of the training.
+
+    Raises:
+        RecipeError: its model or its adapter is refused.
+    """
+    there = [each.name for each in folder.iterdir()]
+    links = [name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)]
+    copies = {}
+    if _there(folder / ADAPTER):
+        links, copies = [*links, ADAPTER], {ADAPTER_CONFIG: _adapter_config(folder, _lora_settings(folder))}
+    else:
+        parts, copies = _parts(folder)
+        links += parts
+    place = _private(folder, links, copies)
+    if _there(folder / "ref" / ADAPTER):
+        adapter(folder / "ref")[0].rename(place / "ref")
+    return place
+
+
+def base_of(folder: Path) -> object:
+    """The base model that an adapter's settings name."""
+    return _json(folder, ADAPTER_CONFIG).get("base_model_name_or_path")
+
+
+def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
+    place = _root(os.getpid()) / str(next(_numbered)) / (folder.resolve().name or "model")
+    place.mkdir(parents=True)
+    for name in links:
+        (place / name).symlink_to(_plain(folder / name))
+    for name, content in copies.items():
+        (place / name).write_text(json.dumps(content), encoding="utf-8")
+    return place
+
+
+_numbered = itertools.count()
+
+
+@functools.cache
+def _root(process: int) -> Path:
+    root = Path(tempfile.mkdtemp(prefix="grpo-recipes-"))
+    atexit.register(lambda: os.getpid() == process and shutil.rmtree(root, ignore_errors=True))
+    return root
+
+
+def _there(file: Path) -> bool:
+    return file.exists() or file.is_symlink()
+
+
+def _plain(file: Path) -> Path:
+    """Where a file really lies. A link may lead to the files of the same model in the Hub's cache (snapshots/x →
+    ../../blobs), or within its folder, but not away."""
+    folder, found = file.parent.resolve(), file.resolve()
+    allowed = {folder, folder.parent.parent / "blobs"} if folder.parent.name == "snapshots" else {folder}
+    if file.is_symlink() and found.parent not in allowed:
+        raise _refused(file, f"is a link to {found}, outside its folder")
+    if not found.is_file():
+        raise _refused(file, "is not a regular file")
+    return found
+
+
+def _json(folder: Path, name: str) -> dict:
+    file = _plain(folder / name)
     try:
-        with safe_open(weights, "np") as opened:
-            odd = [name for name in opened.keys() if not re.fullmatch(r"[\w./-]{1,500}", name)]  # noqa: SIM118
+        if file.stat().st_size > LARGEST:
+            raise _refused(folder / name, f"has {file.stat().st_size:,} bytes")
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _refused(folder / name, f"cannot be read as JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise _refused(folder / name, "is not a JSON object")
+    return value
+
+
+def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
+    """The files of a model's weights, and the index of them where there are several."""
+    if _there(folder / WEIGHTS):
+        return [WEIGHTS], {}
+    if not _there(folder / INDEX):
+        raise _refused(folder, f"holds no {WEIGHTS}: other formats may hold code and are not read")
+    shards = (index := _json(folder, INDEX)).get("weight_map")
+    names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else ["no parts"]
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise _refused(folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it")
+        if not _there(folder / name):
+            raise _refused(folder, f"lacks its part {name}")
+    return names, {INDEX: index}
+
+
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """The shape of each weight in a file, by its header. The names are printed where they do not fit a model, so they
+    must be plain."""
+    try:
+        with safe_open(file, "np") as opened:
+            shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise _refused(weights, f"cannot be read: {error}") from None
-    if odd:
-        raise _refused(weights, f"has a weight of the name {odd[0]!r:.60}")
+        raise _refused(file, f"cannot be read: {error}") from None
+    for name in shapes:
+        if not re.fullmatch(r"[\w./-]{1,500}", name, re.ASCII):
+            raise _refused(file, f"has a weight of the name {name!r:.60}")
+    return shapes
 
 
-def require_config(file: Path, task: str = "causal language model"):
-    """Look at a model's `config.json`, wherever it lies. `task`: one of those that are known here."""
-    from transformers.models.auto import modeling_auto
+def _numbers(file: Path) -> int:
+    return sum(torch.Size(shape).numel() for shape in _shapes(file).values())
 
-    known = {
-        "causal language model": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        "sequence classification": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-        "token classification": modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
-    }
-    config = read(file)
+
+def _require_known(config: dict, file: Path, task: str):
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in known[task]:
-        name = task if task.endswith("model") else f"model for {task}"
-        raise _refused(file, f"{kind!r:.80} is no {name} that transformers has")
+    if not isinstance(kind, str) or kind not in AUTO[task][1]:
+        raise _refused(file, f"{kind!r:.80} is no {task} that transformers has")
     _require_tokenizer_class(config.get("tokenizer_class"), file)
-    for key, value in _pairs(config):
-        if key in ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation"):
-            if value not in ATTENTION and not isinstance(value, dict):
-                raise _refused(file, f"asks for the kernel {value!r}: remove {key}, the recipe chooses the attention")
-        elif key == "quantization_config" and value is not None:
-            raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
-        elif (key == "transformers_weights" or key.startswith("backbone")) and value is not None:
-            raise _refused(file, f"{key} names other files or models")
-        elif key == "id2label" and isinstance(value, dict) and len(value) > MOST["num_labels"]:
-            raise _refused(file, f"{key} has {len(value):,} entries")
-        elif key in MOST and isinstance(value, int | float) and value > MOST[key]:
-            raise _refused(file, f"{key} is {value:,}, and no model has more than {MOST[key]:,}")
+    if config.get("quantization_config") is not None:
+        raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
+    if named := re.search(r'"(backbone\w*)": (?!null)', json.dumps(config)):
+        raise _refused(file, f"{named[1]} names other models")
 
 
-def require_tokenizer(file: Path):
-    """Check a `tokenizer_config.json`, if there is one."""
-    if not file.exists():
-        return
-    config = read(file)
-    _require_tokenizer_class(config.get("tokenizer_class"), file)
-    for key in ("fast_tokenizer_files", "gguf_file"):
-        if config.get(key) is not None:
-            raise _refused(file, f"{key} names other files")
+def _require_size(config: dict, file: Path, task: str, held: int | None):
+    """Build the model without storage: a config alone can ask for any number of layers, of any width."""
+    try:
+        asked = _asked_for(json.dumps(config, sort_keys=True), task)
+    except Exceeded as error:
+        raise _refused(file, f"{error} to build, without a single weight") from None
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise _refused(file, f"no model can be built of it: {said:.300}") from None
+    if held is not None and asked > held + SPARE:
+        raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
+
+
+@functools.lru_cache(maxsize=16)
+def _asked_for(config: str, task: str) -> int:
+    return limited(_built, config, task, seconds=SECONDS)
+
+
+def _built(config: str, task: str) -> int:
+    """How many numbers a model holds, shared ones once."""
+    content = json.loads(config)
+    settings = AutoConfig.for_model(content.pop("model_type"), **content)
+    with torch.device("meta"):
+        built = AUTO[task][0].from_config(settings, trust_remote_code=False)
+    return sum(each.numel() for each in itertools.chain(built.parameters(), built.buffers()))
+
+
+def _tokenizer_settings(settings: dict, file: Path) -> dict:
+    _require_tokenizer_class(settings.get("tokenizer_class"), file)
+    return {
+        key: value
+        for key, value in settings.items()
+        if isinstance(value, int | float | None) or re.fullmatch(OF_TOKENIZER, key)
+    }
 
 
 def _require_tokenizer_class(name: Any, file: Path):
     """transformers looks up any attribute of its own under that name, and some of these load other models."""
-    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
-
     known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {"RagTokenizer"}
     known |= {"TokenizersBackend", "PreTrainedTokenizer"}
     if name is not None and str(name).removesuffix("Fast") not in known:
         raise _refused(file, f"tokenizer_class {name!r} is no tokenizer of transformers")
 
 
-def adapter_settings(folder: Path) -> dict[str, Any]:
-    """The fields of `LoraConfig` that an adapter's folder sets; each must be one that a recipe may set too.
+def _ends(settings: dict, file: Path) -> dict:
+    """Where answers begin and end. How they are sampled is the recipe's to say."""
+    kept = {key: settings.get(key) for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    for key, value in kept.items():
+        ids = value if isinstance(value, list) else [] if value is None else [value]
+        if any(type(each) is not int for each in ids):
+            raise _refused(file, f"{key} {value!r:.60} is not a token id")
+    return kept
 
-    Raises:
-        RecipeError: it is not a plain LoRA adapter with safetensors.
-    """
-    file = folder / "adapter_config.json"
-    config = read(file)
+
+def _lora_settings(folder: Path) -> dict[str, Any]:
+    file = folder / ADAPTER_CONFIG
+    config = _json(folder, ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
         raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
-    if not (weights := folder / "adapter_model.safetensors").is_file():
-        raise _refused(folder, "holds no adapter_model.safetensors: other formats may hold code and are not read")
-    _require_inside(weights, folder)
-    _require_names(weights)
-    _require_inside(file, folder)
+    if not _there(folder / ADAPTER):
+        raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
     known, settings = library_fields.fields("adapter"), {}
     for key, value in config.items():
-        if key in FACTS or value is None or value in ({}, []):
-            continue
-        if key not in known:  # a field of another version of peft, which nothing here reads
+        # A field of another version of peft is read by nothing here.
+        if key in FACTS or key not in known or value is None or value in ({}, []):
             continue
         default = known[key].default
         if key in refused_keys.RESERVED["adapter"]:
@@ -154,43 +302,22 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
             if wrong := values.refusal("adapter", key, value, *known[key]):
                 raise _refused(file, f"{key}: {wrong}")
             settings[key] = value
+    ranks = [shape[0] for name, shape in _shapes(_plain(folder / ADAPTER)).items() if re.search(r"lora_.*A\b", name)]
+    rank = max([settings.get("r", known["r"].default), *settings.get("rank_pattern", {}).values()])
+    if ranks and rank > max(ranks):
+        raise _refused(file, f"asks for rank {rank:,}, and its weights are of rank {max(ranks):,}")
     return settings
 
 
-def read(file: Path) -> dict:
-    """The mapping that a JSON file holds."""
-    try:
-        if not file.is_file():
-            raise _refused(file, "is not a file")
-        if file.stat().st_size > LARGEST:
-            raise _refused(file, f"has {file.stat().st_size:,} bytes")
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _refused(file, f"cannot be read as JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise _refused(file, "is not a JSON object")
-    return value
+def _adapter_config(folder: Path, settings: dict) -> dict:
+    base = base_of(folder)
+    return {"peft_type": "LORA", "base_model_name_or_path": base if isinstance(base, str) else None} | settings
 
 
-def _require_inside(file: Path, folder: Path):
-    """A link may lead to other files of the same model, as in the Hub's cache (snapshots/x → ../../blobs), but not
-    away."""
-    root = folder.resolve()
-    root = root.parent.parent if root.parent.name == "snapshots" else root
-    if file.is_symlink() and root not in file.resolve().parents:
-        raise _refused(file, f"is a link to {file.resolve()}, outside its folder")
-    if not file.resolve().is_file():
-        raise _refused(file, "is not a regular file")
-
-
-def _pairs(tree: Any):
+def _without(tree: Any, keys: tuple[str, ...]) -> Any:
     if isinstance(tree, dict):
-        for key, value in tree.items():
-            yield key, value
-            yield from _pairs(value)
-    elif isinstance(tree, list):
-        for each in tree:
-            yield from _pairs(each)
+        return {key: _without(value, keys) for key, value in tree.items() if key not in keys}
+    return [_without(each, keys) for each in tree] if isinstance(tree, list) else tree
 
 
 def _refused(place: Path, message: str) -> RecipeError:

@@ -27,15 +27,16 @@ from schema.faults import Fault, NotReached, RecipeError, said_by_library
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.reward_models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
-from training.chat_template import require_harmless
-from training.model import ADAPTER_CONFIG, base_model, looked_at, not_loaded
+from training import model_files
+from training.chat_template import require_usable
+from training.model import base_model, looked_at, not_loaded
 
 # Of a batch, with its padding: the three widest activations of Qwen2.5-7B, each of 18,944 numbers for a token, are then
 # 1.7 GiB in 16 bits.
 TOKENS = 16_384
 AUTO = {
-    OF_COMPLETIONS: ("sequence classification", AutoModelForSequenceClassification),
-    OF_STEPS: ("token classification", AutoModelForTokenClassification),
+    OF_COMPLETIONS: (model_files.OF_SEQUENCES, AutoModelForSequenceClassification),
+    OF_STEPS: (model_files.OF_TOKENS, AutoModelForTokenClassification),
 }
 RIGHT = 1  # of the labels of a step: trl writes int(label), which is 1 for a right step
 
@@ -122,10 +123,9 @@ def load_reward_model(recipe: Recipe) -> RewardModel:
         message = f"rewards.{LEARNED}: with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
         raise RecipeError([Fault(recipe.place("rewards", LEARNED), message)])
     tokenizer, wanted = load_tokenizer_of(recipe), head(recipe.rewards[LEARNED])
-    with _looked_at(recipe) as (name, revision):
+    with _looked_at(recipe) as folder:
         model, loaded = AUTO[wanted][1].from_pretrained(
-            name,
-            revision=revision,
+            folder,
             dtype=getattr(torch, recipe.model.dtype),
             use_safetensors=True,
             trust_remote_code=False,
@@ -144,19 +144,16 @@ def load_tokenizer_of(recipe: Recipe) -> PreTrainedTokenizerBase:
         RecipeError: as `load_reward_model`; or it has no chat template, or no token to pad with.
     """
     require_head(recipe)
-    with _looked_at(recipe) as (name, revision):
-        tokenizer = AutoTokenizer.from_pretrained(
-            name, revision=revision, padding_side="right", trust_remote_code=False
-        )
     options = recipe.rewards[LEARNED]
+    with _looked_at(recipe, weights=False) as folder:
+        require_usable(folder, None, recipe.prompt.system, recipe.place("rewards", LEARNED, "model"))
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="right", trust_remote_code=False)
     if head(options) is OF_STEPS:
         mark = options.get("separator", "\n")
         if not tokenizer(mark, add_special_tokens=False)["input_ids"]:
             raise _refused(recipe, f"its tokenizer makes no token of the separator {mark!r}")
     elif tokenizer.chat_template is None:
         raise _refused(recipe, "its tokenizer has no chat template, which would write prompt and completion for it")
-    else:
-        require_harmless(tokenizer, recipe.prompt.system, recipe.place("rewards", LEARNED, "model"))
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token is None:
@@ -170,8 +167,8 @@ def require_head(recipe: Recipe) -> PretrainedConfig:
     Raises:
         RecipeError: it is another, or the config cannot be read.
     """
-    with _looked_at(recipe) as (name, revision):
-        config = AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=False)
+    with _looked_at(recipe, weights=False) as folder:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     if wrong := wrong_config(config.to_dict(), head(recipe.rewards[LEARNED])):
         raise _refused(recipe, wrong)
     return config
@@ -201,10 +198,9 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
     name, task, told = base_model(recipe), AUTO[OF_COMPLETIONS][0], logging.get_verbosity()
     logging.set_verbosity_error()  # it would warn of the new head
     try:
-        with looked_at(name, recipe.model.revision, task):
+        with looked_at(name, recipe.model.revision, task) as folder:
             model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                name,
-                revision=recipe.model.revision,
+                folder,
                 dtype=getattr(torch, recipe.model.dtype),
                 attn_implementation=recipe.model.attn_implementation,
                 num_labels=1,
@@ -263,22 +259,21 @@ def reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, row
 def merge_adapter(model: PreTrainedModel | PeftModel, folder: Path):
     """Save a trained reward model whole, in place of the adapter that its trainer saved, where there is one."""
     if isinstance(model, PeftModel):
-        for name in (ADAPTER_CONFIG, "adapter_model.safetensors"):
+        for name in (model_files.ADAPTER_CONFIG, model_files.ADAPTER):
             (folder / name).unlink(missing_ok=True)
         model.merge_and_unload().save_pretrained(folder)
 
 
 @contextlib.contextmanager
-def _looked_at(recipe: Recipe) -> Iterator[tuple[str, str | None]]:
-    """The name and the revision of the reward model, whose files have been looked at; what a library says of them in
-    the block becomes a fault."""
+def _looked_at(recipe: Recipe, weights: bool = True) -> Iterator[Path]:
+    """The folder to load the reward model from; what a library says of it in the block becomes a fault."""
     options = recipe.rewards[LEARNED]
     name, revision = options["model"], options.get("revision")
     try:
         if not Path(name).is_dir():
             hub.reach()
-        with looked_at(name, revision, AUTO[head(options)][0]):
-            yield name, revision
+        with looked_at(name, revision, AUTO[head(options)][0], weights) as folder:
+            yield folder
     except RecipeError as error:
         raise _refused(recipe, "; ".join(map(str, error.faults))) from None
     except Exception as error:

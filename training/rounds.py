@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 
 from schema.faults import RunStopped
 from schema.terminal import is_main_process, say
+from training import model_files
 from training.checkpoints import checkpoints_of
 
 FROZEN = "ref"  # what trl calls an adapter that is the reference
@@ -37,7 +38,7 @@ class Rounds(TrainerCallback):
         if not kept.is_dir():
             raise RunStopped(f"{kept} is missing, the reference of this round: the run cannot be resumed without it")
         reference = self.trainer.accelerator.unwrap_model(self.trainer.ref_model)
-        _copy(type(reference).from_pretrained(kept, dtype=reference.dtype), reference)
+        _copy(type(reference).from_pretrained(model_files.model(kept), dtype=reference.dtype), reference)
 
     def on_step_begin(self, args, state, control, **kwargs):
         if not state.global_step or state.global_step % self.steps:

@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from safetensors import SafetensorError
 from transformers import Trainer
 
@@ -15,9 +16,11 @@ from schema.configs import setting
 from schema.faults import RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
 from schema.terminal import chain, is_main_process, make_command, say
+from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
 from training.machines import is_lost, leave_group
+from training.model import base_model, name_base
 from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
@@ -60,6 +63,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     interrupts.clock = clock
     if stage == "grpo":
         follow_rollouts(trainer, clock)
+    name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
     _end_at_the_last_step(trainer)
     try:
@@ -100,7 +104,14 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
 
 def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
     try:
-        trainer.train(resume_from_checkpoint=folder.checkpoint)
+        checkpoint = folder.checkpoint
+        if checkpoint and not sharded(trainer):
+            checkpoint = str(model_files.checkpoint(Path(checkpoint)))
+            policy = trainer.accelerator.unwrap_model(trainer.model)
+            if isinstance(policy, PeftModel):
+                # Beside a reference's adapter, which has a folder of its own, transformers loads no other.
+                policy.load_adapter(checkpoint, "default", is_trainable=True)
+        trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
         begun = folder.checkpoint is None or clock.began is not None
         if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError) or is_lost(error):

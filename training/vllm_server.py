@@ -12,6 +12,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from schema.configs import samples_from_server, setting, vllm_dtype
 from schema.faults import Fault, RecipeError
@@ -36,11 +37,12 @@ def url(recipe: Recipe) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def command(recipe: Recipe) -> list[str]:
-    """`vllm serve` as trl's client for this recipe wants it. The base model is served; the first thing that a trainer
-    sends is its policy."""
+def command(recipe: Recipe, folder: Path) -> list[str]:
+    """`vllm serve` as trl's client for this recipe wants it. The base model is served, from the folder that was looked
+    at; the first thing that a trainer sends is its policy."""
     host, port = address(recipe)
-    words = ["vllm", "serve", base_model(recipe), "--host", host, "--port", str(port), *WANTED]
+    words = ["vllm", "serve", str(folder), f"--served-model-name={base_model(recipe)}", "--host", host]
+    words += ["--port", str(port), *WANTED]
     words += ["--dtype", vllm_dtype(recipe), "--seed", str(recipe.seed)]
     options = {
         "--tensor-parallel-size": "vllm_tensor_parallel_size",

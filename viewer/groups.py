@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from data.sources import DataError, read_parquet
 from schema.names import RESERVED
 from viewer.runs import describe, finite, inside
 
@@ -19,8 +18,7 @@ TRUTH = "correct_answer"
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
-MOST_ROWS, MOST_BYTES = 100_000, 2**28  # of one file; a batch has thousands of rows at most
-BATCH = 64  # rows read at a time: a small file may hold one long text a thousand times
+MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
 
 # A completion's text shows these, and a right answer may hide them from the reward.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -205,20 +203,14 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
         ValueError: the file is not one of completions, or its rewards are not those of the recipe.
     """
     try:
-        parquet = pq.ParquetFile(file)
-        names = [name for name in parquet.schema_arrow.names if name not in RESERVED]
-        if missing := NEEDED - set(parquet.schema_arrow.names):
-            raise ValueError(f"it has no column {min(missing)}")
-        if len(names) != len(weights):
+        rows = read_parquet(file, tuple(NEEDED), MEMORY)
+        names = [name for name in (rows or [{}])[0] if name not in RESERVED]
+        if rows and len(names) != len(weights):
             raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")
-        rows, size = [], 0
-        for batch in parquet.iter_batches(BATCH):
-            size += batch.get_total_buffer_size() if batch.num_rows else 0
-            rows += batch.to_pylist()
-            if len(rows) > MOST_ROWS or size > MOST_BYTES:
-                raise ValueError("it holds more than a page can show")
         return [_row(row, names, weights) for row in rows]
-    except (OSError, ValueError, TypeError, AttributeError) as error:  # pyarrow's are of the first two
+    except DataError:
+        raise
+    except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}") from None
 
 

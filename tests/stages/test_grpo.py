@@ -175,6 +175,9 @@ def test_so_does_an_adapter_with_a_reference(tmp_path):
     run_stage("sft", *tiny(tmp_path, *overrides))
     run_stage("grpo", *tiny(tmp_path, *overrides))
     whole = load_file(tmp_path / "grpo/adapter_model.safetensors")
+    of_base = json.loads((tmp_path / "grpo/adapter_config.json").read_text())["base_model_name_or_path"]
+    assert of_base == "outputs/models/tiny-qwen3-seed42"  # and not the private folder that it was loaded from
+    assert not [file for file in tmp_path.rglob("*.*") if file.is_file() and b"/grpo-recipes-" in file.read_bytes()]
     (tmp_path / "grpo/summary.json").unlink()
     shutil.rmtree(tmp_path / "grpo/checkpoint-4")
     assert "checkpoint-2" in run_stage("grpo", *tiny(tmp_path, *overrides)).stdout

@@ -1,45 +1,69 @@
-"""A chat template is tried where it can do no harm: bounded in time, memory and output."""
+"""A chat template and a tokenizer are tried where they can do no harm: bounded in time, memory and output."""
 
+import json
+import shutil
 import time
 
 import pytest
-from transformers import AutoTokenizer
 
 from schema.faults import RecipeError
 from schema.local_models import built_model
-from training.chat_template import SECONDS, require_harmless
+from training import chat_template
+from training.chat_template import require_usable
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 42))
+def folder():
+    return built_model("tiny-qwen3", 42)
 
 
-def test_an_honest_template_is_harmless(tokenizer):
-    require_harmless(tokenizer, "Think.", "here")
+def test_an_honest_template_is_usable(folder):
+    require_usable(folder, None, "Think.", "here")
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ 'a' * 10000000000 }}", "takes more than a GiB"),
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 5 s"),
-        ("{{ 10 ** (10 ** 9) }}", "takes more than 5 s"),  # while it is compiled: no signal ends that
-        ("{{ 'a' * 1000000 }}", "writes 1,000,000 characters"),
+        ("{{ 'a' * 10000000000 }}", "takes more than 4 GiB"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 2 s"),
+        ("{{ 10 ** (10 ** 9) }}", "takes more than 2 s"),  # while it is compiled: no signal ends that
+        ("{{ messages[-1].content }}{{ 'a' * 1000000 }}", "writes 1,000,001 characters"),
         ("{% if x %}", "fails: TemplateSyntaxError: Unexpected end of template"),
         ("{{ raise_exception('no system here') }}", "fails: TemplateError: no system here"),
         ("{{ ''.__class__.__mro__ }}", "fails: SecurityError"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "fails: RecursionError"),
+        ("nothing", "does not write the question"),
     ],
 )
-def test_a_hostile_one_is_one_line(template, message, tokenizer):
-    began, honest = time.monotonic(), tokenizer.chat_template
-    try:
-        tokenizer.chat_template = template
-        with pytest.raises(RecipeError) as refused:
-            require_harmless(tokenizer, "Think.", "mine.yaml:3")
-    finally:
-        tokenizer.chat_template = honest
-    assert str(refused.value).startswith(f"mine.yaml:3: the chat template {message}")
+def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
+    monkeypatch.setattr(chat_template, "SECONDS", 2)
+    began = time.monotonic()
+    with pytest.raises(RecipeError) as refused:
+        require_usable(folder, template, "Think.", "mine.yaml:3")
+    assert str(refused.value).startswith(f"mine.yaml:3: the chat template or the tokenizer {message}")
     assert len(str(refused.value).splitlines()) == 1
-    assert time.monotonic() - began < SECONDS + 5
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "tokens of"),
+        ({"decoder": {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10**6}}, "in one token"),
+        (  # a few kilobytes that make 10^12 characters of one
+            {
+                "decoder": {
+                    "type": "Sequence",
+                    "decoders": [{"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}] * 4,
+                }
+            },
+            "takes more than 4 GiB",
+        ),
+    ],
+)
+def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path):
+    theirs = shutil.copytree(folder, tmp_path / "theirs")
+    written = json.loads((theirs / "tokenizer.json").read_text())
+    (theirs / "tokenizer.json").write_text(json.dumps(written | part))
+    with pytest.raises(RecipeError, match=message):
+        require_usable(theirs, None, None, "theirs")

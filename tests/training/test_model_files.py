@@ -1,32 +1,23 @@
-"""What the files of a model or an adapter may say."""
+"""What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to the plain files of a
+fixed list, and settings that name no other files, models or code."""
 
 import json
+import os
 import shutil
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from huggingface_hub import constants
 from safetensors.numpy import save_file
+from transformers import AutoTokenizer
 
 from data import hub
 from schema.faults import RecipeError
 from schema.local_models import built_model
 from training import model_files
-
-CONFIG = [  # changed keys of config.json, and what is said
-    ({"attn_implementation": "some/kernel"}, "asks for the kernel 'some/kernel'"),
-    ({"text_config": {"_attn_implementation": "flash_attention_2"}}, "asks for the kernel"),
-    ({"experts_implementation": "some/kernel"}, "asks for the kernel"),
-    ({"quantization_config": {"quant_method": "bitnet"}}, "is quantised already"),
-    ({"transformers_weights": "x.bin"}, "transformers_weights names other files"),
-    ({"backbone": "a/b"}, "backbone names other files"),
-    ({"model_type": "detr"}, "'detr' is no causal language model"),
-    ({"model_type": ["qwen3"]}, "is no causal language model"),
-    ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
-    ({"num_labels": 3_000_000}, "num_labels is 3,000,000"),
-    ({"id2label": {str(i): "x" for i in range(2000)}}, "id2label has 2,000 entries"),
-    ({"num_hidden_layers": 2000}, "num_hidden_layers is 2,000"),
-]
+from training.model import looked_at
 
 
 @pytest.fixture
@@ -39,17 +30,74 @@ def change(file, **keys):
     file.write_text(json.dumps(value | keys))
 
 
-def test_a_plain_model_passes(folder):
-    model_files.require_model(folder)
-    change(folder / "config.json", attn_implementation="sdpa", auto_map={"AutoModel": "evil.Model"})
-    model_files.require_model(folder)  # remote code is off, and a model of transformers' own may name some
+def test_nothing_but_the_files_of_the_list_is_seen(folder, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("a key")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/a.jinja").symlink_to(secret)
+    (folder / "evil.py").write_text("1 / 0")
+    os.mkfifo(folder / "README.md")
+    change(folder / "adapter_config.json", base_model_name_or_path="x/y")
+    place = model_files.model(folder)
+    seen = {each.name for each in place.rglob("*")}
+    assert seen == {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} | {
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    }
+    saved = tmp_path / "saved"
+    AutoTokenizer.from_pretrained(place).save_pretrained(saved)
+    assert not any("a key" in each.read_text() or str(place) in each.read_text() for each in saved.rglob("*"))
 
 
-@pytest.mark.parametrize(("keys", "message"), CONFIG)
-def test_what_a_config_may_not_say(keys, message, folder):
+def test_settings_that_name_other_files_or_code_are_left_out(folder):
+    kernels = {"attn_implementation": "some/kernel", "_attn_implementation": {"": "some/kernel"}}
+    named = {"auto_map": {"AutoModel": "evil.Model"}, "transformers_weights": "../x", "_name_or_path": "x/y"}
+    change(folder / "config.json", x=kernels, **kernels, **named)
+    change(folder / "generation_config.json", custom_generate="x/y", temperature=9.0, eos_token_id=[1, 2])
+    files = {"vocab": "/etc/passwd", "merges": "/etc/passwd", "fast_tokenizer_files": ["../x.json"], "gguf_file": "x"}
+    change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.E"]}, model_max_length=512, **files)
+    place = model_files.model(folder)
+    config, tokens, ends = (
+        json.loads((place / f"{name}.json").read_text()) for name in ("config", "tokenizer_config", "generation_config")
+    )
+    assert not config.keys() & (kernels.keys() | named.keys()) and config["x"] == {}
+    assert not tokens.keys() & (files.keys() | {"auto_map"}) and tokens["model_max_length"] == 512
+    assert ends.keys() == {"bos_token_id", "eos_token_id", "pad_token_id"} and ends["eos_token_id"] == [1, 2]
+
+
+MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"quantization_config": {"quant_method": "bitnet"}}, "is quantised already"),
+        ({"text_config": {"backbone": "a/b"}}, "backbone names other models"),
+        ({"model_type": "detr"}, "'detr' is no causal language model"),
+        ({"model_type": ["qwen3"]}, "is no causal language model"),
+        ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
+        ({"vocab_size": 2**22, "hidden_size": 2**12}, "and the weights beside it are"),
+        ({**MILLION, "num_hidden_layers": 2000}, "and the weights beside it are|to build, without"),
+        ({"hidden_size": "x"}, "no model can be built of it"),
+        ({"num_attention_heads": 0}, "no model can be built of it"),
+        (
+            {"model_type": "gpt2", **MILLION},
+            "to build, without a single weight",
+        ),
+        (
+            {"model_type": "bloom", **MILLION},
+            "to build, without a single weight",
+        ),
+        ({"model_type": "mamba", "state_size": -1}, "no model can be built of it"),
+    ],
+)
+def test_what_a_config_may_not_ask_for(keys, message, folder, monkeypatch):
+    monkeypatch.setattr(model_files, "SECONDS", 3)
     change(folder / "config.json", **keys)
+    began = time.monotonic()
     with pytest.raises(RecipeError, match=message):
-        model_files.require_model(folder)
+        model_files.model(folder)
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(
@@ -57,24 +105,26 @@ def test_what_a_config_may_not_say(keys, message, folder):
     [
         ("config.json", "[1]", "is not a JSON object"),
         ("config.json", "{" * 200_000, "cannot be read as JSON"),
+        ("generation_config.json", '{"eos_token_id": 0.5}', r"eos_token_id 0\.5 is not a token id"),
         ("tokenizer_config.json", '{"tokenizer_class": "AutoConfig"}', "is no tokenizer of transformers"),
-        ("tokenizer_config.json", '{"fast_tokenizer_files": ["../x.json"]}', "fast_tokenizer_files names other files"),
         ("model.safetensors.index.json", '{"weight_map": {"a": "../x.safetensors"}}', "no safetensors file beside it"),
         ("model.safetensors.index.json", '{"weight_map": {"a": "x.bin"}}', "no safetensors file beside it"),
         ("model.safetensors.index.json", '{"weight_map": {"a": "x.safetensors"}}', "lacks its part x.safetensors"),
-        ("adapter_config.json", "{}", "holds an adapter beside the model"),
     ],
 )
 def test_what_other_files_may_not_say(file, text, message, folder):
+    if "index" in file:
+        (folder / "model.safetensors").unlink()
     (folder / file).write_text(text)
     with pytest.raises(RecipeError, match=message):
-        model_files.require_model(folder)
+        model_files.model(folder)
 
 
 def test_pickled_weights_are_not_looked_for(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(RecipeError, match=r"holds no model\.safetensors"):
-        model_files.require_model(folder)
+        model_files.model(folder)
+    model_files.model(folder, weights=False)
 
 
 def test_a_link_stays_in_its_folder_or_in_its_cache(folder, tmp_path):
@@ -82,7 +132,7 @@ def test_a_link_stays_in_its_folder_or_in_its_cache(folder, tmp_path):
     weights.rename(tmp_path / "elsewhere")
     weights.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecipeError, match="outside its folder"):
-        model_files.require_model(folder)
+        model_files.model(folder)
     cache = tmp_path / "models--a--b"  # as the Hub's client lays it out
     (cache / "blobs").mkdir(parents=True)
     (cache / "snapshots").mkdir()
@@ -90,47 +140,97 @@ def test_a_link_stays_in_its_folder_or_in_its_cache(folder, tmp_path):
     snapshot = shutil.move(folder, cache / "snapshots/main")
     (snapshot / "model.safetensors").unlink()
     (snapshot / "model.safetensors").symlink_to("../../blobs/1234")
-    model_files.require_model(snapshot)
+    model_files.model(snapshot)
+    (cache / "secret").write_text("a key")
+    (snapshot / "chat_template.jinja").unlink()
+    (snapshot / "chat_template.jinja").symlink_to("../../secret")
+    with pytest.raises(RecipeError, match="outside its folder"):
+        model_files.model(snapshot)
 
 
-def adapter(folder, **keys):
+def adapter(folder, rank=16, **keys):
     folder.mkdir(exist_ok=True)
-    save_file({"x": np.zeros(1)}, folder / "adapter_model.safetensors")
+    save_file({"base_model.model.q_proj.lora_A.weight": np.zeros((rank, 2))}, folder / "adapter_model.safetensors")
     written = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 16, "target_modules": ["q_proj", "v_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(written | {"of_another_version": 1} | keys))
     return folder
 
 
 def test_an_adapters_settings_are_loras(tmp_path):
-    settings = model_files.adapter_settings(
-        adapter(tmp_path / "x", use_dora=True, fan_in_fan_out=True, loftq_config={}, megatron_config=None)
-    )
+    theirs = adapter(tmp_path / "x", use_dora=True, fan_in_fan_out=True, loftq_config={}, megatron_config=None)
+    place, settings = model_files.adapter(theirs)
     assert settings == {"r": 16, "target_modules": ["q_proj", "v_proj"], "use_dora": True}
+    written = json.loads((place / "adapter_config.json").read_text())
+    assert written == {"peft_type": "LORA", "base_model_name_or_path": None} | settings
+    assert {each.name for each in place.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"peft_type": "BOFT"}, "only plain LoRA adapters are read"),
-        ({"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}}, "only plain LoRA adapters"),
-        ({"megatron_core": "os"}, "megatron_core is set to 'os'"),
-        ({"auto_mapping": {"parent_library": "os"}}, "auto_mapping is set"),
-        ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
-        ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
-        ({"target_modules": "(a+)+$"}, "expected a list that is not empty"),
-        ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
-        ({"r": 200_000}, "from 1 to 4,096"),
-        ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
-    ],
-)
-def test_what_an_adapter_may_not_say(keys, message, tmp_path):
+NO_ADAPTER = [
+    ({"peft_type": "BOFT"}, "only plain LoRA adapters are read"),
+    ({"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}}, "only plain LoRA adapters"),
+    ({"megatron_core": "os"}, "megatron_core is set to 'os'"),
+    ({"auto_mapping": {"parent_library": "os"}}, "auto_mapping is set"),
+    ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
+    ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
+    ({"target_modules": "(a+)+$"}, "expected a list that is not empty"),
+    ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
+    ({"r": 10_000_000}, "from 1 to 4,096"),
+    ({"r": 4096}, "asks for rank 4,096, and its weights are of rank 16"),
+    ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
+    ({"init_lora_weights": "olora"}, "is not one of"),
+]
+
+
+@pytest.mark.parametrize(("keys", "message"), NO_ADAPTER)
+@pytest.mark.parametrize("of_checkpoint", [False, True])
+def test_what_an_adapter_may_not_say(keys, message, of_checkpoint, tmp_path):
+    """Nor the one in a checkpoint that is the reference."""
+    theirs = adapter(tmp_path / "x")
+    adapter(theirs / "ref" if of_checkpoint else theirs, **keys)
     with pytest.raises(RecipeError) as refused:
-        model_files.adapter_settings(adapter(tmp_path / "x", **keys))
+        (model_files.checkpoint if of_checkpoint else model_files.adapter)(theirs)
     assert message in str(refused.value)
 
 
-def test_a_folder_is_loaded_with_the_hub_switched_off(monkeypatch):
+def test_of_a_checkpoint_no_other_adapter_is_seen(tmp_path):
+    theirs = adapter(tmp_path / "x")
+    for each in ("ref", "theirs"):
+        adapter(theirs / each)
+    for name in ("optimizer.pt", "rng_state_1.pth", "pytorch_model.bin", "rng_state_x.pth"):
+        (theirs / name).write_text("")
+    place = model_files.checkpoint(theirs)
+    assert {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()} == {
+        *("adapter_config.json", "adapter_model.safetensors", "optimizer.pt", "rng_state_1.pth"),
+        *("ref/adapter_config.json", "ref/adapter_model.safetensors"),
+    }
+
+
+def test_a_folder_is_loaded_with_the_hub_switched_off(folder, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with hub.unasked():
+    with looked_at(str(folder), None):
         assert constants.is_offline_mode()
     assert not constants.is_offline_mode()
+    with hub.unasked():
+        assert constants.is_offline_mode()
+
+
+def test_a_model_of_the_hub_is_loaded_from_the_files_of_the_list(folder, tmp_path, monkeypatch):
+    """From the cache here, laid out as the Hub's client does."""
+    theirs = tmp_path / "hub/models--a--b"
+    (theirs / "refs").mkdir(parents=True)
+    (theirs / "refs/main").write_text("c" * 40)
+    shutil.copytree(folder, theirs / "snapshots" / ("c" * 40))
+    (theirs / "snapshots" / ("c" * 40) / "evil.py").write_text("1 / 0")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    with looked_at("a/b", None) as place:
+        assert (place / "model.safetensors").is_file() and not (place / "evil.py").exists()
+    (theirs / "snapshots" / ("c" * 40) / "model.safetensors").unlink()
+    with looked_at("a/b", None, weights=False):
+        pass
+    with pytest.raises(FileNotFoundError, match="was not downloaded before"), looked_at("a/b", None):
+        pass
+
+
+def test_the_private_folder_goes_with_its_process(folder):
+    place = model_files.model(folder, weights=False)
+    assert place.name == "model" and Path(place).parent.parent.name.startswith("grpo-recipes-")

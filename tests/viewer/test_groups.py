@@ -117,7 +117,7 @@ def test_a_small_file_that_holds_much_is_refused(tmp_path):
     frame["completion"] = [[{"role": "assistant", "content": "x" * 1_000_000}]] * len(frame)
     frame.to_parquet(file)
     assert file.stat().st_size < 10_000_000
-    with pytest.raises(ValueError, match="more than a page can show"):
+    with pytest.raises(ValueError, match="takes more than 1 GiB"):
         group(path, 1, 0)
 
 
