@@ -130,10 +130,11 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
     return folder, LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
 
 
-def name_base(model: PreTrainedModel, base: str):
+def name_base(model: PreTrainedModel | PeftModel, base: str):
     """Name the base model in what will be saved, in place of the private folder that it came from. The libraries load
     by that name, so this comes after the trainer has its reference, and vLLM its model."""
-    model.config._name_or_path = base
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner.name_or_path = inner.config._name_or_path = base
     for each in getattr(model, "peft_config", {}).values():
         each.base_model_name_or_path = base
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from peft import PeftModel
 from safetensors import SafetensorError
-from transformers import Trainer
+from transformers import Trainer, TrainerState
 
 from schema.configs import setting
 from schema.faults import RecipeError, RunStopped, raised_by
@@ -106,6 +106,9 @@ def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
+            best = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json").best_model_checkpoint
+            if best and Path(best).is_dir():  # it is loaded at the end
+                model_files.checkpoint(Path(best))
             checkpoint = str(model_files.checkpoint(Path(checkpoint)))
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
