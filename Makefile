@@ -7,8 +7,9 @@ ACCELERATE ?=
 PROCESSES ?=
 # For `make evaluate`: any models (folders or Hub ids) or adapter folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder.
+# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files.
 FILE ?=
+override FILE := $(value FILE)# a dollar in a name is no variable of make's
 # For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
@@ -108,6 +109,9 @@ check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
 	@$(PY) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+
+trust: setup  ## let recipes run functions of a Python file of yours: FILE=my_rewards.py
+	@$(PY) stages.trust '$(subst ','\'',$(FILE))'
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)

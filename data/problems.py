@@ -88,7 +88,7 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
     except Exception as error:
         if not own:
             raise
-        raise DataError(f"data set {name}: {own_line(error, function)}: {type(error).__name__}: {error}") from error
+        raise DataError(f"data set {name}: {own_line(error)}: {type(error).__name__}: {error}") from error
     odd = [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
     if odd:
         raise DataError(

@@ -81,9 +81,8 @@ def reward_function(name: str) -> Callable:
 def bind_reward(name: str, options: dict) -> Callable:
     """The reward as GRPOTrainer calls it, with the recipe's arguments bound.
 
-    A function that takes `completions` is the reward; any other is a factory (trl's
-    `get_soft_overlong_punishment`, or one of a package that TRUST_PACKAGES names), and is called with the recipe's
-    arguments to make one.
+    A function that takes `completions` is the reward; any other is one of trl's factories, such as
+    `get_soft_overlong_punishment`, and is called with the recipe's arguments to make one.
     """
     function = reward_function(name)
     arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}

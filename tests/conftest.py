@@ -2,15 +2,18 @@
 what the session counted and measured."""
 
 import os
+import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from tests.support import COUNTED, GPU_TABLE
+from tests.support import COUNTED, GPU_TABLE, OWN_REWARDS
 
 os.environ["TQDM_DISABLE"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
+os.environ["TRUST_FILES"] = OWN_REWARDS
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -19,6 +22,19 @@ def pytest_terminal_summary(terminalreporter):
     if GPU_TABLE:
         rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
         terminalreporter.write_line(f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n")
+
+
+@pytest.fixture
+def own_file(tmp_path, monkeypatch) -> Callable[[str, str], None]:
+    """Writes a Python file that recipes may name, here and in the processes that a test starts."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def write(name: str, text: str):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setenv("TRUST_FILES", f"{os.environ['TRUST_FILES']} {tmp_path / name}")
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)  # of another test
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ WITH_VLLM = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
 ]
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
+OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py"  # that recipes of tests name: for TRUST_FILES
 COUNTED: Counter = Counter()  # how many hostile values met which end
 
 

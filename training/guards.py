@@ -53,7 +53,7 @@ class GuardedReward:
                 returned = self.function(completions=completions, **columns)
         except Exception as error:
             returned = None
-            where = own_line(error, inspect.unwrap(self))
+            where = own_line(error)
             self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)
         else:
             returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor

@@ -176,20 +176,17 @@ def test_nothing_usable_is_an_error(tmp_path):
         load("gsm8k", "train", {}, str(tmp_path))
 
 
-def test_a_data_set_of_ones_own_is_a_dotted_path(tmp_path, monkeypatch):
-    (tmp_path / "my_puzzles.py").write_text(
-        "def puzzles(split, hard=False):\n    return [{'problem': f'{split} {hard}?', 'solution': 1}]\n"
+def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
+    own_file(
+        "my_puzzles.py",
+        "def puzzles(split, hard=False):\n    return [{'problem': f'{split} {hard}?', 'solution': 1}]\n",
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     rows, _ = load("my_puzzles.puzzles", "train", {"hard": True})
     assert rows == [{"problem": "train True?", "solution": "1", "reasoning": None, "source": "my_puzzles.puzzles"}]
 
 
-def test_a_row_without_the_two_columns_is_an_error(tmp_path, monkeypatch):
-    (tmp_path / "my_broken.py").write_text("def puzzles(split):\n    return [{'question': 'x', 'solution': 1}]\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_row_without_the_two_columns_is_an_error(own_file):
+    own_file("my_broken.py", "def puzzles(split):\n    return [{'question': 'x', 'solution': 1}]\n")
     with pytest.raises(DataError, match="problem missing"):
         load("my_broken.puzzles", "train", {})
 

@@ -1,6 +1,7 @@
-"""Which code a recipe may name: functions of the reader's own files, by a rule, not what happens to be importable."""
+"""Which code a recipe may name: functions of the Python files that the user has trusted, and nothing else runs."""
 
-import importlib
+import importlib.util
+import py_compile
 import sys
 from pathlib import Path
 
@@ -30,29 +31,83 @@ class Reward:
 bound = partial(reward, limit=3)
 _hidden = reward
 """
+NOT_RUN = "raise SystemExit('it ran')\n"
 
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A folder of the reader's own."""
+    """The user's folder, with `mine_here.py`, which is trusted, and `.trusted`."""
     folder = tmp_path / "own"
     folder.mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    monkeypatch.syspath_prepend(folder)
-    (folder / "mine_here.py").write_text(FILE)
-    (folder / "again_here.py").write_text("from mine_here import reward\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.delenv("TRUST_FILES", raising=False)
+    monkeypatch.setattr(imports, "ROOT", folder)
+    monkeypatch.setattr(imports, "TRUSTED", folder / ".trusted")
+    trusted("mine_here.py", FILE)
     yield folder
     for name in [each for each in sys.modules if "_here" in each]:
         del sys.modules[name]
 
 
-def test_a_function_of_ones_own_is_found(own):
-    assert named_function("mine_here.reward", "completions")(["a"]) == [0.0]
+def written(name: str, text: str):
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text)
+
+
+def trusted(name: str, text: str):
+    written(name, text)
+    with imports.TRUSTED.open("a") as file:
+        file.write(f"{name}\n")
+
+
+def reward(path: str):
+    return named_function(path, "completions")
+
+
+def refused(path: str) -> str:
+    with pytest.raises(ImportError) as error:
+        reward(path)
+    return str(error.value)
+
+
+def test_a_function_of_a_trusted_file_is_found(own):
+    assert reward("mine_here.reward")(["a"]) == [0.0]
     assert named_function("mine_here.puzzles", "split")("train") == []
-    (own / "pack_here").mkdir()  # a package without __init__.py
-    (own / "pack_here/sub.py").write_text("def reward(completions):\n    return [1.0]\n")
-    assert named_function("pack_here.sub.reward", "completions")(["a"]) == [1.0]
-    assert named_function("tests.varied_reward.varied", "completions")
+    trusted("pack_here/sub.py", "def reward(completions):\n    return [1.0]\n")  # a package without __init__.py
+    assert reward("pack_here.sub.reward")(["a"]) == [1.0]
+
+
+def test_a_package_is_the_files_it_runs(own):
+    trusted("pack_here/__init__.py", "LIMIT = 3\n")
+    text = "from . import LIMIT\nfrom .near import f\n\ndef reward(completions):\n    return LIMIT\n"
+    trusted("pack_here/sub.py", text)
+    written("pack_here/near.py", "def f(completions):\n    pass\n")  # a trusted file may import what it likes
+    assert reward("pack_here.sub.reward")([]) == 3
+    assert sys.modules["pack_here"].sub is sys.modules["pack_here.sub"]
+    assert "make trust FILE=pack_here/near.py" in refused("pack_here.near.f")
+
+
+def test_a_file_is_trusted_whatever_it_says_later(own):
+    written("mine_here.py", "def changed(completions):\n    return [1.0]\n")
+    assert reward("mine_here.changed")([]) == [1.0]
+
+
+def test_a_moved_clone_keeps_what_was_trusted(own, monkeypatch):
+    moved = own.rename(own.with_name("moved"))
+    monkeypatch.chdir(moved)
+    monkeypatch.setattr(imports, "ROOT", moved)
+    monkeypatch.setattr(imports, "TRUSTED", moved / ".trusted")
+    assert reward("mine_here.reward")
+
+
+def test_the_environment_trusts_for_one_command(own, monkeypatch):
+    for name in ("one_here.py", "two_here.py", "three_here.py"):
+        written(f"jobs/{name}", "def f(completions):\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(own / "jobs"))
+    monkeypatch.setenv("TRUST_FILES", f"jobs/one_here.py, {own}/jobs/two_here.py")
+    assert reward("one_here.f") and reward("two_here.f")
+    assert "make trust FILE=jobs/three_here.py" in refused("three_here.f")
 
 
 @pytest.mark.parametrize(
@@ -63,95 +118,107 @@ def test_a_function_of_ones_own_is_found(own):
         ("mine_here.Reward", "not a function written in mine_here"),
         ("mine_here.bound", "not a function written in mine_here"),
         ("mine_here.system", "not a function written in mine_here"),
-        ("mine_here.completions_dumps", "is not defined in mine_here: it is written in json, so name it there"),
-        ("again_here.reward", "is written in mine_here, so name it there"),
+        ("mine_here.completions_dumps", "is not written in mine_here, but in json"),
         ("mine_here._hidden", "do not begin with _"),
         ("mine_here.reward.__globals__", "do not begin with _"),
-        ("os.system", "os is not a file of yours"),
-        ("subprocess.run", "subprocess is not a file of yours"),
-        ("builtins.exec", "builtins is not a file of yours"),
-        ("torch.hub.load", "torch is not a file of yours"),
-        ("trl.trainer.grpo_trainer.CommitScheduler", "trl is not a file of yours"),
-        ("data.imports.find_spec", "is not defined in data.imports"),
-        ("evaluation.engines.looked_at", "is not defined in evaluation.engines"),
-        ("no_such_here.reward", "No module named 'no_such_here'"),
-        ("mine_here.sub.reward", "No module named 'mine_here.sub'"),
+        ("os.system", "there is no os.py in this folder"),
+        ("sys.exit", "there is no sys.py in this folder"),
+        ("torch.hub.load", "there is no torch/hub.py in this folder"),
+        ("this.s", "there is no this.py in this folder"),
+        ("mine_here.sub.reward", "there is no mine_here/sub.py in this folder"),
+        (f"{'ä' * 150}.reward", "a dotted path is file.function"),
         ("..reward", "a dotted path is file.function"),
         ("a/b.reward", "a dotted path is file.function"),
     ],
 )
 def test_what_may_not_be_named(own, path, message):
-    with pytest.raises(ImportError, match=message):
-        named_function(path, "completions")
-
-
-def test_a_file_that_a_folder_hides_is_told_so(own, monkeypatch):
-    """The rooms of this repository would be found in its place."""
-    monkeypatch.chdir(own)
-    Path("training.py").write_text(FILE)
-    with pytest.raises(ImportError, match=r"training.py is hidden by the folder training/"):
-        named_function("training.reward", "completions")
-
-
-def test_nothing_is_imported_to_refuse_it(own, tmp_path):
-    """An installed package may do anything while it is imported."""
-    assert "this" not in sys.modules
-    with pytest.raises(ImportError, match="this is not a file of yours"):
-        named_function("this.s", "completions")
+    assert message in refused(path)
     assert "this" not in sys.modules
 
 
-def test_a_link_to_what_is_installed_is_installed(own):
-    for name in ("peft", "typing_extensions.py"):
-        target = Path(imports.sysconfig.get_path("purelib")) / name
-        (own / f"linked_here{target.suffix}").symlink_to(target)
-        importlib.invalidate_caches()
-        with pytest.raises(ImportError, match="not a file of yours"):
-            named_function("linked_here.x", "completions")
-        (own / f"linked_here{target.suffix}").unlink()
+STRANGERS = {  # files of others, none of them trusted, to a dotted path and what `make trust` would have to be given
+    "beside the recipe": ({"theirs_here.py": NOT_RUN}, "theirs_here.f", "theirs_here.py"),
+    "a model's folder": ({"a_here/modeling.py": NOT_RUN}, "a_here.modeling.f", "a_here/modeling.py"),
+    "a run's folder": ({"outputs/x/evil_here.py": NOT_RUN}, "outputs.x.evil_here.f", "outputs/x/evil_here.py"),
+    "its packages": (
+        {f"p_here/{each}.py": NOT_RUN for each in ("__init__", "q/__init__", "q/f")},
+        "p_here.q.f.f",
+        "'p_here/__init__.py p_here/q/__init__.py p_here/q/f.py'",
+    ),
+    "a package itself": ({"p_here/__init__.py": NOT_RUN}, "p_here.f", "p_here/__init__.py"),
+    "a name for the shell": (
+        {"p_here/x.py": "", "$(touch x) 'y'/z.py": NOT_RUN},
+        "p_here.link.f",
+        """''"'"'$(touch x) '"'"'"'"'"'"'"'"'y'"'"'"'"'"'"'"'"'/z.py'"'"''""",
+    ),
+    "like one of Python's": ({"statistics.py": NOT_RUN}, "statistics.mean", "statistics.py"),
+}
 
 
-def test_what_lies_in_outputs_is_nobodys_own(own, monkeypatch):
-    monkeypatch.setattr(imports, "OUTPUTS", own / "outputs_here")
-    (own / "outputs_here").mkdir()
-    (own / "outputs_here/evil.py").write_text("raise SystemExit('imported')\n")
-    with pytest.raises(ImportError, match="outputs_here is not a file of yours"):
-        named_function("outputs_here.evil.reward", "completions")
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_was_not_trusted_does_not_run(own, name):
+    files, path, given = STRANGERS[name]
+    for file, text in files.items():
+        written(file, text)
+    if path == "p_here.link.f":
+        Path("p_here/link.py").symlink_to(own / list(files)[1])
+    message = refused(path)
+    assert message.startswith("you have not trusted ") and message.endswith(f": make trust FILE={given}")
 
 
-def test_a_compiled_module_is_not_read(own):
-    (own / "built_here.so").write_bytes(b"\x7fELF")
-    with pytest.raises(ImportError, match=r"No module named|not a Python source file"):
-        named_function("built_here.reward", "completions")
+def test_a_trusted_module_of_an_untrusted_package_does_not_run(own):
+    written("pack_here/__init__.py", NOT_RUN)
+    trusted("pack_here/sub.py", NOT_RUN)
+    assert refused("pack_here.sub.f").endswith("make trust FILE=pack_here/__init__.py")
+
+
+def test_a_link_is_what_it_leads_to(own):
+    written("theirs_here.py", NOT_RUN)
+    Path("link_here.py").symlink_to("theirs_here.py")
+    Path("good_here.py").symlink_to("mine_here.py")
+    assert refused("link_here.f").endswith("make trust FILE=theirs_here.py")
+    assert reward("good_here.reward")
+    Path("mine_here.py").unlink()  # and then another's in its place
+    Path("mine_here.py").symlink_to("theirs_here.py")
+    del sys.modules["good_here"]
+    assert refused("mine_here.reward").endswith("make trust FILE=theirs_here.py")
+
+
+def test_nothing_runs_in_place_of_a_trusted_file(own):
+    """Python would rather import the folder, the compiled module, or what was compiled of another source."""
+    written("mine_here/__init__.py", NOT_RUN)
+    written("mine_here.so", "")
+    written("other.py", NOT_RUN)
+    cached = importlib.util.cache_from_source(own / "mine_here.py")
+    py_compile.compile("other.py", cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert reward("mine_here.reward")
+
+
+def test_a_file_is_not_another_that_was_imported_before(own):
+    trusted("statistics.py", FILE)
+    importlib.import_module("statistics")
+    assert refused("statistics.reward") == (
+        "statistics.py is hidden by another module statistics: give your file another name"
+    )
+
+
+def test_a_name_that_cannot_be_shown_is_not_told_as_a_command(own):
+    written("a\u202eb\n/theirs.py", NOT_RUN)
+    Path("link_here.py").symlink_to(own / "a\u202eb\n/theirs.py")
+    assert refused("link_here.f") == r"['a\u202eb\n/theirs.py']: rename what has characters that cannot be shown"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def reward(:\n", r"broken_here.py:1: SyntaxError"),
-        ("\n\n1 / 0\n", r"broken_here.py:3: ZeroDivisionError: division by zero"),
-        ("import no_such_package\n", r"broken_here.py:1: ModuleNotFoundError: No module named 'no_such_package'"),
-        ("import sys\nsys.exit('bye')\n", r"broken_here.py:2: SystemExit: bye"),
+        ("def reward(:\n", "broken_here.py:1: SyntaxError"),
+        ("\n\n1 / 0\n", "broken_here.py:3: ZeroDivisionError: division by zero"),
+        ("import no_such_package\n", "broken_here.py:1: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("import json\njson.loads('{')\n", "broken_here.py:2: JSONDecodeError"),
+        ("import sys\nsys.exit('bye')\n", "broken_here.py:2: SystemExit: bye"),
     ],
 )
 def test_a_file_that_fails_is_told_with_its_line(own, text, message):
-    (own / "broken_here.py").write_text(text)
-    with pytest.raises(ImportError, match=message):
-        named_function("broken_here.reward", "completions")
-
-
-def test_so_is_a_package_that_fails(own):
-    (own / "pack_fails_here").mkdir()
-    (own / "pack_fails_here/__init__.py").write_text("{}['no']\n")
-    (own / "pack_fails_here/sub.py").touch()
-    with pytest.raises(ImportError, match=r"__init__.py:1: KeyError: 'no'"):
-        named_function("pack_fails_here.sub.reward", "completions")
-
-
-def test_a_trusted_package_is_trusted_whole(own, monkeypatch):
-    monkeypatch.setenv("TRUST_PACKAGES", "numpy, json")
-    assert named_function("json.dumps", "completions")([]) == "[]"
-    with pytest.raises(ImportError, match="json has no function nothing"):
-        named_function("json.nothing", "completions")
-    with pytest.raises(ImportError, match="os is not a file of yours"):
-        named_function("os.system", "completions")
+    trusted("broken_here.py", text)
+    assert message in refused("broken_here.reward")
+    assert message in refused("broken_here.reward")  # and nothing half imported is left behind

@@ -18,48 +18,49 @@ def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     assert "audit: no cheat earns more than an honest answer" in printed
 
 
-def audited(reward: str, folder, monkeypatch, data: str = "arithmetic"):
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+def audited(reward: str, data: str = "arithmetic"):
     overrides = [f"rewards={{{reward}}}", f"data.train=[{data}]", "data.validation=1"]
     audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=5)
 
 
-def test_a_reward_that_pays_for_listing_every_candidate_fails(tmp_path, monkeypatch, capsys):
-    (tmp_path / "naive.py").write_text(
+def test_a_reward_that_pays_for_listing_every_candidate_fails(own_file, capsys):
+    own_file(
+        "naive.py",
         "def mentions_it(completions, solution, **columns):\n"
-        "    return [float(s in c[0]['content'].split('<answer>')[-1]) for c, s in zip(completions, solution)]\n"
+        "    return [float(s in c[0]['content'].split('<answer>')[-1]) for c, s in zip(completions, solution)]\n",
     )
     with pytest.raises(SystemExit) as failed:
-        audited("naive.mentions_it: {}", tmp_path, monkeypatch)
+        audited("naive.mentions_it: {}")
     assert "all candidates" in str(failed.value.code)
     assert "one or the other" in str(failed.value.code)
     listed = next(line for line in capsys.readouterr().out.splitlines() if "cheat  all candidates " in line)
     assert listed.endswith("← more than an honest answer on 5 of 5")
 
 
-def test_a_reward_that_pays_mistakes_as_much_as_right_answers_fails(tmp_path, monkeypatch):
+def test_a_reward_that_pays_mistakes_as_much_as_right_answers_fails():
     with pytest.raises(SystemExit) as failed:
-        audited("format_tags: {}", tmp_path, monkeypatch)
+        audited("format_tags: {}")
     assert "wrong, worked out" in str(failed.value.code)
 
 
-def test_a_trick_that_earns_more_than_the_plain_answer_fails(tmp_path, monkeypatch):
-    (tmp_path / "talkative.py").write_text(
-        "def long_text(completions, **columns):\n    return [len(c[0]['content']) / 10_000 for c in completions]\n"
+def test_a_trick_that_earns_more_than_the_plain_answer_fails(own_file):
+    own_file(
+        "talkative.py",
+        "def long_text(completions, **columns):\n    return [len(c[0]['content']) / 10_000 for c in completions]\n",
     )
     with pytest.raises(SystemExit) as failed:
-        audited("correct_answer: {}, talkative.long_text: {weight: 0.25}", tmp_path, monkeypatch)
+        audited("correct_answer: {}, talkative.long_text: {weight: 0.25}")
     assert "right, after a thought without end" in str(failed.value.code)
 
 
-def test_golds_the_verifier_cannot_judge_are_listed(tmp_path, monkeypatch, capsys):
-    (tmp_path / "towers.py").write_text(
+def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
+    own_file(
+        "towers.py",
         "def problems(split):\n"
         "    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n"
-        "    return [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n"
+        "    return [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n",
     )
-    audited("correct_answer: {}", tmp_path, monkeypatch, data="towers.problems")
+    audited("correct_answer: {}", data="towers.problems")
     printed = capsys.readouterr().out
     assert "4 of 5 gold answers are accepted when repeated" in printed
     assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed
@@ -69,16 +70,17 @@ ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often righ
 
 
 @pytest.mark.parametrize("data", ["countdown", "arithmetic: {rows: 2000}, countdown", ONES])
-def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, tmp_path, monkeypatch, capsys):
-    audited("correct_answer: {}, format_tags: {weight: 0.25}", tmp_path, monkeypatch, data=data)
+def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, capsys):
+    audited("correct_answer: {}, format_tags: {weight: 0.25}", data=data)
     printed = capsys.readouterr().out
     assert "5 of 5 gold answers are accepted when repeated" in printed
     assert "cheat  a number left out" in printed
     assert "audit: no cheat earns more than an honest answer" in printed
 
 
-def test_a_reward_that_only_computes_the_value_of_a_countdown_fails(tmp_path, monkeypatch):
-    (tmp_path / "gullible.py").write_text(
+def test_a_reward_that_only_computes_the_value_of_a_countdown_fails(own_file):
+    own_file(
+        "gullible.py",
         "import json\n"
         "def value(text):\n"
         "    try:\n"
@@ -87,9 +89,9 @@ def test_a_reward_that_only_computes_the_value_of_a_countdown_fails(tmp_path, mo
         "        return None\n"
         "def reaches(completions, check, **columns):\n"
         "    wanted = [json.loads(each)['countdown']['target'] for each in check]\n"
-        "    return [float(value(c[0]['content']) == target) for c, target in zip(completions, wanted)]\n"
+        "    return [float(value(c[0]['content']) == target) for c, target in zip(completions, wanted)]\n",
     )
     with pytest.raises(SystemExit) as failed:
-        audited("gullible.reaches: {}", tmp_path, monkeypatch, data="countdown")
+        audited("gullible.reaches: {}", data="countdown")
     for cheat in ("the target alone", "the target times one", "a number used again and again", "to the power of one"):
         assert cheat in str(failed.value.code)

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 
 from tests.faults.outcome import Outcome
-from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, same_weights, weights
+from tests.support import ACCELERATE, OWN_REWARDS, ROOT, TWO_PROCESSES, same_weights, weights
 
 STEPS = 8
 SHORT = ["data.validation=40", "sft.max_steps=100", f"grpo.max_steps={STEPS}", "grpo.save_steps=2"]
@@ -51,7 +51,7 @@ class Arena:
         return subprocess.Popen(
             self.command(self.folder, *overrides, launcher=launcher),
             cwd=ROOT,
-            env=os.environ | {"HF_HUB_OFFLINE": "1"} | environment,
+            env=os.environ | {"HF_HUB_OFFLINE": "1", "TRUST_FILES": OWN_REWARDS} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

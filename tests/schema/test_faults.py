@@ -43,10 +43,8 @@ def test_colons_in_a_path_or_an_override_are_no_places(tmp_path):
     ]
 
 
-def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, monkeypatch):
-    (tmp_path / "by_level_only.py").write_text("def pay(completions, level, **columns):\n    return [1.0]\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_file):
+    own_file("by_level_only.py", "def pay(completions, level, **columns):\n    return [1.0]\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "by_level_only.pay: {}"))
     recipe = load_recipe(path, check=())

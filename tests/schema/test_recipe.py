@@ -53,8 +53,8 @@ WRONG = {
     "token": (GOOD + "  hub_token: hf_abc\n", ":9:", "keep the token in the environment"),
     "upload": (GOOD + "  push_to_hub: true\n", ":9:", "a run uploads nothing"),
     "public upload": (GOOD + "  log_completions_hub_repo: me/completions\n", ":9:", "a run uploads nothing"),
-    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "os is not a file of yours"),
-    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "torch is not a file of yours"),
+    "code of Python": (GOOD.replace("correct_answer:", "os.system:"), ":5:", "there is no os.py in this folder"),
+    "code of a package": (GOOD.replace("[arithmetic]", "[torch.load]"), ":3:", "there is no torch.py in this folder"),
     "remote code": (GOOD + "  trust_remote_code: true\n", ":9:", "never run"),
     "no model": (GOOD.replace("{build: tiny-qwen3}", "{dtype: bfloat16}"), ":1:", "exactly one of"),
     "unknown builder": (GOOD.replace("tiny-qwen3", "tiny-qwen"), ":1:", "did you mean tiny-qwen3?"),
@@ -91,7 +91,11 @@ WRONG = {
         ":7:",
         "does not see that of steps",
     ),
-    "reward file": (GOOD.replace("correct_answer:", "no_such_file.reward:"), ":5:", "No module named 'no_such_file'"),
+    "reward file": (
+        GOOD.replace("correct_answer:", "no_such_file.reward:"),
+        ":5:",
+        "there is no no_such_file.py in",
+    ),
     "data argument": (GOOD.replace("[arithmetic]", "[arithmetic: {digit: 2}]"), ":3:", "did you mean digits?"),
     "quantised without adapter": (GOOD + "quantization: {load_in_4bit: true}\n", ":9:", "add an `adapter` section"),
     "quantised weights for vLLM": (
@@ -299,23 +303,22 @@ WRONG = {
     "through trl": (
         GOOD.replace("correct_answer:", "trl.trainer.grpo_trainer.CommitScheduler:"),
         ":5:",
-        "trl is not a file",
+        "there is no trl/trainer/grpo_trainer.py in this folder",
     ),
     "trl's private": (GOOD.replace("correct_answer:", "trl.rewards.accuracy_rewards:"), ":5:", "trl documents no such"),
     "through ours": (
         GOOD.replace("[arithmetic]", "[data.imports.find_spec: {name: this.x}]"),
         ":3:",
-        "is not defined in data.imports",
+        "you have not trusted data/__init__.py and data/imports.py yet",
     ),
     "a class of ours": (
         GOOD.replace("correct_answer:", "training.guards.GuardedReward:"),
         ":5:",
-        "not a function written",
+        "you have not trusted training/__init__.py and training/guards.py yet",
     ),
     "a private name": (GOOD.replace("[arithmetic]", "[data.sources._read]"), ":3:", "do not begin with _"),
-    "no reward": (GOOD.replace("correct_answer:", "data.arithmetic.arithmetic:"), ":5:", "takes no `completions`"),
     "main": (GOOD.replace("correct_answer:", "__main__.main:"), ":5:", "do not begin with _"),
-    "Python's": (GOOD.replace("correct_answer:", "builtins.exec:"), ":5:", "builtins is not a file of yours"),
+    "Python's": (GOOD.replace("correct_answer:", "builtins.exec:"), ":5:", "there is no builtins.py"),
 }
 
 
@@ -430,6 +433,7 @@ def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
         path,
         [
             "rewards.trl.rewards.get_soft_overlong_punishment={max_completion_len: 64, soft_punish_cache: 16}",
+            "rewards.trl.rewards.think_format_reward={}",
             "sft.max_steps=3",
             "evaluate.limit=5",
         ],
@@ -516,17 +520,6 @@ def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_pa
     monkeypatch.undo()
     (tmp_path / "mine.yaml").write_text(GOOD)
     assert make_command("grpo", load_recipe(tmp_path / "mine.yaml")) == f"make grpo RECIPE={tmp_path}/mine.yaml"
-
-
-def test_an_installed_package_may_be_trusted(tmp_path, monkeypatch):
-    recipe = tmp_path / "x.yaml"
-    recipe.write_text(GOOD.replace("correct_answer:", "trl.rewards.think_format_reward:"))
-    load_recipe(recipe)
-    recipe.write_text(GOOD.replace("correct_answer: {", "torch.hub.list: {github: x, "))
-    with pytest.raises(RecipeError, match="TRUST_PACKAGES=torch before the command lets recipes run"):
-        load_recipe(recipe)
-    monkeypatch.setenv("TRUST_PACKAGES", "numpy, torch")
-    load_recipe(recipe)
 
 
 def test_the_default_of_save_steps_is_never_inside_a_cycle(tmp_path):

@@ -1,6 +1,5 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -167,11 +166,8 @@ NOT_READY = {  # overrides, and a part of the line it ends with
 
 
 @pytest.mark.parametrize("name", NOT_READY)
-def test_what_cannot_run_is_not_ready_and_has_no_trace(name, tmp_path, capsys, monkeypatch):
-    (tmp_path / "mine_too.py").write_text(MINE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "mine_too", raising=False)
+def test_what_cannot_run_is_not_ready_and_has_no_trace(name, capsys, own_file):
+    own_file("mine_too.py", MINE)
     overrides, *parts = NOT_READY[name]
     with pytest.raises(SystemExit, match="2"):
         check_recipe("recipes/tiny-arithmetic.yaml", overrides)

@@ -219,6 +219,7 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
     short += ["grpo.use_vllm=false", "grpo.vllm_enable_sleep_mode=false", "grpo.max_completion_length=24"]
     short += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.logging_steps=1", "grpo.gradient_accumulation_steps=1"]
     short += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4"]
+    assert "recipes may now run mine.py" in run_make(clone, "make trust FILE=mine.py")
     for command in (each for each in COMMANDS if each.endswith("RECIPE=mine")):
         said = run_make(clone, command, *short)
         assert f"{function} train: 1 problems" in said and f"{file} train: 1 problems" in said

@@ -275,41 +275,43 @@ def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
     assert not (tmp_path / "grpo").exists()
 
 
-def test_a_reward_and_a_data_set_of_ones_own(tmp_path):
-    (tmp_path / "mine.py").write_text(
+def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
+    own_file(
+        "mine.py",
         "def short_proofs(completions, limit=10, **columns):\n"
         "    return [float(len(c[0]['content']) < limit) for c in completions]\n"
         "def puzzles(split):\n"
-        "    return [{'problem': f'{i} + 1?', 'solution': i + 1, 'reasoning': 'count'} for i in range(60)]\n"
+        "    return [{'problem': f'{i} + 1?', 'solution': i + 1, 'reasoning': 'count'} for i in range(60)]\n",
     )
     overrides = ["data.train=[mine.puzzles]", "rewards.mine.short_proofs={weight: 0.5, limit: 20}"]
     arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
-    run_stage("sft", *arguments, PYTHONPATH=str(tmp_path))
-    run_stage("grpo", *arguments, PYTHONPATH=str(tmp_path))
+    run_stage("sft", *arguments)
+    run_stage("grpo", *arguments)
     metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
     assert "rewards/short_proofs/mean" in metrics
 
 
-def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path):
-    (tmp_path / "mine.py").write_text("def by_level(completions, level, **columns):\n    return [1.0]\n")
+def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own_file):
+    own_file("mine.py", "def by_level(completions, level, **columns):\n    return [1.0]\n")
     arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
-    done = run_stage("grpo", *arguments, check=False, PYTHONPATH=str(tmp_path))
+    done = run_stage("grpo", *arguments, check=False)
     assert done.returncode == 2
     assert "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_two_processes_share_their_groups(tmp_path):
+def test_two_processes_share_their_groups(tmp_path, own_file):
     """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
     overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
     overrides += ["rewards={lengths.length_share: {}}"]
-    (tmp_path / "lengths.py").write_text(
+    own_file(
+        "lengths.py",
         "def length_share(completion_ids, completions, **columns):\n"
-        "    return [len(ids) / 64 for ids in completion_ids]\n"
+        "    return [len(ids) / 64 for ids in completion_ids]\n",
     )
     arguments = tiny(tmp_path / "out", "sft=null", *overrides)
-    run_stage("grpo", *arguments, launcher=TWO_PROCESSES, OMP_NUM_THREADS="1", PYTHONPATH=str(tmp_path))
+    run_stage("grpo", *arguments, launcher=TWO_PROCESSES, OMP_NUM_THREADS="1")
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))

@@ -1,0 +1,44 @@
+"""Let recipes run functions of your own Python files: `python -m stages.trust "my_rewards.py my_data.py"`."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from data import imports
+from schema.faults import Fault, RecipeError
+from schema.terminal import say
+from stages.cli import mistakes_reported
+
+
+def main(given: str):
+    """Let recipes run functions of these Python files, now and after you edit them. To take it back, remove their lines
+    from .trusted."""
+    try:
+        files = shlex.split(given)
+        if faults := [Fault(f"FILE={file}", wrong) for file in files if (wrong := _wrong(file))]:
+            raise RecipeError(faults)
+        if not files:
+            raise RecipeError(["name a Python file of yours: make trust FILE=my_rewards.py"])
+        known = imports.TRUSTED.read_text("utf-8", "surrogateescape").split("\n") if imports.TRUSTED.exists() else []
+        added = [imports.as_trusted(Path(file).resolve()) for file in files]
+        lines = dict.fromkeys([*filter(None, known), *added])
+        imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
+    except (OSError, ValueError) as error:  # of shlex: a quote that is not closed
+        raise RecipeError([f"FILE={given}: {error}"]) from error
+    say(f"recipes may now run {', '.join(added)}; to take it back, remove the line from {imports.TRUSTED}")
+
+
+def _wrong(name: str) -> str | None:
+    file = Path(name).resolve()
+    if not file.exists():
+        return "there is no such file"
+    if not file.is_file() or file.suffix != ".py":
+        return "is a folder; name its Python files" if file.is_dir() else "is no Python file, whose name ends in .py"
+    return None if str(file).isprintable() else "its path has characters that cannot be shown: rename it"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m stages.trust", description=main.__doc__)
+    parser.add_argument("files", help="paths in one argument, quoted as for a shell where they have a space")
+    with mistakes_reported():
+        main(parser.parse_args().files)
