@@ -25,11 +25,8 @@ def named_function(path: str, parameter: str) -> Callable:
     Raises:
         ImportError: the function may not be named, does not exist, or its file fails; the message says which.
     """
-    *parts, name = path.split(".")
-    module = ".".join(parts)
-    if not all(
-        part.isidentifier() and not part.startswith("_") and len(part.encode()) < 250 for part in [*parts, name]
-    ):
+    module, _, name = path.rpartition(".")
+    if not all(part.isidentifier() and part[0] != "_" and len(part.encode()) < 250 for part in path.split(".")):
         raise ImportError("a dotted path is file.function, with names that do not begin with _")
     files = _files(module)
     _require_trusted(files.values())
