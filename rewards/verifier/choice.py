@@ -14,7 +14,7 @@ _CHOICE = re.compile(
 )
 _LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
 _ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
-_OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)\s*([A-J])\s*[.):]\s")
+_OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s")
 
 
 def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:

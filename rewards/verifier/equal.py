@@ -21,7 +21,8 @@ from rewards.verifier.sentences import hedge
 from rewards.verifier.units import change
 from rewards.verifier.value import is_name, trimmed, value
 
-_MAX_LENGTH = 1000  # characters of an answer
+_MAX_LENGTH = 1000  # characters of an answer, and so of a gold
+_MAX_QUESTION = 2000  # characters of one that is read in the trainer's process, without a limit on the time
 _MAX_ANSWERS = 20
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
@@ -71,6 +72,8 @@ def compare_answers(
     """(right, reason) for the `answers` of a response: each must be right, or all together a gold of several values."""
     if any(len(a) > _MAX_LENGTH for a in answers):
         return False, "too long for an answer"
+    if len(gold) > _MAX_LENGTH:
+        return None, "the gold is too long for an answer"
     if len(answers) == 1:
         return _compare_one(gold, answers[0], question, algebra)
     different = {key(a): a for a in reversed(answers)}
@@ -107,6 +110,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         return False, "left unevaluated"
     if _too_large(gold) is not None:
         return None, "the gold is beyond the limits of the algebra"
+    if algebra is _NO_ALGEBRA and question and len(question) > _MAX_QUESTION:
+        raise NeedsAlgebra  # a worker is ended when it takes too long
     if (chosen := choice(gold, answer, question, algebra)) is not None:
         return chosen
     g, a = value(gold), value(answer)

@@ -53,7 +53,7 @@ def quantity(text: str) -> Quantity | None:
     return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
 
 
-_MEASURE = re.compile(r"(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
+_MEASURE = re.compile(r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
 
 
 def compound(text: str) -> Measure | None:

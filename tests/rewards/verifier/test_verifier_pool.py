@@ -39,6 +39,32 @@ def test_a_long_run_is_read_in_time(run, place):
     assert verdict.right is False and not verdict.timed_out  # a worker's time is not in this process's
 
 
+# What a data set holds: (gold, question, right), each of 40,000 characters.
+ROWS = {f"a gold of {each!r}": (each * 40_000, "What?", None) for each in "7٣₂½{\n"} | {
+    "a gold of fractions": (r"\frac" * 8_000, "What?", None),
+    "a question of lines": ("34/2", "\n" * 40_000, True),
+    "a question of blank lines": ("34/2", " \n\t\r" * 10_000, True),
+    "a question of roots": ("34/2", "√(" * 20_000, True),
+    "an option of digits": ("34/2", "(A) 17 (B) 4" + "7" * 40_000, True),
+    "the three together": ("7" * 40_000, "7" * 40_000, None),
+}
+
+
+@pytest.mark.parametrize(("gold", "question", "right"), ROWS.values(), ids=ROWS)
+def test_a_long_gold_or_question_is_read_in_time(gold, question, right):
+    gold = gold if gold.strip() else f"5{gold}5"
+    with far_below_quadratic():
+        verdict = judge("<answer>17</answer>", gold, question=question)
+    assert verdict.right is right
+
+
+def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
+    """Which is ended when it takes too long; a short one, in this process, is not."""
+    monkeypatch.setattr(pool, "POOL", hanging)
+    assert judge("<answer>17</answer>", "34/2", question="What? " * 100).right is True
+    assert judge("<answer>17</answer>", "34/2", question="What? " * 1000, timeout=0.5).timed_out
+
+
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
