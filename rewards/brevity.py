@@ -20,7 +20,7 @@ def brevity(
     of their cosine. A completion is judged by itself: others of its group may be with another process. Programs are
     not judged.
     """
-    right = correct_answer(completions, solution, prompts, **columns | {"log_metric": None})
+    right = correct_answer(completions, solution, prompts, problem=columns.get("problem"), check=columns.get("check"))
     # In steps of 1/256 a group of equal shares has an exact mean in float32, hence no spurious advantage.
     left = [round(256 * max(0, longest - len(ids)) / longest) / 256 for ids in completion_ids]
     return [None if paid is None else paid * share for paid, share in zip(right, left, strict=True)]

@@ -8,6 +8,7 @@ from rewards.completion import Messages, content, question
 def learned(
     completions: list[str | Messages],
     prompts: list[str | Messages],
+    *,
     model: Any,
     revision: str | None = None,
     separator: str = "\n",

@@ -100,16 +100,34 @@ def is_reward(function: Callable) -> bool:
     return "completions" in inspect.signature(function).parameters
 
 
+def _settings(name: str, options: dict) -> set[str]:
+    """The arguments of a reward that are the recipe's to give: those it does, and of our own rewards those that take no
+    column, which stand behind a `*`."""
+    parameters = {} if "." in name else inspect.signature(reward_function(name)).parameters
+    ours = {each for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    return ours | (options.keys() - REWARD_KEYS.keys())
+
+
 def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
-    """A fault for each argument of a reward that neither the recipe nor the data nor trl's trainer gives."""
+    """A fault for each argument of a reward that neither the recipe nor the data nor trl's trainer gives, and for each
+    that a column of the data would take from the recipe."""
     columns_of_file = [
         Fault(recipe.place("rewards", name), f"rewards.{name}: {last} is a column of completions/: rename the function")
         for name in recipe.rewards
         if (last := name.rpartition(".")[2]) in RESERVED
     ]
+    taken = [
+        Fault(
+            recipe.place("rewards", name),
+            f"rewards.{name}: the data has a column {each!r}, which would stand for this reward's argument of that "
+            "name: rename the column",
+        )
+        for name, options in recipe.rewards.items()
+        for each in sorted(_settings(name, options) & set(columns))
+    ]
     given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
     of_steps = ["steps_before"]
-    return columns_of_file + [
+    return [*columns_of_file, *taken] + [
         Fault(
             recipe.place("rewards", name),
             f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}",

@@ -47,3 +47,9 @@ def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
 def test_a_recipe_names_its_longest(options):
     with pytest.raises(RecipeError, match=r"rewards.brevity.longest: expected a whole number from 1"):
         load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards.brevity={options}"])
+
+
+def test_no_column_of_the_data_is_an_argument_of_correct_answer():
+    """Else the data could allow itself to run programs."""
+    given = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
+    assert brevity(["5"], **given) == brevity(["5"], **given, strict=[True], run_programs=[True]) == [1.0]

@@ -54,6 +54,31 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
     assert missing_columns(recipe, ["problem", "level"]) == []
 
 
+@pytest.mark.parametrize(
+    ("rewards", "column"),
+    [
+        ("correct_answer: {strict: true}", "strict"),
+        ("correct_answer: {}", "run_programs"),
+        ("brevity: {longest: 9}", "longest"),
+        ("learned: {model: a/b}", "revision"),
+        ("pays_a_bonus.pay: {bonus: 2}", "bonus"),
+    ],
+)
+def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, monkeypatch):
+    (tmp_path / "pays_a_bonus.py").write_text(
+        "def pay(completions, bonus=1, level=None, **columns):\n    return [1.0]\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
+    recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level", "check"]
+    assert missing_columns(recipe, usual) == []
+    (fault,) = missing_columns(recipe, [*usual, column])
+    assert fault.place == Place(str(path), 5)
+    assert f"the data has a column '{column}', which would stand for this reward's argument" in fault.message
+
+
 def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
     """An AttributeError inside a library is most often a None that our own code gave it."""
     with pytest.raises(RecipeError, match="packaging says: Invalid version: 'one'"), said_by_library("grpo"):
