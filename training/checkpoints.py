@@ -42,8 +42,9 @@ def altered(checkpoint: Path) -> str | None:
             return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
         if sha256(file) != digest:
             return f"{name} is not the file that was written"
-    there = {each.relative_to(checkpoint) for each in files_of(checkpoint) if not each.name.startswith(".")}
-    if unknown := sorted(map(str, there - set(told))):
+    there = {each.relative_to(checkpoint) for each in files_of(checkpoint)} - set(told)
+    # What a Mac or NFS leaves behind. A `.metadata` is read: torch unpickles it.
+    if unknown := sorted(str(each) for each in there if not each.name.startswith((".DS_Store", ".nfs"))):
         return f"{unknown[0]} is not one of its files"
     return None
 
@@ -98,8 +99,8 @@ def seal(files: dict) -> str | None:
 
 
 def sealed_here(checkpoint: Path) -> bool:
-    """Whether this account wrote the checkpoint. DeepSpeed's files are pickles, which run code when they are read, so a
-    checkpoint from elsewhere is only resumed when the user says so."""
+    """Whether this account wrote the checkpoint. DeepSpeed's files, and FSDP's `.metadata`, are pickles, which run
+    code when they are read, so a sharded checkpoint from elsewhere is only resumed when the user says so."""
     manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
     mark = seal(manifest["files"])
     return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))

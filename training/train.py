@@ -41,18 +41,16 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     Raises:
         RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
             to change.
-        RecipeError: the checkpoint is of another kind of launcher, or it is DeepSpeed's, and of another account.
+        RecipeError: the checkpoint is of another kind of launcher, or of another account, and sharded.
     """
     require_same_sharding(trainer, folder.checkpoint)
     # Only the process that seals checkpoints asks: on another machine the account has another key.
-    unpickles = (
-        is_main_process() and trainer.is_deepspeed_enabled and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
-    )
+    unpickles = is_main_process() and sharded(trainer) and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
     if unpickles and not sealed_here(Path(folder.checkpoint)):
         raise RecipeError(
             [
-                f"{folder.checkpoint} was written by another account or machine, and DeepSpeed's checkpoints are "
-                "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
+                f"{folder.checkpoint} was written by another account or machine, and the files of FSDP and DeepSpeed "
+                "can be pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
             ]
         )
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))

@@ -217,6 +217,18 @@ def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path)
     assert checkpoints.damage(tmp_path / "checkpoint-1") == fault
 
 
+@pytest.mark.parametrize("name", [".metadata", "pytorch_model_fsdp_0/.metadata"])
+def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
+    checkpoint = tmp_path / "checkpoint-1"
+    whole(checkpoint, trainer_state='{"best_model_checkpoint": null}')
+    (checkpoint / ".DS_Store").touch()
+    assert checkpoints.damage(checkpoint) is None
+    (checkpoint / name).parent.mkdir(exist_ok=True)
+    (checkpoint / name).touch()
+    assert checkpoints.damage(checkpoint) == f"{name} is not one of its files"
+    assert checkpoint / name in checkpoints.files_of(checkpoint)
+
+
 def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
     state = json.dumps({"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
