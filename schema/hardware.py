@@ -120,7 +120,7 @@ def refuse_unusable_gpu():
         return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"
-        raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without PIP_ARGS for CPUs")])
+        raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without TORCH=cpu")])
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
     why = f"the NVIDIA driver is {driver()}, and CUDA_VISIBLE_DEVICES is {visible}: see what nvidia-smi says"
     raise RecipeError([old_driver() or _unusable(why)])

@@ -61,11 +61,14 @@ def checkout(tmp_path):
     return tmp_path
 
 
+BOTH = "--requirements pyproject.toml --extra dev --extra vllm\n"
+
+
 def mark(folder: Path, *extras: str):
     (folder / ".venv/bin").mkdir(parents=True, exist_ok=True)
     (folder / ".venv/bin/python").unlink(missing_ok=True)
     (folder / ".venv/bin/python").symlink_to(sys.executable)
-    for name in ("installed", *(f"with-{each}" for each in extras)):
+    for name in ("bin/uv", "installed", *(f"with-{each}" for each in extras)):
         (folder / ".venv" / name).touch()
 
 
@@ -82,11 +85,11 @@ def test_the_lab_is_told_of_a_file_that_it_cannot_write(checkout):
 
 def test_setup_installs_a_part_that_is_not_there_yet(checkout):
     assert "Nothing to be done" in setup(checkout).stdout
-    assert (
-        "-m pip install --quiet  --constraint requirements.lock -e '.[dev,vllm]'"
-        in setup(checkout, "EXTRAS=dev,vllm").stdout
-    )
-    assert "'.[dev,vllm]'" in setup(checkout, "EXTRAS=vllm").stdout  # what is there stays
+    said = setup(checkout, "EXTRAS=dev,vllm", "PIP_ARGS=--find-links there").stdout
+    assert "uv pip install --quiet --find-links there --python .venv/bin/python --constraint requirements.lock" in said
+    assert "requirements.lock --require-hashes" in said
+    assert BOTH in said and "-m pip" not in said
+    assert BOTH in setup(checkout, "EXTRAS=vllm").stdout  # what is there stays
 
 
 def test_setup_keeps_what_is_there_up_to_date(checkout):
@@ -94,19 +97,20 @@ def test_setup_keeps_what_is_there_up_to_date(checkout):
     assert "Nothing to be done" in setup(checkout).stdout
     later = time.time() + 5
     os.utime(checkout / "requirements.lock", (later, later))
-    assert "'.[dev,vllm]'" in setup(checkout).stdout
+    assert BOTH in setup(checkout).stdout
 
 
-def test_setup_takes_uv_where_it_is(checkout):
-    tools = checkout / "tools"
-    tools.mkdir()
-    (tools / "uv").touch(mode=0o755)
-    said = setup(checkout, "EXTRAS=vllm", "PIP_ARGS=--find-links there", path=f"{tools}:/usr/bin:/bin").stdout
-    assert "uv pip install --quiet --python .venv/bin/python" in said
-    assert "--find-links there --constraint requirements.lock -e '.[dev,vllm]'" in said
-    assert "-m pip" not in said
-    shutil.rmtree(checkout / ".venv")
-    assert "uv venv --quiet --seed" in setup(checkout, path=f"{tools}:/usr/bin:/bin").stdout  # with a pip, for others
+def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
+    (checkout / ".venv/bin/uv").unlink()
+    said = setup(checkout, "EXTRAS=vllm", "TORCH=cpu").stdout
+    assert "-m pip install --quiet  --require-hashes --requirement .venv/uv.txt\n" in said
+    assert "install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu" in said
+    assert "requirements.lock --require-hashes" not in said  # it is not there for that torch, and all else is verified
+    assert said.count("-m pip install") == 2 and "index" not in said.replace("--index-url", "", 1)
+    (line,) = (line for line in said.splitlines() if "uv.txt" in line and line.startswith("sed"))
+    subprocess.run(line, shell=True, cwd=checkout, check=True)
+    pinned, *hashes = (checkout / ".venv/uv.txt").read_text().splitlines()
+    assert pinned.startswith("uv==") and hashes and all("--hash=sha256:" in each for each in hashes)
 
 
 def test_setup_refuses_a_part_that_does_not_exist(checkout):
@@ -117,12 +121,12 @@ def test_setup_refuses_a_part_that_does_not_exist(checkout):
 
 
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
-    question, download = "-m schema.hardware dev vllm\n", "-m pip install"
+    question, download = "-m schema.hardware dev vllm\n", "uv pip install"
     assert question not in setup(checkout, "EXTRAS=vllm").stdout  # nothing to ask with: the Dockerfile copies it later
     (checkout / "schema").mkdir()
     said = setup(checkout, "EXTRAS=vllm").stdout
     assert 0 < said.index(question) < said.index(download)
-    said = setup(checkout, "EXTRAS=vllm", "PIP_ARGS=--extra-index-url https://download.pytorch.org/whl/cpu").stdout
+    said = setup(checkout, "EXTRAS=vllm", "TORCH=cpu").stdout
     assert f"CUDA_VISIBLE_DEVICES=-1 .venv/bin/python {question}" in said
 
 
@@ -136,9 +140,10 @@ def test_everything_that_is_pinned_is_in_the_lock():
     """`make lock-check` asks the registry whether it is all and current; this asks nobody."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = project["dependencies"] + [each for extra in project["optional-dependencies"].values() for each in extra]
-    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    lock = re.split(r"\n(?! )", (ROOT / "requirements.lock").read_text().strip())
+    assert all("--hash=sha256:" in each for each in lock)
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", each) for each in pinned)
-    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {line.partition(" ;")[0] for line in lock}
+    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {each.split()[0] for each in lock}
 
 
 def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
@@ -151,4 +156,4 @@ def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
             command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
         ).stdout
         assert "uv pip compile" in said
-        assert "install" not in said.replace("pip install --quiet  \"$(grep -o 'uv==", "")
+        assert "install" not in said
