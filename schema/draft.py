@@ -1,6 +1,5 @@
 """From the text of a recipe and its overrides to a `Recipe`, or to every fault in them, each with its place."""
 
-import shlex
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -12,6 +11,7 @@ from schema.refused_keys import GONE, RENAMED, RESERVED, renamed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, value_of
+from schema.terminal import make_option
 from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 # Names and lists that only schema/meaning.py can judge.
@@ -151,7 +151,8 @@ class Draft:
         for keys, (value, what) in reaching.items():
             if self._place(keys).source in self.files:
                 name = ".".join(keys)
-                message = f'{value} {what}: only the command line may ask for that (ARGS="{name}={value}")'
+                asked = make_option("ARGS", [f"{name}={value}"])
+                message = f"{value} {what}: only the command line may ask for that ({asked})"
                 self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
@@ -178,7 +179,7 @@ class Draft:
         is not a mapping becomes an empty one."""
         sound = {}
         for section, value in self.values.items():
-            if isinstance(value, dict):
+            if isinstance(value, dict) and section not in RULES["recipe"]:
                 sound[section] = {
                     key: each
                     for key, each in value.items()
@@ -214,10 +215,11 @@ class Draft:
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
         return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
 
-    def _asked_for(self) -> str:
+    def _asked_for(self) -> dict[str, Any]:
         """The options of `make` that ask for this recipe and its overrides."""
-        shipped = self.path.parent == Path("recipes")
-        named = self.path.stem if shipped else f"./{self.path}" if self.path == Path(self.path.name) else self.path
-        recipe = "" if self.path == Path("recipes/tiny-arithmetic.yaml") else shlex.quote(str(named))
-        arguments = " ".join(f'"{each}"' if " " in each else each for each in self.overrides)
-        return (f" RECIPE={recipe}" if recipe else "") + (f" ARGS={shlex.quote(arguments)}" if arguments else "")
+        path, name = str(self.path), self.path.stem
+        if self.path.parent == Path("recipes") and not name[0].isspace():  # which make would drop
+            asked = {} if name == "tiny-arithmetic" else {"RECIPE": name}
+        else:
+            asked = {"RECIPE": f"./{path}" if path == self.path.name or path[0].isspace() else path}
+        return asked | ({"ARGS": self.overrides} if self.overrides else {})

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from schema.faults import Place, place_of
 
@@ -117,7 +118,7 @@ class Recipe:
     dpo: dict | None = None
     rounds: int | None = None
     algorithm: str | None = None
-    asked_for: str = ""
+    asked_for: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple, Place] = field(default_factory=dict)
 
     def place(self, *keys: str) -> Place:

@@ -1,11 +1,27 @@
-"""What a stage writes on the terminal: once, whatever the number of processes, and nothing that could rewrite it."""
+"""What a stage says to a person: on the terminal once, whatever the number of processes, and in Markdown; with texts of
+others that neither rewrite it nor hide in it, and commands that can be pasted whatever the names in them hold."""
 
+import logging
 import os
 import re
 import shlex
 import sys
+import traceback
+import warnings
 
-from schema.recipe import Recipe
+from schema.sections import Recipe
+
+# What a terminal or a reader obeys or does not see: controls, marks of direction, line separators, blank letters,
+# variation selectors, tags, lone surrogates and private characters. viewer/page/text.js has the same (test_page.py).
+UNSEEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
+)
+# Persian and Hindi are not written without joiners, nor many emoji without U+FE0F: one stays after such a character.
+JOINED = r"\u0600-\u109f\u2190-\u2bff\U0001f000-\U0001faff"
+UNSEEN = rf"[{UNSEEN}]|(?<![{JOINED}])[\u200c\u200d\ufe0f]|[\u200c\u200d](?![{JOINED}])"
+_UNSEEN = re.compile(UNSEEN)
 
 
 def is_main_process() -> bool:
@@ -19,11 +35,22 @@ def say(text: str = ""):
 
 
 def clean(text: str) -> str:
-    """With the names of control characters in their place: a text of another's could rewrite the terminal with them."""
-    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+    r"""With what a terminal would obey or a reader not see spelled out, as `\x1b`; line breaks and tabs stay."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+def clean_libraries():
+    """Let what libraries log and warn of, and the traces of errors, pass `clean` as our own words do: names of weights
+    and values of configs are in it. Colours are dropped."""
+
+    class Record(logging.LogRecord):
+        def getMessage(self) -> str:  # which the formatter of every handler asks
+            return clean(re.sub(r"\x1b\[[\d;]*m", "", super().getMessage()))
+
+    format_warning = warnings.formatwarning
+    logging.setLogRecordFactory(Record)
+    warnings.formatwarning = lambda *given, **named: clean(format_warning(*given, **named))
+    sys.excepthook = lambda *error: print(clean("".join(traceback.format_exception(*error))), end="", file=sys.stderr)
 
 
 def say_markdown(text: str):
@@ -32,9 +59,38 @@ def say_markdown(text: str):
         from rich.console import Console
         from rich.markdown import Markdown
 
-        Console().print(Markdown(text))
+        Console().print(Markdown(clean(text)))
     else:
         say(text)
+
+
+# In Markdown, what others wrote is one of these ----------------------------------------------------------------------
+
+
+def code(text: object, most: int = 200) -> str:
+    """A text as inline code, on one line, which it cannot end."""
+    line = " ".join(clean(str(text)).split()).replace("`", "'") or " "
+    return f"`{line[:most]}{'…' if len(line) > most else ''}`"
+
+
+def inline(name: object) -> str:
+    """A name as it is where it is only words, which Markdown does not read as anything else; otherwise as code."""
+    name = clean(str(name))
+    return name if re.fullmatch(r"[^\W_][\w &+-]*", name) else code(name)
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """A text as a block of code: its fence is longer than any in it, so that it cannot end the block."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return [fence + language, clean(text).rstrip(), fence]
+
+
+def row(cells: list[str]) -> str:
+    """A row of a table. A | in a cell, in code too, begins no other one."""
+    return " | ".join(["", *(each.replace("|", r"\|") for each in cells), ""]).strip()
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
 
 
 def chain() -> str | None:
@@ -44,9 +100,25 @@ def chain() -> str | None:
     return target if target in ("grpo", "dpo") else None
 
 
-def make_command(target: str, recipe: Recipe) -> str:
+def make_command(target: str, recipe: Recipe, **options: list) -> str:
     """The `make` line for a recipe and the overrides and the launcher it was asked for with, as the next step a stage
-    prints."""
+    prints. `options`: see `make_line`."""
     # What stands on make's command line is in the environment of what it runs.
-    launcher = [f" {name}={shlex.quote(os.environ[name])}" for name in ("ACCELERATE", "PROCESSES") if os.getenv(name)]
-    return f"make {target}{recipe.asked_for}{''.join(launcher)}"
+    launcher = {name: os.environ[name] for name in ("ACCELERATE", "PROCESSES") if os.getenv(name)}
+    return make_line(target, **recipe.asked_for, **launcher, **options)
+
+
+def make_line(target: str, **options: str | list) -> str:
+    """A `make` command as it can be pasted, whatever is in its options: the shell runs nothing of it, and make, which
+    takes an option as it stands, neither. A list is several words, which stages/__init__.py parts again."""
+    return " ".join(["make", target, *(make_option(name, value) for name, value in options.items())])
+
+
+def make_option(name: str, value: str | list) -> str:
+    """One of them, as `ARGS="a 'b c'"` for a and b c: see `make_line`."""
+    if isinstance(value, list):
+        words = map(str, value)
+        value = " ".join(shlex.quote(each) if re.search(r"[\s'\"\\]|^$", each) else each for each in words)
+    quoted = shlex.quote(value)
+    # In double quotes it reads better; but an ! there would recall an older command.
+    return f"{name}={quoted}" if quoted == value or re.search(r'["$`\\!]', value) else f'{name}="{value}"'

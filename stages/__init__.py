@@ -1,9 +1,30 @@
 """The stages: one file per `make` target, and their common command line in cli.py."""
 
+import shlex
 import signal
 import sys
 
 import schema  # noqa: F401 - what libraries read when they are imported
+
+SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS", "SEEDS")  # options of `make` that hold several words
+
+
+def parted(arguments: list[str]) -> list[str]:
+    """A command line on which `ARGS=a 'b c'`, as the Makefile hands it on, is the words a and b c: no shell has read
+    it, which would run what is in it.
+
+    Raises:
+        ValueError: a quote is not closed.
+    """
+    pairs = [(each, each.partition("=")) for each in arguments]
+    return [word for each, (name, _, words) in pairs for word in (shlex.split(words) if name in SEVERAL else [each])]
+
+
+try:
+    sys.argv[1:] = parted(sys.argv[1:])
+except ValueError as error:
+    print(f"a quote in {', '.join(SEVERAL)} is not closed ({error})", file=sys.stderr)
+    sys.exit(2)
 
 # While a stage is still importing, Ctrl-C ends it without a stack trace; afterwards stages.cli handles it. (As long as
 # Python is looking for the module that it was told to run, argv has "-m" in that module's place.)

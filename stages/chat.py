@@ -5,6 +5,7 @@ training, and is answered greedily, as in the evaluation.
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def main(run: list[str]):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
     say(f"{path}: ask one question a line; an empty line ends")
-    say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {recipe.stage_dir('merged')})")
+    merged = shlex.quote(str(recipe.stage_dir("merged")))
+    say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     while True:
         if sys.stdin.isatty():
             print("\n> ", end="", flush=True)

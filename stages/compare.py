@@ -4,6 +4,7 @@
 """
 
 import argparse
+import glob
 from pathlib import Path
 
 from schema.faults import RecipeError
@@ -19,7 +20,8 @@ def main(runs: list[str]):
     """Compare finished runs, the seeds of one recipe taken together."""
     from evaluation import compare_picture, compare_runs  # imports torch, which a wrong option does not need
 
-    arms = compare_runs.read(runs)
+    found = [sorted(glob.glob(each)) or [each] for each in runs]  # noqa: PTH207 - Path.glob takes no absolute one
+    arms = compare_runs.read([run for each in found for run in each])
     if wrong := link_inside(FOLDER):
         raise RecipeError([wrong])
     text = "\n".join(compare_runs.table(arms))

@@ -9,7 +9,7 @@ import json
 
 from schema import hardware
 from schema.faults import RecipeError
-from schema.terminal import say
+from schema.terminal import make_line, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.checkpoints import write_whole
 from training.run_folder import link_inside, recipe_of
@@ -50,7 +50,7 @@ def main(run: list[str], step: str | None, row: str):
     file.parent.mkdir(exist_ok=True)
     write_whole(file, json.dumps(found) + "\n")
     _say(found)
-    say(f"explain: all {len(found['tokens'])} tokens are in {file}\nnext: make view RUN={path}")
+    say(f"explain: all {len(found['tokens'])} tokens are in {file}\nnext: {make_line('view', RUN=[path])}")
 
 
 def _say(found: dict):

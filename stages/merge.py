@@ -36,7 +36,7 @@ def main(recipe: Recipe):
     tokenizer.save_pretrained(partial)
     card.write(trained, "merged", partial)
     partial.rename(merged)
-    say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe)} MODEL={merged}")
+    say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe, MODEL=[merged])}")
 
 
 if __name__ == "__main__":

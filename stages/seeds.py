@@ -25,6 +25,8 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
         if taken := [key for key in ("seed", "output_dir") if (key,) in recipe.places]:
             message = "make seeds sets it for each seed: leave it out"
             raise RecipeError([Fault(recipe.place(key), f"{key}: {message}") for key in taken])
+        if "'" in recipe.name:  # the Makefile puts it between two
+            raise RecipeError([f"{recipe.name}.yaml: a recipe with a quote in its name has no seeds: rename it"])
         return
     if wrong := link_inside(Path(recipe.output_dir)):
         raise RecipeError([wrong])

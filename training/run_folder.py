@@ -26,7 +26,7 @@ from schema.refused_keys import renamed
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
-from schema.terminal import make_command, say
+from schema.terminal import make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 from training.width import began_with, by_batch
 
@@ -160,7 +160,8 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
-    return load_recipe(run / "recipe.yaml", [f"output_dir={json.dumps(str(run.parent))}", *overrides], check=())
+    place = f"output_dir={json.dumps(str(run.parent), ensure_ascii=False)}"  # YAML reads no surrogates
+    return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:
@@ -235,10 +236,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         lines.append(
             f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
         )
-    lines.append(
-        f'Give this run its own folder (ARGS="output_dir={recipe.output_dir}-2", or copy the recipe '
-        f"under a new name), or delete {path}."
-    )
+    own = make_option("ARGS", [f"output_dir={recipe.output_dir}-2"])
+    lines.append(f"Give this run its own folder ({own}, or copy the recipe under a new name), or delete {path}.")
     return Fault(str(path), "\n".join(lines))
 
 

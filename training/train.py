@@ -15,7 +15,7 @@ from transformers import Trainer, TrainerState
 from schema.configs import setting
 from schema.faults import RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
-from schema.terminal import chain, is_main_process, make_command, say
+from schema.terminal import chain, is_main_process, make_command, make_line, say
 from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.interrupts import EXIT_CODES, Interrupts
@@ -74,7 +74,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             )
             again = make_command(chain() or stage, recipe)
             if stage == "reward-model":  # which is asked for by a run
-                again = f"make {stage} RUN={recipe.output_dir}"
+                again = make_line(stage, RUN=[recipe.output_dir])
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shlex
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from evaluation.statistics import wilson
 from schema import library_fields
 from schema.faults import RecipeError
 from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.terminal import make_line
 from training.health import JUDGED, findings
 
 # trl's settings that the page works with; their defaults are trl's own.
@@ -97,7 +97,7 @@ def describe(run: Path) -> dict[str, Any]:
     return {
         "name": name_of(run),
         "folder": str(run),
-        "explain": _command(run),
+        "explain": make_line("explain", STEP="%step", ROW="%row", RUN=[run]),
         "settings": settings,
         "rewards": {name: 1.0 if finite(weight) is None else finite(weight) for name, weight in weights.items()},
         "weight_of_steps": (1.0 if finite(of_steps[0]) is None else finite(of_steps[0])) if of_steps else None,
@@ -110,13 +110,6 @@ def describe(run: Path) -> dict[str, Any]:
         else [],
         "evaluations": evaluations(run),
     }
-
-
-def _command(run: Path) -> str:
-    """What to type to explain a completion. A folder may be called what a shell would run."""
-    if re.fullmatch(r"[\w./-]+", str(run)):
-        return f"make explain RUN={run} STEP=%step ROW=%row"
-    return f".venv/bin/python -m stages.explain {shlex.quote(str(run))} --step %step --row %row"
 
 
 def name_of(run: Path) -> str:

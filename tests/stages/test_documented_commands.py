@@ -10,10 +10,12 @@ import tomllib
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from string import Template
 
 import pytest
 
 from schema.recipe import read_recipe
+from stages import parted
 from tests import stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
@@ -83,11 +85,14 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     """The lines of Python that a `make` command would run, but those that install."""
     words = [word for word in shlex.split(command) if not word.startswith("ARGS=")]
     given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
-    words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}", f"PYTHON={sys.executable}", "-n"]
-    done = subprocess.run(words, cwd=clone, capture_output=True, text=True)
+    words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}", f"PYTHON={sys.executable}"]
+    done = subprocess.run([*words, "-n"], cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    words[1:2] = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]
+    environment = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=True).stdout
+    values = dict(each.split("=", 1) for each in environment.split("\0") if each)
     lines = re.findall(r"^\S*python -m (?:stages|tests|pytest).*", done.stdout, re.M)
-    return [shlex.split(line) for line in lines]
+    return [parted([Template(word).safe_substitute(values) for word in shlex.split(line)]) for line in lines]
 
 
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:

@@ -1,5 +1,6 @@
 """What make itself decides."""
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from schema.terminal import make_line
 from tests.support import ROOT
 
 
@@ -78,9 +80,120 @@ def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/
     return subprocess.run(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
 
 
-def test_the_lab_is_told_of_a_file_that_it_cannot_write(checkout):
-    done = subprocess.run(["make", "-n", "lab", "HTML=x.html"], cwd=checkout, capture_output=True, text=True)
-    assert "stages.view --lab --html 'x.html'" in done.stdout, done.stderr
+@pytest.fixture
+def stages_told(checkout):
+    """A function of a shell's command: the module and the arguments of each stage that `make` there runs, as the stage
+    has them, from a Python that only tells. Whatever ran besides would have left a file."""
+    mark(checkout, "dev")
+    tells = f"""#!{sys.executable}
+import json, sys
+sys.path.insert(0, {str(ROOT)!r})
+module, sys.argv = sys.argv[2], ["-m", *sys.argv[3:]]
+import stages
+print(json.dumps([module, *sys.argv[1:]]))
+"""
+    python = checkout / ".venv/bin/python"
+    python.unlink()
+    python.write_text(tells)
+    python.chmod(0o755)
+
+    def told(command: str | list[str], **environment: str) -> list[list[str]]:
+        before = set(checkout.iterdir())
+        command = ["sh", "-c", command] if isinstance(command, str) else command
+        environment = {"PATH": "/usr/bin:/bin"} | environment
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert set(checkout.iterdir()) == before
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+
+    return told
+
+
+HOSTILE = [
+    "a b",
+    "it's",
+    'say "x"',
+    "`touch ran`",
+    "$(touch ran)",
+    "$(shell touch ran)",
+    "${shell touch ran}",
+    "$HOME $$ $(ARGS)",
+    "'; touch ran; '",
+    '"; touch ran; "',
+    "a|b&c;d>ran",
+    "a\ntouch ran",
+    "a\\",
+    "\\'",
+    "a#b",
+    "*",
+    "[a-z]?",
+    "-rf",
+    "a=b:=c",
+    "%!a",
+    "(x),y",
+    "~",
+    "\U0001f600 é ــ",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_in_a_printed_command_arrives_whole_and_nothing_in_it_runs(name, stages_told):
+    def pasted(target: str, **options: str | list) -> list[list[str]]:
+        return stages_told(make_line(target, **options))
+
+    given = {"RECIPE": name, "ARGS": [f"a={name}"], "CARD": name, "ACCELERATE": name, "PROCESSES": name}
+    options = [f"--{each}={name}" for each in ("accelerate", "processes", "card")]
+    assert pasted("check", **given) == [["stages.check", f"recipes/{name}.yaml", f"a={name}", *options]]
+    shown = [f"--html={name}", f"--port={name}"]
+    assert pasted("view", RUN=[name], HTML=name, PORT=name) == [["stages.view", name, *shown]]
+    picked = [f"--step={name}", f"--row={name}"]
+    assert pasted("explain", RUN=[name], STEP=name, ROW=name) == [["stages.explain", name, *picked]]
+
+
+def test_several_names_arrive_whole(stages_told):
+    def pasted(target: str, **options: str | list) -> list[str]:
+        return stages_told(make_line(target, **options))[-1]
+
+    recipe, file = f"mine/{HOSTILE[5]}", f"--config_file=accelerate_configs/{HOSTILE[5]}.yaml"
+    assert pasted("evaluate", MODEL=HOSTILE)[2:] == ["--model", *HOSTILE]
+    assert pasted("evaluate")[2:] == ["--model"]
+    assert pasted("chat", RUN=HOSTILE)[1:] == HOSTILE
+    assert pasted("reward-model", RUN=HOSTILE, ARGS=HOSTILE)[1:] == HOSTILE * 2
+    assert pasted("report", FILE=HOSTILE)[1:] == HOSTILE
+    assert pasted("compare", RUNS=HOSTILE)[1:] == HOSTILE
+    launched = pasted("sft", RECIPE=recipe, ARGS=HOSTILE, ACCELERATE=HOSTILE[5], PROCESSES=HOSTILE[5])
+    assert launched == ["stages.launch", file, f"--num_processes={HOSTILE[5]}", "-m", "stages.sft", recipe, *HOSTILE]
+
+
+def test_the_values_reach_each_seed_once(stages_told):
+    """Through a make inside make."""
+    recipe, args = f"mine/{HOSTILE[5]}.yaml", HOSTILE
+    told = stages_told(make_line("seeds", RECIPE=recipe, ARGS=args, SEEDS="1 2"))
+    assert told[0] == ["stages.seeds", recipe, *args, "--check", "--seeds", "1", "2"]
+    assert told[-1] == ["stages.seeds", recipe, *args, "--seeds", "1", "2"]
+    trained = [each[1:] for each in told if each[0] == "stages.grpo"]
+    assert trained == [[recipe, *args, f"seed={i}", f"output_dir=outputs/{HOSTILE[5]}/seed-{i}"] for i in (1, 2)]
+
+
+def test_what_the_environment_gives_is_not_run_either(stages_told):
+    given = "$(shell touch ran)'; touch ran"
+    assert stages_told("make audit", RECIPE=given)[1] == ["stages.audit", f"recipes/{given}.yaml"]
+
+
+def test_a_quote_that_is_not_closed_is_one_message():
+    command = [sys.executable, "-m", "stages.check", "recipes/tiny-arithmetic.yaml", "ARGS=data.train='[gsm8k]"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+
+
+def test_the_lab_is_told_of_a_file_that_it_cannot_write(stages_told):
+    assert stages_told("make lab HTML=x.html") == [["stages.view", "--lab", "--html=x.html"]]
+
+
+@pytest.mark.parametrize("target", ["help", "-n grpo", "-n seeds"])
+def test_make_tells_without_running(target, checkout):
+    done = subprocess.run(["make", *target.split()], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0 and "grpo" in done.stdout, done.stderr
 
 
 def test_setup_installs_a_part_that_is_not_there_yet(checkout):

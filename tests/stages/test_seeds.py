@@ -93,6 +93,7 @@ def make(*options: str) -> subprocess.CompletedProcess:
         (["SEEDS="], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
         (["ARGS=seed=5"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
         (["ARGS=output_dir=outputs/y"], "output_dir: make seeds sets it for each seed: leave it out"),
+        (["RECIPE=it's/it's.yaml"], "it's"),
         (["ARGS=grpo.max_stepz=5"], "did you mean max_steps?"),
     ],
     ids=str,
@@ -100,16 +101,3 @@ def make(*options: str) -> subprocess.CompletedProcess:
 def test_a_mistake_is_told_before_any_seed_is_trained(options, told):
     done = make(*options)
     assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (2, True, False), done.stderr
-
-
-def test_each_seed_has_a_folder_in_the_recipes_own():
-    given = "'data.train=[arithmetic: {digits: 2}]'"
-    words = ["make", "-n", "seeds", "SEEDS=1 2", f"ARGS={given}"]
-    lines = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
-    for seed in (1, 2):
-        folder = f"'outputs/tiny-arithmetic'/seed-{seed}"
-        assert f"stages.grpo 'recipes/tiny-arithmetic.yaml' {given} seed={seed} output_dir={folder}" in lines
-        assert "stages.dpo" not in lines
-    words += ["RECIPE=tiny-dpo", "CHAIN=dpo"]
-    lines = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
-    assert f"stages.dpo 'recipes/tiny-dpo.yaml' {given} seed=2 output_dir='outputs/tiny-dpo'/seed-2" in lines

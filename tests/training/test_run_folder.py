@@ -37,6 +37,14 @@ def test_the_saved_recipe_is_a_recipe(tmp_path):
     assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
 
 
+@pytest.mark.parametrize("name", ["\U0001f600", "数学", "a: b #c", 'it\'s "x"', "null"])
+def test_a_run_is_found_whatever_its_folder_is_called(name, tmp_path):
+    begun(tmp_path / "x", "grpo")
+    folder = (tmp_path / "x").rename(tmp_path / name)
+    recipe = recipe_of(folder / "grpo")
+    assert recipe.output_dir == str(folder) and conflict(recipe, "grpo") is None
+
+
 def test_a_run_tells_which_of_the_optional_packages_were_there(tmp_path, monkeypatch):
     (tmp_path / "vllm-0.31.0.dist-info").mkdir()
     (tmp_path / "vllm-0.31.0.dist-info/METADATA").write_text("Name: vllm\nVersion: 0.31.0\n")

@@ -410,7 +410,7 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
     with served(run) as (_, port):
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
         tab.get_by_role("link", name="its tokens").nth(1).click()
-        tab.get_by_text(f"make explain RUN={run} STEP=2 ROW=9").wait_for()
+        tab.get_by_text(f"make explain STEP=2 ROW=9 RUN={run}").wait_for()
         made.explained(run, 2, 9)
         tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
         tab.locator(".token").nth(2).click()

@@ -28,6 +28,7 @@ from unittest.mock import patch
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a run per core; two with two threads each take far longer
 
 from schema.recipe import load_recipe
+from stages import parted
 from tests.bench.learning.arms import TASKS, Task
 from tests.bench.learning.report import write_report
 
@@ -188,7 +189,7 @@ def main():
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0)))
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--report", action="store_true", help="only the report")
-    options = parser.parse_args()
+    options = parser.parse_args(parted(sys.argv[1:]))
     if not options.report:
         for module in ("stages.cli", "stages.grpo", "stages.probe", "tests.bench.learning.trainers"):
             importlib.import_module(module)  # for the children, which are forked
