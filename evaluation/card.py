@@ -13,9 +13,10 @@ from ruamel.yaml import YAML
 from data.prompt import messages
 from data.sources import HUB
 from evaluation import run_files
-from evaluation.run_files import Run, code, fenced
+from evaluation.run_files import Run
 from schema import library_fields
 from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.terminal import code, fenced
 from training.checkpoints import write_whole
 from training.model import is_adapter
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from evaluation import run_files
 from evaluation.compare_runs import Arm, Finished
+from evaluation.report import drawn
 from evaluation.statistics import over_seeds, wilson
 from schema.configs import ACCURACY
 from training.best_checkpoint import RIGHT
@@ -29,7 +29,7 @@ def draw(file: Path, arms: list[Arm]) -> bool:
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
         for number, arm in enumerate(arms):
             look = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--", "linewidth": 1.3}
-            label = run_files.plain(arm.name)[-32:].lstrip("_")  # a leading _ hides a name
+            label = drawn(arm.name[-32:])
             runs = [points for each in arm.runs if (points := _points(each, key, known))]
             if len(runs) > 1 and len({tuple(x for x, _ in points) for points in runs}) == 1:
                 x, mean, half = zip(*over_windows(runs), strict=True)

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from evaluation import report, run_files
 from evaluation.answers import weights_of
-from evaluation.run_files import Run, code
+from evaluation.run_files import Run
 from evaluation.run_report import read_metrics
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from schema import library_fields
 from schema.faults import RecipeError
 from schema.refused_keys import renamed
 from schema.sections import flat
+from schema.terminal import code, row
 from training.group_signal import METRIC
 from training.progress import duration
 from training.run_folder import link_inside
@@ -199,19 +200,15 @@ def table(arms: list[Arm]) -> list[str]:
     """Markdown: a row for each arm, what differs in their recipes, and the difference of each to the first."""
     head = ["run", "seeds", "steps", "completions", "held-out n", "before → after", "tokens"]
     head += ["groups without signal", "time"]
-    lines = [_row(head), _row(["---", *["---:"] * (len(head) - 1)]), *(_row(_cells(arm)) for arm in arms)]
+    lines = [row(head), row(["---", *["---:"] * (len(head) - 1)]), *(row(_cells(arm)) for arm in arms)]
     recipes = [arm.runs[0].run.recipe for arm in arms]
     # Where one has no such section, a hundred defaults of the other say nothing.
     shared = [section for section in SECTIONS if all(isinstance(each.get(section), dict) for each in recipes)]
     found = [settings(arm.runs[0], shared) for arm in arms]
     if differing := _differing(found):
-        lines += ["", _row(["setting", *(arm.name for arm in arms)]), _row(["---", *["---:"] * len(arms)])]
-        lines += [_row([code(key), *(_told(each.get(key)) for each in found)]) for key in differing]
+        lines += ["", row(["setting", *(arm.name for arm in arms)]), row(["---", *["---:"] * len(arms)])]
+        lines += [row([code(key), *(_told(each.get(key)) for each in found)]) for key in differing]
     return [*lines, "", *(f"- {arms[0].name} → {arm.name}: {difference(arms[0], arm)}" for arm in arms[1:])]
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _told(value: object) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from evaluation.run_files import plain
+from evaluation.report import drawn
 from evaluation.statistics import wilson
 from schema.configs import ACCURACY
 from training.best_checkpoint import RIGHT
@@ -74,8 +74,7 @@ def _points(metrics: list[dict], key: str) -> Points:
 def _panel(axes, panel: Panel, lines: dict[str, Points]):
     for word, points in lines.items():
         marker = "." if len(points) <= FEW else None
-        word = plain(word)[:24].replace("$", r"\$").lstrip("_")  # a literal $, not math; a leading _ hides the word
-        axes.plot(*zip(*points, strict=True), marker=marker, linewidth=1.2, markersize=4, label=word)
+        axes.plot(*zip(*points, strict=True), marker=marker, linewidth=1.2, markersize=4, label=drawn(word[:24]))
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel("step", fontsize=8)
     axes.tick_params(labelsize=8)

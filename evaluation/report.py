@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
+from schema.terminal import clean, code, fenced, inline, row
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
@@ -121,21 +122,16 @@ def _table(name: str, figures: dict[str, dict]) -> list[str]:
     first = next(iter(figures.values()))
     n = f"n = {first['n']}" + (f" × {first['samples']}" if first["samples"] > 1 else "")
     extra = [key for key in first if "@" in key and "interval" not in key]
-    head = [f"{name} ({n})", "accuracy", "95% interval", *extra, "strict", "lenient", "answered", "truncated"]
+    head = [f"{inline(name)} ({n})", "accuracy", "95% interval", *extra, "strict", "lenient", "answered", "truncated"]
     head += ["tokens", "tokens/s"]
-    lines = [_row(head), _row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
+    lines = [row(head), row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
     for label, f in figures.items():
         low, high = f["interval_95"]
         shares = [f"{f[key]:.1%}" for key in (*extra, "strict", "lenient", "answered", "truncated")]
         speed = f"{f['tokens_per_second']:.0f}" if "tokens_per_second" in f else ""
-        lines.append(
-            _row([label, f"{f['accuracy']:.1%}", f"{low:.1%} to {high:.1%}", *shares, f"{f['mean_tokens']:.0f}", speed])
-        )
+        cells = [inline(label), f"{f['accuracy']:.1%}", f"{low:.1%} to {high:.1%}", *shares]
+        lines.append(row([*cells, f"{f['mean_tokens']:.0f}", speed]))
     return lines
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _trained(labels: list[str]) -> list[str]:
@@ -155,16 +151,16 @@ def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
     labels = _trained(list(answers))
     pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
-    lines = [f"- {before} → {after}: {verdict(right[before], right[after])}" for before, after in pairs]
+    lines = [f"- {inline(before)} → {inline(after)}: {verdict(right[before], right[after])}" for before, after in pairs]
     samples = min(len(each) for problems in answers.values() for each in problems)
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
         for before, after in pairs:
-            lines.append(f"- {before} → {after}, pass@{samples}: {verdict(best[before], best[after])}")
+            lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {verdict(best[before], best[after])}")
     if len(labels) > 1:
         first, last = labels[0], labels[-1]
-        controls = [(f"{first} → {last}, {how}", first, how) for how in ("strict", "lenient")]
-        controls += [(f"{CONTROL} → {last}, lenient", CONTROL, "lenient")] if CONTROL in answers else []
+        controls = [(f"{inline(first)} → {inline(last)}, {how}", first, how) for how in ("strict", "lenient")]
+        controls += [(f"{CONTROL} → {inline(last)}, lenient", CONTROL, "lenient")] if CONTROL in answers else []
         gains = []
         for words, before, how in controls:
             mean, error = paired_difference(_shares(answers[before], how), _shares(answers[last], how))
@@ -178,8 +174,8 @@ def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
     lines = []
     for value, n, shares in _groups(answers, key):
         cells = [f"{mean:.1%} ({low:.0%} to {high:.0%})" for mean, (low, high) in shares]
-        lines.append(_row([str(value), str(n), *cells]))
-    head = [_row([key, "n", *answers]), _row(["---", "---:", *["---:"] * len(answers)])]
+        lines.append(row([inline(value), str(n), *cells]))
+    head = [row([key, "n", *map(inline, answers)]), row(["---", "---:", *["---:"] * len(answers)])]
     return ["", *head, *lines] if lines else []
 
 
@@ -199,19 +195,15 @@ def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[object, i
 
 def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[str]:
     """A few problems that were won and lost, to read, with the first sample of each."""
-    lines = []
+    lines, old_name, new_name = [], inline(before), inline(after)
     won: Callable[[dict, dict], bool] = lambda a, b: b["right"] is True and a["right"] is not True  # noqa: E731
     pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
     for kind, flipped in (("won", [p for p in pairs if won(*p)]), ("lost", [p for p in pairs if won(*p[::-1])])):
         if flipped:
-            lines += ["", f"## {before} → {after}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
+            lines += ["", f"## {old_name} → {new_name}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
         for a, b in flipped[:EXAMPLES]:
-            lines += [
-                "",
-                f"{a['problem']}",
-                "",
-                f"gold `{a['gold']}`, {before} `{a['answer']}`, {after} `{b['answer']}`",
-            ]
+            said = f"gold {code(a['gold'])}, {old_name} {code(a['answer'])}, {new_name} {code(b['answer'])}"
+            lines += ["", *fenced(str(a["problem"])), "", said]
     return lines
 
 
@@ -231,14 +223,19 @@ def draw(file: Path, name: str, answers: dict[str, list[Samples]]):
         errors = [[max(0, h - low) for h, (low, _) in zip(heights, bounds, strict=True)]]
         errors += [[max(0, high - h) for h, (_, high) in zip(heights, bounds, strict=True)]]
         places = [g + (i - (len(answers) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(places, heights, width, yerr=errors, capsize=3, label=label)
-    names = ["all", *(f"level {value}".replace("$", r"\$") for value, _, _ in groups[1:])]  # a literal $, not math
+        axes.bar(places, heights, width, yerr=errors, capsize=3, label=drawn(label[:32]))
+    names = ["all", *(drawn(f"level {value}"[:24]) for value, _, _ in groups[1:])]
     axes.set_xticks(range(len(groups)), [f"{each}\nn = {n}" for each, (_, n, _) in zip(names, groups, strict=True)])
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_title(f"{name}: accuracy, 95% intervals", fontsize=10)
+    axes.set_title(f"{drawn(name[:60])}: accuracy, 95% intervals", fontsize=10)
     axes.legend(fontsize=8, frameon=False, ncols=len(answers), loc="upper center", bbox_to_anchor=(0.5, -0.15))
     figure.savefig(file, dpi=150)
+
+
+def drawn(text: str) -> str:
+    """A text as matplotlib draws it as it is: a $ is no formula, and a leading _ would hide it from a legend."""
+    return clean(text).replace("$", r"\$").lstrip("_")
 
 
 def _require_same_terms(settings: dict[str, dict]):

@@ -14,7 +14,7 @@ from schema.faults import RecipeError
 from schema.local_models import BUILDERS
 from schema.names import named
 from schema.strict_yaml import LARGEST, Unreadable, value_of
-from schema.terminal import clean
+from schema.terminal import code
 from training.progress import duration
 from training.run_folder import link_inside
 from training.step_clock import PARTS
@@ -107,23 +107,6 @@ def reduced(value: Any) -> Any:
         return [reduced(each) for each in value]
     is_path = isinstance(value, str) and re.match(r"[/~\\]|[A-Za-z]:[/\\]", value)
     return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
-
-
-def plain(text: str) -> str:
-    """A text without what a terminal would obey and UTF-8 cannot hold."""
-    return clean(text.encode("utf-8", "replace").decode("utf-8"))
-
-
-def code(text: object, most: int = 200) -> str:
-    """A text as inline code, on one line, which it cannot end; in a table's cell too."""
-    line = re.sub(r"[`|]", "'", " ".join(plain(str(text)).split())) or " "
-    return f"`{line[:most]}{'…' if len(line) > most else ''}`"
-
-
-def fenced(text: str, language: str = "") -> list[str]:
-    """A text as a block of code: its fence is longer than any in it, so that it cannot end the block."""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return [fence + language, plain(text).rstrip(), fence]
 
 
 def on_hub(run: Run) -> str | None:

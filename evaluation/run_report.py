@@ -9,10 +9,11 @@ from pathlib import Path
 from data.sources import DataError, read_parquet
 from evaluation import card, run_files
 from evaluation.curves import draw
-from evaluation.run_files import Run, code, fenced, plain
+from evaluation.run_files import Run
 from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from schema.names import RESERVED
+from schema.terminal import clean, code, fenced
 from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
 from training.health import findings
@@ -71,7 +72,7 @@ def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) 
     lines += run_files.results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
     if findings:
-        lines += ["", "## What is there to look at?", "", *(f"- {' '.join(plain(each).split())}" for each in findings)]
+        lines += ["", "## What is there to look at?", "", *(f"- {' '.join(clean(each).split())}" for each in findings)]
     lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
     lines += (
         ["", "The band around held-out accuracy is its 95% interval."] if any(RIGHT in line for line in metrics) else []
@@ -178,7 +179,7 @@ def shortened(message: object) -> list[str]:
     """A prompt's last turn or a completion, as a block of code, without the middle of what is long."""
     if isinstance(message, list) and message and isinstance(message[-1], dict):
         message = message[-1].get("content")
-    text = plain(str(message))
+    text = clean(str(message))
     if len(text) > CHARACTERS:
         text = f"{text[: CHARACTERS // 2]} … {text[-CHARACTERS // 2 :]}"
     lines = text.split("\n")

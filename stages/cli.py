@@ -17,8 +17,10 @@ from data.sources import DataError
 from schema.faults import RecipeError, RunStopped
 from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
-from schema.terminal import clean, is_main_process
+from schema.terminal import clean, clean_libraries, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
+
+clean_libraries()  # every stage imports this, and most before the libraries
 
 
 def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):

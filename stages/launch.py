@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from schema.hardware import wrong_count
+from schema.terminal import clean
 from training.machines import FAILED, Watch
 
 SECONDS = 600  # to wait for the other machines
@@ -105,7 +106,7 @@ def _failed(error) -> tuple[int, str]:
     if failure.error_file_data.get("message") != "<NONE>":  # see stages/cli.py
         said = failure.message
         if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
-            print(said, file=sys.stderr)
+            print(clean(said), file=sys.stderr)
         return code, said
     if failure.exitcode < 0:
         why = ", as the system does when memory runs out" if failure.signal_name() == "SIGKILL" else ""
@@ -120,7 +121,7 @@ def _of_shell(code: int) -> int:
 
 def _said(error: Exception | str) -> str:
     said = " ".join(str(error).split())
-    print(f"launch: {said}", file=sys.stderr)
+    print(clean(f"launch: {said}"), file=sys.stderr)
     return said
 
 

@@ -15,6 +15,7 @@ from schema.faults import RecipeError
 from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
+from schema.terminal import clean
 from stages.cli import mistakes_reported
 from training.run_folder import DEPENDS_ON, conflict, not_probed, not_writable
 
@@ -49,7 +50,7 @@ def main():
             raise RecipeError(faults)
     for each in advice(recipe) if "sft" in options.stages or "grpo" in options.stages else ():
         if each.level != "note":
-            print(each, file=sys.stderr)
+            print(clean(str(each)), file=sys.stderr)
 
 
 if __name__ == "__main__":

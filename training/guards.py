@@ -19,6 +19,7 @@ from data.imports import own_line
 from schema.faults import RunStopped
 from schema.names import LEARNED, bind_reward
 from schema.sections import Recipe
+from schema.terminal import clean
 from training.checkpoints import newest_good
 from training.reward_model import load_reward_model
 
@@ -96,7 +97,8 @@ class GuardedReward:
             return
         self.told.add(what)
         problem = (columns.get("problem") or [""] * (row + 1))[row]
-        print(f"\nrewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None", file=sys.stderr)
+        said = f"rewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None"
+        print(clean(f"\n{said}"), file=sys.stderr)
 
 
 def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:

@@ -202,7 +202,7 @@ def test_what_a_strangers_run_says_is_text(tmp_path):
     lines = table(read([str(run(tmp_path / "a")), str(folder)]))
     assert all("\x1b" not in line for line in lines)
     assert lines[3].count("|") == lines[2].count("|")
-    assert any("`x'<img>" in line for line in lines)
+    assert any(r"`x\|<img>" in line for line in lines)
 
 
 def test_a_mistake_has_no_trace():

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from evaluation.report import write
+from tests.schema.test_terminal import MARKDOWN, kinds
 
 
 def answers(folder, label, right, samples=1, lenient=None, tokens=10):
@@ -44,7 +45,7 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     written = (tmp_path / "report.md").read_text()
     assert written.startswith(text)
     assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
-    assert "## sft → grpo: won, 3 of 49\n\n1 + 0?\n\ngold `1`, sft `-1`, grpo `1`" in written
+    assert "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`" in written
     assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
@@ -80,6 +81,30 @@ def test_several_samples_a_problem(tmp_path):
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
     assert "base → grpo, pass@4: +50.0" in text and "20 won, 0 lost, p = 1.9e-06" in text
+
+
+def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
+    """Problems, golds, answers, levels, subjects and the names of files; each level and subject is a row."""
+    folder = tmp_path / "![x](y) $x|`"
+    folder.mkdir()
+    labels = ["base", "[x](y)|<b>"]
+    for label in labels:
+        answers(folder, label, [(label != "base") ^ (i >= len(MARKDOWN)) for i in range(2 * len(MARKDOWN))])
+        file = folder / f"{label}.jsonl"
+        head, *lines = map(json.loads, file.read_text().splitlines())
+        for i, line in enumerate(lines):
+            text = MARKDOWN[i % len(MARKDOWN)]
+            line |= {"problem": f"{text}\x1b[2J", "gold": text, "answer": text, "level": text, "subject": text}
+        file.write_text("\n".join(map(json.dumps, [head, *lines])) + "\n")
+    table = write(folder, labels)
+    assert kinds(table)["tr_open"] == 3
+    written = (folder / "report.md").read_text()
+    found = kinds(written)
+    groups = sum(bool(each) for each in MARKDOWN)
+    assert (found["table_open"], found["tr_open"]) == (3, 3 + 2 * (1 + groups))
+    assert (found["heading_open"], found["fence"]) == (2, 6)  # won and lost, three of each
+    assert not found.keys() & {"image", "link_open", "html_inline", "html_block", "hr", "em_open"}
+    assert "\x1b" not in written
 
 
 def remade(*arguments):

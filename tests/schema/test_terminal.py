@@ -1,14 +1,22 @@
 """What a person at a terminal sees."""
 
+import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
-from schema.terminal import clean
+import pytest
+from markdown_it import MarkdownIt
+
+from schema.recipe import load_recipe
+from schema.terminal import clean, code, fenced, inline, make_command, make_line, row
+from stages import parted
 from tests.support import ROOT
 
-TABLE = "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| weights | 0.5 |')"
+TABLE = "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| \\x1b[1m | 0.5 |')"
 
 
 def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
@@ -17,8 +25,123 @@ def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
     leader, follower = pty.openpty()
     subprocess.run(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
     drawn = os.read(leader, 10_000).decode()
-    assert "weights" in drawn and "| ---" not in drawn and "──" in drawn
+    assert r"\x1b[1m" in drawn and "| ---" not in drawn and "──" in drawn
 
 
-def test_control_characters_are_spelled_out():
-    assert clean("a\x1b]0;title\x07b\tc\nd\x9b2J") == "a\\x1b]0;title\\x07b\tc\nd\\x9b2J"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b]0;title\x07b\tc\nd\x9b2J", "a\\x1b]0;title\\x07b\tc\nd\\x9b2J"),
+        ("42\r24\x7f", "42\\r24\\x7f"),
+        ("\u202e\u2066\u061c\u200e", "\\u202e\\u2066\\u061c\\u200e"),  # direction
+        ("4\u200b2\u2060\ufeff\xad", "4\\u200b2\\u2060\\ufeff\\xad"),  # without width
+        ("\u3164\u115f\u1160\uffa0\u2800\u034f", "\\u3164\\u115f\\u1160\\uffa0\\u2800\\u034f"),  # blank
+        ("\U000e0041\U000e0100\ufe00", "\\U000e0041\\U000e0100\\ufe00"),  # tags, variations
+        ("a\u2028b\u2029", "a\\u2028b\\u2029"),
+        ("\udcff\ue000\U000f0000", "\\udcff\\ue000\\U000f0000"),  # surrogates, private ones
+        ("a\u200db\u200c4\ufe0f2", "a\\u200db\\u200c4\\ufe0f2"),  # joiners of nothing
+        ("\u0645\u200c\u200c\u06cc", "\u0645\\u200c\\u200c\u06cc"),  # more than one
+        ("\u0645\u06cc\u200c\u062e\u0648", "\u0645\u06cc\u200c\u062e\u0648"),  # Persian
+        ("\u0915\u094d\u200d\u0937", "\u0915\u094d\u200d\u0937"),  # Hindi
+        ("⚠\ufe0f 👩\u200d👧", "⚠\ufe0f 👩\u200d👧"),
+        ("é e\u0301 ü 数学 x²\xa0½ 😀 $\\frac12$", "é e\u0301 ü 数学 x²\xa0½ 😀 $\\frac12$"),
+    ],
+)
+def test_what_a_reader_would_not_see_is_spelled_out(text, shown):
+    assert clean(text) == shown
+    clean(text).encode()
+
+
+LIBRARIES = r"""
+import stages.cli, json, logging, sys, tempfile, warnings
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
+
+evil, sizes = "\x1b]0;evil\x07\u202e", ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
+with tempfile.TemporaryDirectory() as folder:
+    config = Qwen2Config(vocab_size=8, num_key_value_heads=1, **dict.fromkeys(sizes, 1) | {"hidden_size": 8})
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    weights = load_file(folder + "/model.safetensors")
+    save_file(weights | {"weight " + evil: torch.zeros(1)}, folder + "/model.safetensors", {"format": "pt"})
+    Qwen2ForCausalLM.from_pretrained(folder)
+    values = json.load(open(folder + "/config.json")) | {"rope_parameters": {"rope_type": evil, "rope_theta": 1e4}}
+    json.dump(values, open(folder + "/config.json", "w"))
+    AutoConfig.from_pretrained(folder)
+warnings.warn("warning " + evil)
+logging.getLogger("any").warning("log %s", evil)
+raise RuntimeError("trace " + evil)
+"""
+
+
+@pytest.mark.slow
+def test_what_libraries_log_of_a_strangers_model_is_spelled_out():
+    said = subprocess.run([sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True).stderr
+    spelled = r"\x1b]0;evil\x07\u202e"
+    for each in (f"weight {spelled}", f"'rope_type'='{spelled}'", f"warning {spelled}", f"log {spelled}"):
+        assert each in said, said
+    assert f"RuntimeError: trace {spelled}" in said and "\x1b" not in said and "\u202e" not in said
+
+
+MARKDOWN = [
+    "![x](http://evil/x.png)",
+    "[x](http://evil)",
+    "<img src=x onerror=y><script>z</script>",
+    "a | b |\n| c | d |\n\n| e | f |\n| - | - |",
+    "# heading",
+    "```\n\n# out\n\n![x](y)",
+    "` ![x](y) ``",
+    "~~~\n<b>\n~~~",
+    "<!-- comment",
+    "http://evil <http://evil>",
+    "\\` ![x](y)",
+    "a\n\n---\n\n- b",
+    "\u2028# heading\x85![x](y)",
+    "",
+]
+
+
+def kinds(text: str) -> dict[str, int]:
+    """How many of each kind of token a parser of Markdown finds."""
+    found = {}
+    for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text):
+        for each in [token, *(token.children or [])]:
+            found[each.type] = found.get(each.type, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("text", MARKDOWN)
+def test_what_another_wrote_is_only_text_in_markdown(text):
+    told = [row(["a", "b"]), row(["---", "---"]), row([inline(text), code(text)]), "", code(text), "", *fenced(text)]
+    found = kinds("\n".join(told))
+    expected = {"table_open": 1, "tr_open": 2, "th_open": 2, "td_open": 2, "paragraph_open": 1, "fence": 1}
+    assert found.items() >= expected.items()
+    assert not found.keys() & {"image", "link_open", "html_inline", "html_block", "heading_open", "hr", "em_open"}
+    assert "\n" not in code(text)
+
+
+def test_a_plain_name_stays_as_it_is():
+    for name in ("base", "Level 5", "held-out", "base+example", "Counting & Probability", "a_b", "数学"):
+        assert inline(name) == name
+    assert inline("a\u3164b") == r"`a\u3164b`"  # a letter, to Python
+
+
+@pytest.mark.parametrize("name", ["$(shell touch x)", "a'b", 'a"b', "`x`", " lead", "a b", "#", "a\\", "!x", "-x"])
+def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
+    """As the shell and stages/__init__.py part it again; test_makefile.py gives such commands to make."""
+    monkeypatch.chdir(tmp_path)
+    text, given = (ROOT / "recipes/tiny-arithmetic.yaml").read_text(), [f"prompt.system={json.dumps(name)}"]
+    for folder in ("recipes", ".", name, str(tmp_path)):
+        path = Path(folder) / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        make, target, *options = shlex.split(make_command("grpo", load_recipe(path, given, check=())))
+        asked = dict(each.split("=", 1) for each in options)
+        found = asked["RECIPE"] if "/" in asked["RECIPE"] else f"recipes/{asked['RECIPE']}.yaml"
+        assert (make, target, Path(found)) == ("make", "grpo", path) and not asked["RECIPE"][0].isspace()
+        assert parted([f"ARGS={asked['ARGS']}"]) == given
+
+
+def test_a_command_reads_as_one_would_type_it():
+    assert make_line("view", RUN=["outputs/x"]) == "make view RUN=outputs/x"
+    assert make_line("grpo", ARGS=["a=1", "b=[c, d]"]) == "make grpo ARGS=\"a=1 'b=[c, d]'\""

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from schema.terminal import UNSEEN
 from tests.support import ROOT
 from tests.viewer import made
 from viewer import page
@@ -73,3 +74,8 @@ def test_the_vendored_library_is_the_locked_one():
     locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]["node_modules/uplot"]
     script = (folder / "vendor/uPlot.iife.min.js").read_text(encoding="utf-8")
     assert f"(v{locked['version']})" in script[:300] and "MIT" in (folder / "vendor/uPlot.LICENSE").read_text()
+
+
+def test_the_page_marks_the_characters_that_the_terminal_spells_out():
+    as_javascript = re.sub(r"\\U000?([0-9a-f]{5,6})", r"\\u{\1}", UNSEEN)
+    assert f"const UNSEEN = /{as_javascript}/gu;\n" in page.asset("text.js")
