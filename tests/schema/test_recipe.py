@@ -30,6 +30,13 @@ grpo:
 """
 
 WRONG = {
+    "Cyrillic letter": (
+        GOOD + "  b\u0435t\u0430: 0.1\n",
+        ":9:",
+        "did you mean beta? ('\u0435' is U+0435 CYRILLIC SMALL LETTER IE, '\u0430' is U+0430 CYRILLIC SMALL LETTER A)",
+    ),
+    "unseen letter": (GOOD + "  be\u200bta: 0.1\n", ":9:", r"beta? ('\u200b' is U+200B ZERO WIDTH SPACE)"),
+    "a folder that is a mapping": (GOOD + "output_dir: {a: b}\n", ":9:", "output_dir: expected the name of a folder"),
     "misspelt key": (GOOD.replace("max_steps", "max_step"), ":7:", "did you mean max_steps?"),
     "bad type": (
         GOOD.replace("max_steps: 2", "max_steps: two"),
@@ -153,7 +160,7 @@ WRONG = {
     "tracker that sends": (
         GOOD + "  report_to: wandb\n",
         ":9:",
-        'only the command line may ask for that (ARGS="grpo.report_to=wandb")',
+        "only the command line may ask for that (ARGS=grpo.report_to=wandb)",
     ),
     "trackio on the Hub": (GOOD + "  trackio_space_id: me/x\n", ":9:", "a run uploads nothing"),
     "attention misspelt": (GOOD.replace("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}"), ":1:", "not one of"),
@@ -511,7 +518,7 @@ def test_no_shipped_recipe_restates_a_default_of_the_library(path):
 def test_the_next_command_names_the_recipe_its_overrides_and_the_launcher(tmp_path, monkeypatch):
     recipe = load_recipe("recipes/qwen-math-lora.yaml", ["grpo.max_steps=3", "data.train=[gsm8k, math]"])
     assert make_command("evaluate", recipe) == (
-        "make evaluate RECIPE=qwen-math-lora ARGS='grpo.max_steps=3 \"data.train=[gsm8k, math]\"'"
+        "make evaluate RECIPE=qwen-math-lora ARGS=\"grpo.max_steps=3 'data.train=[gsm8k, math]'\""
     )
     assert make_command("grpo", load_recipe("recipes/tiny-arithmetic.yaml")) == "make grpo"
     monkeypatch.setenv("ACCELERATE", "ddp")
@@ -549,4 +556,4 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
 def test_the_next_command_quotes_a_path_with_a_space(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my recipe.yaml").write_text(GOOD)
-    assert make_command("grpo", load_recipe("my recipe.yaml", check=())) == "make grpo RECIPE='./my recipe.yaml'"
+    assert make_command("grpo", load_recipe("my recipe.yaml", check=())) == 'make grpo RECIPE="./my recipe.yaml"'
