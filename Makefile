@@ -47,7 +47,7 @@ PY := $(BIN)/python -m
 export MAKE_TARGET := $(firstword $(MAKECMDGOALS))
 ASKED = "$$RECIPE_FILE" "ARGS=$$ARGS"
 FILE_OF_LAUNCH = --config_file="accelerate_configs/$$ACCELERATE.yaml" $(if $(PROCESSES),--num_processes="$$PROCESSES")
-LAUNCH = $(PY) $(if $(ACCELERATE),stages.launch $(FILE_OF_LAUNCH) -m)
+LAUNCH = $(if $(ACCELERATE),$(PY) stages.launch $(FILE_OF_LAUNCH) -m,$(PY))
 LAUNCHED = $(if $(ACCELERATE),--accelerate="$$ACCELERATE") $(if $(PROCESSES),--processes="$$PROCESSES")
 PREFLIGHT = $(PY) stages.preflight $(ASKED) $(LAUNCHED) --stages
 # Without a launcher, one GPU is used, however many there are; a vLLM server and `make test-gpu` choose for themselves.
