@@ -72,7 +72,7 @@ def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) 
     lines += run_files.results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
     if findings:
-        lines += ["", "## What is there to look at?", "", *(f"- {' '.join(clean(each).split())}" for each in findings)]
+        lines += ["", "## What is there to look at?", "", *(f"- {code(each, 1000)}" for each in findings)]
     lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
     lines += (
         ["", "The band around held-out accuracy is its 95% interval."] if any(RIGHT in line for line in metrics) else []

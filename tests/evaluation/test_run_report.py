@@ -15,6 +15,7 @@ from evaluation import run_report
 from evaluation.answers import weights_of
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
+from tests.schema.test_terminal import kinds
 from tests.support import ROOT, write_lines
 
 RECIPE = """seed: 42
@@ -192,7 +193,16 @@ def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
     assert "look at" not in written(run)[0]
     write_lines(run / "metrics.jsonl", [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)])
     report, _ = written(run)
-    assert "## What is there to look at?\n\n- step 8: " in report and "90%" in report
+    assert "## What is there to look at?\n\n- `step 8: " in report and "90%" in report
+
+
+def test_what_is_to_look_at_quotes_a_setting_as_text(run):
+    (run / "recipe.yaml").write_text(json.dumps({"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}}))
+    write_lines(run / "metrics.jsonl", [{"step": i, "completions/clipped_ratio": 0.9} for i in range(1, 30)])
+    report, _ = written(run)
+    assert "grpo.max_completion_length (now 5 ![x](http://x) <b>\\x1b)" in report
+    found = kinds(report)
+    assert found["image"] == 1 and not found.keys() & {"html_inline", "html_block"}  # the curves
 
 
 def test_both_show_the_result_of_these_weights_alone(run):
