@@ -10,7 +10,7 @@ from evaluation.report import compared
 from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import make_command, say, say_markdown
+from schema.terminal import inline, make_command, row, say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
 from training.run_folder import link_inside
@@ -58,15 +58,15 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     """Markdown: a row for each seed, one for the mean over them, and a line for each gain in the same seed that an
     evaluation compares."""
     labels = list(next(iter(accuracies.values())))
-    lines = [f"| seed | {' | '.join(labels)} |", f"| --- |{' ---: |' * len(labels)}"]
-    lines += [f"| {seed} | {' | '.join(f'{each[of]:.1%}' for of in labels)} |" for seed, each in accuracies.items()]
+    lines = [row(["seed", *map(inline, labels)]), row(["---", *["---:"] * len(labels)])]
+    lines += [row([str(seed), *(f"{each[of]:.1%}" for of in labels)]) for seed, each in accuracies.items()]
     if len(accuracies) < 2:
         return [*lines, "", "One seed says nothing of others: no interval."]
     means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
-    lines += [f"| mean | {' | '.join(f'{mean:.1%} ± {100 * half:.1f}' for mean, half in means)} |", ""]
+    lines += [row(["mean", *(f"{mean:.1%} ± {100 * half:.1f}" for mean, half in means)]), ""]
     for before, after in compared(labels):
         gains = seeds_verdict([each[after] - each[before] for each in accuracies.values()])
-        lines.append(f"- {before} → {after}: {gains}")
+        lines.append(f"- {inline(before)} → {inline(after)}: {gains}")
     return lines
 
 

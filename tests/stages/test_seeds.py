@@ -8,6 +8,7 @@ import pytest
 
 from evaluation.statistics import over_seeds
 from stages.seeds import table
+from tests.schema.test_terminal import kinds
 from tests.support import ROOT, run_stage
 
 
@@ -34,6 +35,12 @@ def test_seeds_that_all_agree_have_no_interval():
     assert table({seed: {"sft": 0.1, "grpo": 0.7} for seed in range(4)})[-1] == (
         "- sft → grpo: +60.0 points in every seed; without a spread there is no interval"
     )
+
+
+def test_a_label_of_a_strangers_file_is_only_text():
+    text = "\n".join(table({seed: {"base": 0.5, "![x](y) | <b>": 0.5 + seed / 10} for seed in (1, 2)}))
+    found = kinds(text)
+    assert found["tr_open"] == 4 and not found.keys() & {"image", "html_inline"}
 
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
