@@ -9,7 +9,6 @@ PROCESSES ?=
 MODEL ?=
 # For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files.
 FILE ?=
-override FILE := $(value FILE)# a dollar in a name is no variable of make's
 # For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
@@ -124,7 +123,7 @@ memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and 
 	@$(PY) stages.memory $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD")
 
 trust: setup  ## let recipes run functions of a Python file of yours: FILE=my_rewards.py
-	@$(PY) stages.trust '$(subst ','\'',$(FILE))'
+	@$(PY) stages.trust "FILE=$$FILE"
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer
 	@$(PREFLIGHT)

@@ -103,6 +103,8 @@ def licence_of_base(run: Run) -> str | None:
     else:
         found = Path(model["name_or_path"]) / "README.md" if isinstance(model.get("name_or_path"), str) else None
     try:
+        if not Path(found).is_file():  # a pipe would wait for ever
+            return None
         with Path(found).open(encoding="utf-8") as file:
             matter = re.match(r"---\n(.*?)\n---\n", file.read(LARGEST), re.DOTALL)
         licence = value_of(matter[1])["license"]

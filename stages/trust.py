@@ -1,7 +1,6 @@
-"""Let recipes run functions of your own Python files: `python -m stages.trust "my_rewards.py my_data.py"`."""
+"""Let recipes run functions of your own Python files: `python -m stages.trust my_rewards.py my_data.py`."""
 
 import argparse
-import shlex
 from pathlib import Path
 
 from data import imports
@@ -10,11 +9,10 @@ from schema.terminal import say
 from stages.cli import mistakes_reported
 
 
-def main(given: str):
+def main(files: list[str]):
     """Let recipes run functions of these Python files, now and after you edit them. To take it back, remove their lines
     from .trusted."""
     try:
-        files = shlex.split(given)
         if faults := [Fault(f"FILE={file}", wrong) for file in files if (wrong := _wrong(file))]:
             raise RecipeError(faults)
         if not files:
@@ -23,8 +21,8 @@ def main(given: str):
         added = [imports.as_trusted(Path(file).resolve()) for file in files]
         lines = dict.fromkeys([*filter(None, known), *added])
         imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
-    except (OSError, ValueError) as error:  # of shlex: a quote that is not closed
-        raise RecipeError([f"FILE={given}: {error}"]) from error
+    except OSError as error:
+        raise RecipeError([f"{error.filename}: {error.strerror}"]) from error
     say(f"recipes may now run {', '.join(added)}; to take it back, remove the line from {imports.TRUSTED}")
 
 
@@ -39,6 +37,6 @@ def _wrong(name: str) -> str | None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.trust", description=main.__doc__)
-    parser.add_argument("files", help="paths in one argument, quoted as for a shell where they have a space")
+    parser.add_argument("files", nargs="*")
     with mistakes_reported():
         main(parser.parse_args().files)
