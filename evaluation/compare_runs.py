@@ -20,7 +20,7 @@ from schema.sections import flat
 from schema.terminal import code, row
 from training.group_signal import METRIC
 from training.progress import duration
-from training.run_folder import link_inside
+from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"
 SECTIONS = ("sft", "grpo", "dpo")  # with defaults of trl

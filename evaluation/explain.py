@@ -16,7 +16,8 @@ from data import prompt
 from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from training.checkpoints import altered, checkpoints_of
+from schema.requirements import finished
+from training.checkpoints import altered, checkpoints_of, step_of
 from training.model import load_for_answers
 from training.process import spread
 
@@ -56,16 +57,16 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
         RecipeError: the run has saved nothing yet.
     """
     start = Policy("the warm start" if warm_start else "the base model", warm_start)
-    if warm_start and not (warm_start / "summary.json").is_file():
+    if warm_start and not finished(warm_start):
         raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
     there = [
         Policy(f"the policy after step {each.name[11:]}", each) for each in checkpoints_of(run) if not altered(each)
     ]
     # The run's result may be an earlier policy: the best checkpoint.
-    last = next(iter(there), Policy("the run's result", run) if (run / "summary.json").is_file() else None)
+    last = next(iter(there), Policy("the run's result", run) if finished(run) else None)
     if last is None:
         raise RecipeError([f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"])
-    before = [each for each in there if int(each.folder.name[11:]) < step]
+    before = [each for each in there if step_of(each.folder) < step]
     return {"old": before[0] if before else start, "new": last, "reference": start}
 
 

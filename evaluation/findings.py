@@ -17,6 +17,7 @@ from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
+from schema.requirements import finished
 from schema.terminal import make_command, say
 from training import memory, reward_model
 from training.model import load_tokenizer
@@ -88,7 +89,7 @@ def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: s
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
     """Whether GRPO would take the probe that is there; says how many problems it leaves."""
-    if recipe.data.key_of_probe is None or not_probed(recipe) or recipe.stage_dir("grpo/summary.json").is_file():
+    if recipe.data.key_of_probe is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
         return
     try:
         chosen(recipe, tokenizer, load_train(recipe)[0])

@@ -24,8 +24,9 @@ from schema.terminal import make_command, say
 from training import memory
 from training.checkpoints import sha256, write_whole
 from training.model import base_model
-from training.run_folder import PASS_RATES, link_inside, warm_start_of
+from training.run_folder import PASS_RATES, warm_start_of
 from training.trainer import fitting
+from training.writing import link_inside
 
 # Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights` tells the policy's.
 NOT_THE_POLICY = ("engine", "batch_size", "samples", "seed", "trained")

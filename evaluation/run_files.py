@@ -16,8 +16,8 @@ from schema.names import named
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import code
 from training.progress import duration
-from training.run_folder import link_inside
 from training.step_clock import PARTS
+from training.writing import link_inside
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 LABELS = ("base", report.CONTROL, "sft", "grpo", "dpo")

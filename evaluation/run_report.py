@@ -18,7 +18,7 @@ from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
 from training.health import findings
 from training.model import is_adapter
-from training.run_folder import link_inside, lock
+from training.writing import link_inside, lock
 
 STAGES = ("sft", "grpo", "dpo")
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.

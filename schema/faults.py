@@ -2,10 +2,12 @@
 
 import contextlib
 import difflib
+import os
 import re
+import signal
 import traceback
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,9 @@ REFUSALS = (
     NotImplementedError,
     ImportError,
 )
+
+# Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the terminal is gone.
+EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
 
 
 class Place(NamedTuple):
@@ -113,3 +118,16 @@ def said_by_library(place: Place | str) -> Iterator[None]:
         if (package := raised_by(error)) is None:
             raise
         raise RecipeError([Fault(place, f"{package} says: {' '.join(str(error).split())}")]) from error
+
+
+def on_signals(handler: Callable, numbers: Iterable[int] = tuple(EXIT_CODES)):
+    """Give signals to a handler. Without one, the kernel keeps them from process 1 of a container. A SIGHUP that is
+    ignored, as under nohup, stays so."""
+    for number in numbers:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def end(number: int, frame: object):
+    """Ends the process at once, as a signal does by default."""
+    os._exit(EXIT_CODES[number])

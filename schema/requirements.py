@@ -1,6 +1,7 @@
 """What a recipe needs beside itself, optional packages, a compiler or another recipe's run, found out before anything
 trains."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,8 +45,8 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched or {}):
         message = f"rewards.{LEARNED}: with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
         found.append(Fault(recipe.place("rewards", LEARNED), message))
-    own, done = recipe.data.own_solutions, recipe.stage_dir("sft/summary.json")
-    if "sft" in stages and own and own.model and not done.is_file() and not Path(own.model, "summary.json").is_file():
+    own = recipe.data.own_solutions
+    if "sft" in stages and own and own.model and not finished(recipe.stage_dir("sft")) and not finished(own.model):
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
         found.append(Fault(recipe.place("data", "own_solutions"), message))
     if "dpo" in stages and recipe.dpo is None:
@@ -68,3 +69,19 @@ def require(recipe: Recipe, stages: tuple[str, ...]):
     """
     if found := missing(recipe, stages):
         raise RecipeError(found)
+
+
+def finished(stage: Path | str) -> bool:
+    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has something in it."""
+    return bool(read_object(Path(stage, "summary.json")))
+
+
+def read_object(file: Path) -> dict | None:
+    """The object in a JSON file; None where it is not there or holds none, as one that a full disk or a crash left."""
+    if not file.is_file():
+        return None
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,10 +1,10 @@
 """The stages: one file per `make` target, and their common command line in cli.py."""
 
 import shlex
-import signal
 import sys
 
 import schema  # noqa: F401 - what libraries read when they are imported
+from schema.faults import end, on_signals
 
 SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS", "SEEDS")  # options of `make` that hold several words
 
@@ -26,7 +26,7 @@ except ValueError as error:
     print(f"a quote in {', '.join(SEVERAL)} is not closed ({error})", file=sys.stderr)
     sys.exit(2)
 
-# While a stage is still importing, Ctrl-C ends it without a stack trace; afterwards stages.cli handles it. (As long as
-# Python is looking for the module that it was told to run, argv has "-m" in that module's place.)
+# While a stage is still importing, a signal ends it without a stack trace; afterwards stages.cli handles it. (As long
+# as Python is looking for the module that it was told to run, argv has "-m" in that module's place.)
 if sys.argv[0] == "-m":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    on_signals(end)

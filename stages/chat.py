@@ -13,6 +13,7 @@ from data import prompt
 from schema import hardware
 from schema.faults import RecipeError
 from schema.recipe import Recipe
+from schema.requirements import finished
 from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import recipe_of
@@ -24,7 +25,7 @@ def main(run: list[str]):
     path = find(run)[0]
     recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
-    if not (path / "summary.json").is_file():
+    if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
     say(f"{path}: ask one question a line; an empty line ends")

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import io
 import json
 import logging
@@ -14,11 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from data.sources import DataError
-from schema.faults import RecipeError, RunStopped
+from schema.faults import RecipeError, RunStopped, end, on_signals
 from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, clean_libraries, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
+from training.writing import unwritten
 
 clean_libraries()  # every stage imports this, and most before the libraries
 
@@ -40,8 +42,11 @@ def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse
 @contextlib.contextmanager
 def mistakes_reported() -> Iterator[None]:
     """End the program on a user's mistake in the block, with a message from one process only and exit code 2."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    on_signals(end, (signal.SIGTERM, signal.SIGHUP))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is getattr(sys, f"__{name}__"):  # not where a test reads it
+            setattr(sys, name, _lasting(stream))
     try:
         yield
     except (RecipeError, DataError) as error:
@@ -54,15 +59,35 @@ def mistakes_reported() -> Iterator[None]:
     except RunStopped as stopped:
         _say_once(f"\n{stopped}")
         _leave(stopped.exit_code)
-    except RuntimeError as error:
-        if not is_lost(error):
+    except Exception as error:
+        if stopped := unwritten(error):
+            _say_once(f"\n{stopped}")
+            _leave(stopped.exit_code)
+        if not isinstance(error, RuntimeError) or not is_lost(error):
             raise
         # Whichever ended first has said why, and the launcher will end this one; if not, nobody has.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        on_signals(end, (signal.SIGTERM,))
         time.sleep(LINGER)
         said = str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
         _say_once(f"\nother processes of this run are gone ({said}); the same command resumes")
         _leave(FAILED)
+
+
+class _Lasting(io.FileIO):
+    """A terminal or a pipe to which nothing is written any more once its reader is gone: a run goes on, or saves."""
+
+    def write(self, data) -> int | None:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EPIPE):
+                raise
+            return len(data)
+
+
+def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    raw = _Lasting(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
 
 
 def _say_once(text: str):

@@ -11,7 +11,7 @@ from schema.faults import RecipeError
 from schema.terminal import say, say_markdown
 from stages.cli import mistakes_reported
 from training.checkpoints import write_whole
-from training.run_folder import link_inside
+from training.writing import link_inside
 
 FOLDER = Path("outputs/compare")  # made again by every comparison
 

@@ -25,13 +25,11 @@ def main(recipe: Recipe):
     if not sampled.finished:
         first = make_command("grpo", recipe)
         raise RecipeError([f"the GRPO run in {sampled.path}, whose completions are compared, is not finished: {first}"])
-    folder = find_run(recipe, "dpo")
+    folder = find_run(recipe, "dpo", to_train=True)
     require_same(folder)
     if folder.finished:
         say(f"dpo: finished already, in {folder.path}")
         return
-    if is_main_process():
-        folder.lock()
     say(f"dpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 

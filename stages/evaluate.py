@@ -21,7 +21,7 @@ from schema.requirements import require
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
-from training.run_folder import link_inside
+from training.writing import link_inside, lock
 
 HELD_OUT = "held-out"
 
@@ -37,6 +37,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         raise RecipeError([wrong])
     train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
+    for benchmark in problems:
+        lock(root / benchmark)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)

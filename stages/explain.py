@@ -12,7 +12,8 @@ from schema.faults import RecipeError
 from schema.terminal import make_line, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.checkpoints import write_whole
-from training.run_folder import link_inside, recipe_of
+from training.run_folder import recipe_of
+from training.writing import link_inside
 from viewer import groups
 from viewer.runs import find
 

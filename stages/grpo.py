@@ -28,7 +28,7 @@ def main(recipe: Recipe):
     warm_start = warm_start_of(recipe)
     if wrong := not_probed(recipe):
         raise RecipeError([wrong])
-    folder = find_run(recipe, "grpo")
+    folder = find_run(recipe, "grpo", to_train=True)
     require_same(folder)
     if folder.finished:
         from viewer.runs import describe
@@ -37,8 +37,6 @@ def main(recipe: Recipe):
         if stopped := describe(folder.path)["stopped"]:
             say(stopped)
         return
-    if is_main_process():
-        folder.lock()
     say(f"grpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 

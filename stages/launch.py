@@ -15,6 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
+from schema.faults import EXIT_CODES, on_signals
 from schema.hardware import wrong_count
 from schema.terminal import clean
 from training.machines import FAILED, Watch
@@ -36,6 +39,9 @@ def main():
     elastic = logging.getLogger("torch.distributed.elastic")  # it tells every signal that it sends
     elastic.propagate = "LOGLEVEL" in os.environ
     elastic.addHandler(logging.NullHandler())
+    on_signals(_passed_on, (signal.SIGTERM, signal.SIGHUP))  # torch's launcher has handlers of its own
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
+        options.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
     try:
         if watch := _prepared(options):
             watch.wait()
@@ -46,7 +52,7 @@ def main():
     except subprocess.CalledProcessError as error:  # of one process
         code = _of_shell(error.returncode)
     except SignalException as error:  # by now its processes have ended
-        code = 75 if error.sigval == signal.SIGTERM else 128 + error.sigval
+        code = EXIT_CODES.get(error.sigval, 128 + error.sigval)
     except (ImportError, OSError, ValueError) as error:  # accelerate's own refusals
         code, said = 2, _said(error)
     except DistError as error:
@@ -56,6 +62,12 @@ def main():
         watch.ended(code, said)
         os._exit(code)  # whatever its thread waits for
     sys.exit(code)
+
+
+def _passed_on(number: int, frame: object):
+    """To the process that is waited for, which answers it."""
+    for each in psutil.Process().children():
+        each.send_signal(number)
 
 
 def _prepared(options: argparse.Namespace) -> Watch | None:

@@ -13,7 +13,8 @@ from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training.model import load_model, load_tokenizer
-from training.run_folder import find_run, link_inside
+from training.run_folder import find_run
+from training.writing import link_inside
 
 
 def main(recipe: Recipe):

@@ -9,7 +9,8 @@ from schema.recipe import Recipe
 from schema.requirements import require
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
-from training.run_folder import find_run, link_inside, lock
+from training.run_folder import find_run
+from training.writing import lock
 
 
 def main(recipe: Recipe, if_needed: bool = False):
@@ -31,16 +32,13 @@ def main(recipe: Recipe, if_needed: bool = False):
     from training.model import load_tokenizer
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
-    if wrong := link_inside(folder):
-        raise RecipeError([wrong])
+    lock(folder)
     say(f"own solutions: {hardware.line(recipe, asked)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     answers = own_solutions.asked(recipe, tokenizer, rows)
     say(own_solutions.announced(recipe, rows))
-    folder.mkdir(parents=True, exist_ok=True)
-    lock(folder)
     if answers.missing():
         model = recipe.data.own_solutions.model
         with engine(answers.recipe, tokenizer, [model], answers.longest_prompt) as [complete]:

@@ -17,7 +17,7 @@ from schema.launch import counted, launch, launch_arguments, read_for, recipe_ar
 from schema.requirements import missing
 from schema.terminal import clean
 from stages.cli import mistakes_reported
-from training.run_folder import DEPENDS_ON, conflict, not_probed, not_writable
+from training.run_folder import DEPENDS_ON, conflict, not_probed
 
 STAGES = ("sft", "grpo", "dpo", "evaluate")
 
@@ -36,8 +36,6 @@ def main():
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
             faults = missing(recipe, tuple(options.stages), launched)
-            if options.stages and (unwritable := not_writable(recipe)):
-                faults.append(unwritable)
             if {"sft", "grpo"} & set(options.stages) and (wrong := wrong_count(launched)):
                 faults.append(wrong)
             for stage in options.stages:

@@ -17,7 +17,8 @@ from schema.requirements import require
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
-from training.run_folder import PASS_RATES, link_inside
+from training.run_folder import PASS_RATES
+from training.writing import lock
 
 PROBLEMS = 512
 
@@ -27,8 +28,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("evaluate",))
     folder, group = recipe.stage_dir("probe"), setting(recipe, "grpo", "num_generations")
-    if wrong := link_inside(folder):
-        raise RecipeError([wrong])
+    lock(folder)
     policy = probe.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
     say(f"probe: {hardware.line(recipe, asked)}")

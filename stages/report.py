@@ -11,7 +11,7 @@ from pathlib import Path
 from evaluation.report import CONTROL, write
 from schema.terminal import clean, say, say_markdown
 from stages.cli import mistakes_reported
-from training.run_folder import link_inside
+from training.writing import link_inside
 
 
 def main():

@@ -16,7 +16,8 @@ from schema.requirements import require
 from schema.terminal import say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.reward_pairs import PAIRS, write_pairs
-from training.run_folder import find_run, link_inside, recipe_of
+from training.run_folder import find_run, recipe_of
+from training.writing import link_inside
 from viewer.runs import find
 
 STAGE = "reward-model"
@@ -30,12 +31,11 @@ def main(run: list[str]):
         raise RecipeError([wrong])
     asked = recipe_of(path, overrides)
     recipe = hardware.fitted(asked)
-    folder = find_run(recipe, STAGE)
+    folder = find_run(recipe, STAGE, to_train=True)
     if folder.finished:
         say(f"reward model: finished already, in {folder.path}")
         return
     require(recipe, ("reward_model",))
-    folder.lock()
     say(f"reward model: {hardware.line(recipe, asked.model.dtype)}")
     quiet_libraries()
 

@@ -13,7 +13,7 @@ from schema.recipe import Recipe
 from schema.terminal import inline, make_command, row, say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
-from training.run_folder import link_inside
+from training.writing import link_inside
 
 
 def main(recipe: Recipe, seeds: list[str], check: bool = False):

@@ -29,13 +29,11 @@ def main(recipe: Recipe, if_needed: bool = False):
             return
         raise RecipeError([Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")])
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
-    folder = find_run(recipe, "sft")
+    folder = find_run(recipe, "sft", to_train=True)
     require_same(folder)
     if folder.finished:
         say(f"sft: finished already, in {folder.path}")
         return
-    if is_main_process():
-        folder.lock()
     say(f"sft: {hardware.line(recipe, asked)}")
     quiet_libraries()
 

@@ -65,6 +65,22 @@ def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), ch
     return done
 
 
+UNSHARE = ["unshare", "-Urpf", "--mount-proc"]
+
+
+def as_process_1(words: list[str]) -> subprocess.Popen:
+    """A program that is process 1 of its own, as in a container; `send` reaches it."""
+    if subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
+        pytest.skip("unshare is not permitted here")
+    return subprocess.Popen([*UNSHARE, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def send(process: subprocess.Popen, number: int):
+    """Send a signal to the process 1 that `as_process_1` started."""
+    [below] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(below), number)
+
+
 def run_program(program: Path, *arguments: object) -> subprocess.CompletedProcess:
     """Run a program that patches something and runs a stage, from the root of the repository."""
     with tempfile.TemporaryDirectory() as folder:

@@ -10,9 +10,11 @@ import hashlib
 import hmac
 import json
 import os
+import re
 from pathlib import Path
 
 from schema.faults import RecipeError
+from schema.requirements import read_object
 from schema.terminal import say
 
 MANIFEST = "manifest.json"
@@ -20,56 +22,52 @@ MANIFEST = "manifest.json"
 
 def damage(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint that a run is to be resumed from, or None."""
-    return altered(checkpoint) or _other_best(checkpoint)
+    return altered(checkpoint) or _wrong_state(checkpoint)
 
 
 def altered(checkpoint: Path) -> str | None:
     """How a checkpoint's files differ from those that were written, or None."""
-    try:
-        files = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))["files"]
-        told = {Path(name): (int(size), str(digest)) for name, (size, digest) in files.items()}
-    except FileNotFoundError:
+    if not (checkpoint / MANIFEST).is_file():
         return "it was not written to the end"
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+    told = (read_object(checkpoint / MANIFEST) or {}).get("files")
+    if not isinstance(told, dict):
         return f"{MANIFEST} cannot be read"
-    if any(each.is_absolute() or ".." in each.parts for each in told):
-        return f"{MANIFEST} names files outside it"
-    for name, (size, digest) in told.items():
-        file = checkpoint / name
-        if not file.is_file():
-            return f"{name} is missing"
-        if file.stat().st_size != size:
-            return f"{name} has {file.stat().st_size:,} bytes, not {size:,}"
-        if sha256(file) != digest:
-            return f"{name} is not the file that was written"
-    there = {each.relative_to(checkpoint) for each in files_of(checkpoint)} - set(told)
-    # What a Mac or NFS leaves behind. A `.metadata` is read: torch unpickles it.
-    if unknown := sorted(str(each) for each in there if not each.name.startswith((".DS_Store", ".nfs"))):
-        return f"{unknown[0]} is not one of its files"
+    # Of what the manifest names, only what is there is opened.
+    there = {str(each.relative_to(checkpoint)): each for each in files_of(checkpoint)}
+    if missing := [name for name in told if name not in there]:
+        return f"{ascii(missing[0][:200])[1:-1]} is missing"
+    for name, file in there.items():
+        # What a Mac or NFS leaves behind. A `.metadata` is read: torch unpickles it.
+        if name not in told and not file.name.startswith((".DS_Store", ".nfs")):
+            return f"{name} is not one of its files"
+        if name in told and told[name] != [file.stat().st_size, sha256(file)]:
+            return f"{name} is not the file that was written ({file.stat().st_size:,} bytes)"
     return None
 
 
-def _other_best(checkpoint: Path) -> str | None:
-    """At the end of a run transformers loads the best checkpoint that the run's state names, wherever that is.
+def _wrong_state(checkpoint: Path) -> str | None:
+    """What is wrong with the run's state in a checkpoint. It says how far the run has come; and at the end of a run
+    transformers loads the best checkpoint that it names, wherever that is.
 
     Raises:
         RecipeError: the run is a copy, and the original is still there. Starting the copy over would lose it.
     """
+    state = read_object(checkpoint / "trainer_state.json")
     try:
-        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-        best = state["best_model_checkpoint"]
+        step, epoch, best = (state[key] for key in ("global_step", "epoch", "best_model_checkpoint"))
         elsewhere = (
             best is not None and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve()
         )
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return "trainer_state.json cannot be read"
+    # An epoch has a step at least.
+    if step != step_of(checkpoint) or type(epoch) not in (int, float) or not 0 <= epoch <= step:
+        return f"trainer_state.json is not that of step {step_of(checkpoint)}"
     if elsewhere:
         raise RecipeError(
             [
-                f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, move "
-                f"that folder away, or delete {checkpoint.parent}"
+                f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, or move "
+                f"that folder or {checkpoint.parent} away"
             ]
         )
     return None
@@ -129,8 +127,13 @@ def write_whole(file: Path, text: str):
 
 def checkpoints_of(folder: Path) -> list[Path]:
     """All checkpoints of a run, the newest first."""
-    found = [each for each in folder.glob("checkpoint-*") if each.is_dir() and each.name[11:].isdigit()]
-    return sorted(found, key=lambda each: -int(each.name[11:]))
+    found = [each for each in folder.glob("checkpoint-*") if re.fullmatch("[0-9]+", each.name[11:]) and each.is_dir()]
+    return sorted(found, key=step_of, reverse=True)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which it was written."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def kept(folder: Path) -> str:

@@ -1,11 +1,14 @@
-"""Handles SIGTERM (preemption) and SIGINT (Ctrl-C): the run finishes its step, saves it, and says how to resume.
+"""Handles SIGTERM (preemption), SIGINT (Ctrl-C) and SIGHUP (the terminal is gone): the run finishes its step, saves it,
+and says how to resume.
 
 A checkpoint can be resumed bit for bit only between two generation batches, so the run first finishes the current one:
 a single optimizer step, unless `steps_per_generation` or `num_iterations` is set. A second signal ends the run at once.
 But a batch system signals every process of a job, and torch's launcher then passes its own signal on to its ranks; so
-under a launcher, a signal that soon follows the first is taken for its echo and ignored.
+under a launcher, a signal that soon follows the first is taken for its echo and ignored. A SIGHUP is never the second:
+kernel, shell and make each send one.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -14,9 +17,9 @@ import psutil
 import torch
 from transformers import TrainerCallback
 
+from schema.faults import EXIT_CODES, on_signals
 from training.step_clock import StepClock
 
-EXIT_CODES = {signal.SIGTERM: 75, signal.SIGINT: 130}  # 75: EX_TEMPFAIL of sysexits.h, try again later
 ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a signal is an echo
 
 
@@ -33,13 +36,14 @@ class Interrupts(TrainerCallback):
         self.clock: StepClock | None = None  # set when the run trains
         self.caught = self.agreed = None
         self.echo_until = 0.0
-        for number in EXIT_CODES:
-            signal.signal(number, self._catch)
+        on_signals(self._catch)
 
     def _catch(self, number, frame):
         if number == self.caught and time.monotonic() < self.echo_until:
             return
-        if not self.training or self.caught is not None or _left_alone():
+        if number == signal.SIGHUP and self.caught is not None:
+            return
+        if not self.training or self.caught not in (None, signal.SIGHUP) or _left_alone():
             os._exit(EXIT_CODES[number])
         self._note(number)
         steps = self.cycle - self.step % self.cycle
@@ -47,7 +51,8 @@ class Interrupts(TrainerCallback):
         when = f", {self.clock.left(steps)}" if self.clock else ""
         said = f"stopping: {what} will be finished and saved first{when}; a second signal stops at once"
         if os.environ.get("LOCAL_RANK", "0") == "0":
-            os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
+            with contextlib.suppress(OSError):  # of a terminal that is gone
+                os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
@@ -73,9 +78,14 @@ class Interrupts(TrainerCallback):
 def _left_alone() -> bool:
     """Whether another process of the same launcher has ended: then its signal asks for nothing to be saved, and this
     process could finish no step."""
-    beside = psutil.Process(os.getppid()).children()
-    alive = sum(each.status() != psutil.STATUS_ZOMBIE for each in beside)
-    return alive < int(os.environ.get("LOCAL_WORLD_SIZE", 0))
+    started = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    if started == 1:
+        return False
+    try:
+        beside = psutil.Process(os.getppid()).children()
+        return sum(each.status() != psutil.STATUS_ZOMBIE for each in beside) < started
+    except psutil.Error:  # raised here, it would come out of whatever was interrupted, such as a reward
+        return False
 
 
 def _agreed(caught: int | None) -> int | None:

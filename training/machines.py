@@ -25,7 +25,7 @@ from schema.faults import RecipeError
 from schema.sections import flat
 from schema.terminal import clean
 from training.checkpoints import write_whole
-from training.run_folder import PACKAGES, RunFolder, unwritable
+from training.run_folder import PACKAGES, RunFolder
 
 ROOMS = ("data", "evaluation", "rewards", "schema", "stages", "training")
 LATE = 60  # seconds until a file that one machine wrote is seen by the others: NFS keeps what it knows of a folder
@@ -103,11 +103,8 @@ def _facts(folder: RunFolder) -> dict:
 def _leave_mark(mark: Path, store):
     """A file with a number of this launch; the others look for it."""
     number = os.urandom(8).hex()
-    try:
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(mark, number)
-    except OSError as error:
-        raise RecipeError([unwritable(mark.parent, error)]) from None
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(mark, number)
     store.set("mark", number)
 
 

@@ -21,7 +21,7 @@ from schema.faults import RunStopped
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.terminal import say
-from training.checkpoints import checkpoints_of
+from training.checkpoints import checkpoints_of, step_of
 from training.reward_model import RewardModel, load_reward_model, reward_trainer
 from training.reward_pairs import PAIRS, Pair, pairs_of_batch, read_pairs, replayed, write_pairs
 
@@ -121,7 +121,7 @@ class Refresh(TrainerCallback):
         write_pairs(partial / PAIRS, self.earlier)
         shutil.rmtree(now, ignore_errors=True)
         partial.rename(now)
-        needed = {self._begun(int(each.name[11:])) for each in checkpoints_of(folder)} | {step}
+        needed = {self._begun(step_of(each)) for each in checkpoints_of(folder)} | {step}
         for each in folder.glob("reward-model-*/"):
             if each.name not in {f"reward-model-{begun}" for begun in needed}:
                 shutil.rmtree(each)

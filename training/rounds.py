@@ -12,7 +12,7 @@ from trl import GRPOTrainer
 from schema.faults import RunStopped
 from schema.terminal import is_main_process, say
 from training import model_files
-from training.checkpoints import checkpoints_of
+from training.checkpoints import checkpoints_of, step_of
 
 FROZEN = "ref"  # what trl calls an adapter that is the reference
 
@@ -76,7 +76,7 @@ def keep(policy: PreTrainedModel, folder: Path, step: int, steps: int):
     now = folder / f"reference-{step}"
     shutil.rmtree(now, ignore_errors=True)
     partial.rename(now)
-    at = [int(each.name.rpartition("-")[2]) for each in checkpoints_of(folder)]
+    at = [step_of(each) for each in checkpoints_of(folder)]
     needed = {f"reference-{each - each % steps}" for each in at} | {now.name}
     for each in folder.glob("reference-*/"):
         if each.name not in needed:

@@ -1,19 +1,16 @@
 """The folder of one run: new, resumed or finished, and never overwritten once it holds a checkpoint. docs/run-folder.md
 describes its files."""
 
-import fcntl
 import hashlib
 import io
 import json
 import os
 import platform
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import IO
 
 from ruamel.yaml import YAML
 
@@ -23,12 +20,14 @@ from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import renamed
+from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
-from schema.terminal import make_command, make_option, say
+from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 from training.width import began_with, by_batch
+from training.writing import link_inside, lock
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
 # remove other problems from the training set, which data.json shows.
@@ -65,41 +64,40 @@ class RunFolder:
         Raises:
             RecipeError: the run began with other training problems, or with other sampled texts.
         """
+        lock(self.path)
+        goes_on = trained(self.path)
+        for name in () if goes_on else MADE:  # left by a start that trained nothing
+            (self.path / name).unlink(missing_ok=True)
         text = json.dumps([judged_by(row) for row in rows] + list(sampled))
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        file = self.path / "data.json"
-        if not trained(self.path):
-            for name in MADE:  # left by a start that trained nothing
-                (self.path / name).unlink(missing_ok=True)
-        try:
-            before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else data
-            count = f"{before['problems']:,}"
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise RecipeError([f"{file} is not what a run wrote: delete {self.path}"]) from None
-        if before != data:
-            raise RecipeError(
-                [
-                    f"{self.path} began with {count} training problems, which are not these {len(rows):,}: the data "
-                    "has changed, or the probe that chose or ordered them, or what a model sampled of them, or "
-                    "evaluate.benchmarks, whose problems are removed from training. Change it back, or delete "
-                    f"{self.path}"
-                ]
-            )
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RecipeError([unwritable(self.path, error)]) from None
-        self.lock()
-        if self.checkpoint and (began := began_with(self.path)) not in (None, processes()):
-            say(f"began on {began} processes, goes on with {processes()}: the same problems, other random numbers")
-        if not (self.path / "recipe.yaml").is_file():
-            write_whole(file, json.dumps(data) + "\n")
-            write_whole(self.path / "versions.json", json.dumps(_versions(self.recipe), indent=2) + "\n")
+        for name, now in (("data.json", data), ("versions.json", _versions(self.recipe))):
+            if before := read_object(self.path / name):
+                self._compare(name, before, now)
+                continue
+            if goes_on:  # to refuse it would lose the checkpoints
+                say(f"{self.path / name} was lost: it is written anew, so that a change since the start goes unseen")
+            write_whole(self.path / name, json.dumps(now, indent=2) + "\n")
+        if not goes_on:
             write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
-    def lock(self):
-        """See `lock`."""
-        lock(self.path)
+    def _compare(self, name: str, before: dict, now: dict):
+        if name == "data.json" and before != now:
+            raise RecipeError(
+                [
+                    f"{self.path} began with {before.get('problems')} training problems, which are not these "
+                    f"{now['problems']}: the data has changed, or the probe that chose or ordered them, or what a "
+                    "model sampled of them, or evaluate.benchmarks, whose problems are removed from training. Change "
+                    f"it back, or move {self.path} away"
+                ]
+            )
+        if name == "data.json" or not self.checkpoint:
+            return
+        if (began := began_with(self.path)) not in (None, processes()):
+            say(f"began on {began} processes, goes on with {processes()}: the same problems, other random numbers")
+        there, here = before.get("packages"), now["packages"]
+        if isinstance(there, dict) and (other := [each for each in here if here[each] != there.get(each)]):
+            changed = ", ".join(f"{each} {there.get(each)} → {here[each]}" for each in other)
+            say(f"resumed with other versions, with which the weights may differ in their last digits: {changed}")
 
     def finish(self, summary: dict):
         """Mark the run finished."""
@@ -113,45 +111,23 @@ def as_yaml(resolved: dict) -> str:
     return text.getvalue()
 
 
-_locks: dict[Path, IO] = {}
-
-
-def lock(path: Path):
-    """Lock a run's folder for as long as this process lives; the kernel releases the lock with it.
-
-    Raises:
-        RecipeError: another process has it.
-    """
-    if path in _locks or not path.is_dir():
-        return
-    file = (path / ".lock").open("a+", encoding="utf-8")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        raise RecipeError(
-            [
-                f"{path} is in use by process {file.read().strip() or '?'}: wait for it, stop it, or give "
-                "this run its own folder (output_dir)"
-            ]
-        ) from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
-    _locks[path] = file
-
-
-def find_run(recipe: Recipe, stage: str) -> RunFolder:
+def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     """The run folder of a recipe's stage, as found.
 
+    Args:
+        to_train: lock the folder, unless its run is finished.
+
     Raises:
-        RecipeError: the folder holds a run of another recipe; the message names the keys that differ and the ways out.
+        RecipeError: another process trains in the folder, or it holds a run of another recipe; the message names the
+            keys that differ and the ways out.
     """
+    path = recipe.stage_dir(stage)
+    if to_train and is_main_process() and not finished(path):
+        lock(path)
     if fault := conflict(recipe, stage):
         raise RecipeError([fault])
-    path = recipe.stage_dir(stage)
-    finished = (path / "summary.json").is_file()
-    return RunFolder(path, finished, None if finished else newest_good(path), without_place(recipe.resolved()))
+    done = finished(path)
+    return RunFolder(path, done, None if done else newest_good(path), without_place(recipe.resolved()))
 
 
 def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -180,22 +156,7 @@ def warm_start_of(recipe: Recipe) -> Path | None:
 
 def trained(path: Path) -> bool:
     """Whether a run's folder holds anything of its training."""
-    return (path / "summary.json").is_file() or bool(checkpoints_of(path))
-
-
-def unwritable(path: Path, error: OSError) -> Fault:
-    return Fault(str(path), f"cannot be written ({error.strerror}): give the run another output_dir")
-
-
-def not_writable(recipe: Recipe) -> Fault | None:
-    """The fault where the folder of the recipe's runs, or its nearest parent that exists, cannot be written."""
-    folder = Path(recipe.output_dir)
-    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
-    try:
-        with tempfile.TemporaryDirectory(dir=there):
-            return None
-    except OSError as error:
-        return unwritable(folder, error)
+    return finished(path) or bool(checkpoints_of(path))
 
 
 def conflict(recipe: Recipe, stage: str) -> Fault | None:
@@ -204,16 +165,23 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     saved = path / "recipe.yaml"
     if wrong := link_inside(path):
         return wrong
-    if not saved.is_file() or not trained(path):
+    if not trained(path):
         return None
     try:
         if saved.stat().st_size > 4 * LARGEST:
             raise Unreadable("it is too large")
         there = value_of(saved.read_text(encoding="utf-8"))
+        if not isinstance(there, dict):
+            raise Unreadable("it holds no recipe")
     except (Unreadable, OSError, UnicodeDecodeError) as error:
-        return Fault(str(saved), f"is not what a run wrote: {error}. Delete {path}, or give this run its own folder")
+        why = getattr(error, "strerror", None) or error
+        return Fault(
+            str(saved),
+            f"says what the run beside it was trained with, and cannot be read ({why}): put it back, or move {path} "
+            "away, or give this run its own folder (output_dir)",
+        )
     depends_on = _depends_on(hardware.fitted(recipe), stage)
-    there = without_place(renamed(there)) if isinstance(there, dict) else {}
+    there = without_place(renamed(there))
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)
@@ -223,6 +191,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     if stage == "sft" and isinstance(found.get("grpo"), dict):
         found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = by_batch(path, stage, flat(depends_on), flat(found))
+    wanted, found = _with_defaults(wanted, found), _with_defaults(found, wanted)
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return None
@@ -237,30 +206,19 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
         )
     own = make_option("ARGS", [f"output_dir={recipe.output_dir}-2"])
-    lines.append(f"Give this run its own folder ({own}, or copy the recipe under a new name), or delete {path}.")
+    lines.append(f"Give this run its own folder ({own}, or copy the recipe under a new name), or move {path} away.")
     return Fault(str(path), "\n".join(lines))
 
 
 def not_probed(recipe: Recipe) -> Fault | None:
     """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is yet to use them."""
-    key, done = recipe.data.key_of_probe, ("probe/" + PASS_RATES, "grpo/summary.json")
-    if key is None or any(recipe.stage_dir(each).is_file() for each in done):
+    key = recipe.data.key_of_probe
+    if key is None or (recipe.stage_dir("probe") / PASS_RATES).is_file() or finished(recipe.stage_dir("grpo")):
         return None
-    warm = recipe.sft is None or recipe.stage_dir("sft/summary.json").is_file()
+    warm = recipe.sft is None or finished(recipe.stage_dir("sft"))
     commands = " && ".join(make_command(stage, recipe) for stage in ([] if warm else ["sft"]) + ["probe"])
     message = f"data.{key} needs the pass rates of a finished probe: {commands}"
     return Fault(recipe.place("data", key), message)
-
-
-def link_inside(path: Path) -> Fault | None:
-    """The fault where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
-    which would wait for ever."""
-    for each in (path, *path.rglob("*")):
-        if each.is_symlink():
-            return Fault(str(each), "is a link, and a run writes only inside its own folder: remove it")
-        if each.exists() and not each.is_file() and not each.is_dir():
-            return Fault(str(each), "is neither a file nor a folder: remove it")
-    return None
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
@@ -274,6 +232,17 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     if stage == "sft" and recipe.data.own_solutions is not None:
         depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on
+
+
+def _with_defaults(flat: dict, beside: dict) -> dict:
+    """With the library's default of each key that only the flat recipe beside it sets, in a section that both have."""
+    found = {}
+    for key in beside.keys() - flat.keys():
+        section, _, name = key.partition(".")
+        if section in library_fields.CLASSES and any(each.startswith(f"{section}.") for each in flat):
+            of = "rloo" if section == "grpo" and flat.get("algorithm") == "rloo" else section
+            found[key] = library_fields.defaults(of).get(name)
+    return flat | found
 
 
 def _of_sampling(grpo: dict) -> dict:

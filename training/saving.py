@@ -8,7 +8,7 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 
 from schema.faults import RunStopped
-from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, sync, write_whole
+from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, step_of, sync, write_whole
 
 
 class Checkpoints(TrainerCallback):
@@ -58,7 +58,7 @@ class Checkpoints(TrainerCallback):
         whole = [
             each
             for each in checkpoints_of(folder)
-            if (each / MANIFEST).is_file() and int(each.name[11:]) <= state.global_step
+            if (each / MANIFEST).is_file() and step_of(each) <= state.global_step
         ]
         kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
         for checkpoint in checkpoints_of(folder) if self.keep else []:

@@ -1,6 +1,5 @@
 """The training run that SFT and GRPO share: it can be stopped, killed and resumed, and stops rather than go wrong."""
 
-import errno
 import os
 import signal
 import sys
@@ -9,16 +8,15 @@ from pathlib import Path
 
 import torch
 from peft import PeftModel
-from safetensors import SafetensorError
 from transformers import Trainer, TrainerState
 
 from schema.configs import setting
-from schema.faults import RecipeError, RunStopped, raised_by
+from schema.faults import EXIT_CODES, RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
 from schema.terminal import chain, is_main_process, make_command, make_line, say
 from training import model_files
 from training.checkpoints import kept, sealed_here
-from training.interrupts import EXIT_CODES, Interrupts
+from training.interrupts import Interrupts
 from training.machines import is_lost, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, show_progress
@@ -26,6 +24,7 @@ from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.sharding import require_same_sharding, sharded
 from training.step_clock import StepClock
+from training.writing import begun
 
 OUT_OF_MEMORY = 4  # exit code
 
@@ -43,6 +42,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             to change.
         RecipeError: the checkpoint is of another kind of launcher, or of another account, and sharded.
     """
+    begun.append(folder.path)
     require_same_sharding(trainer, folder.checkpoint)
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = is_main_process() and sharded(trainer) and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
@@ -87,7 +87,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         raise RunStopped(
             f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
         ) from error
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except (OSError, RuntimeError) as error:
         clock.ended.set()
         # On a CPU torch says "can't allocate memory", and raises no OutOfMemoryError.
         if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
@@ -95,9 +95,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         if raised_by(error) == "requests":  # trl's client, which asked again for about a minute
             message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
             raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-        if getattr(error, "errno", None) != errno.ENOSPC and "No space left" not in str(error):
-            raise
-        raise RunStopped(f"the disk of {folder.path} is full: make room. {kept(folder.path)}") from error
+        raise
 
 
 def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):

@@ -125,7 +125,7 @@ class SameOrder(TrainerCallback):
     def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs):
         batches = train_dataloader.batch_sampler
         sampler = getattr(batches, "batch_sampler", batches).sampler  # under a launcher a process has a shard of them
-        for _ in range(int(state.epoch or 0) if sampler.shuffle else 0):
+        for _ in range(min(int(state.epoch or 0), state.max_steps) if sampler.shuffle else 0):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
 
 

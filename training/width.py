@@ -5,11 +5,11 @@ The problems and their order stay the same then. The completions that are sample
 random numbers of its own.
 """
 
-import json
 from pathlib import Path
 
 from schema import library_fields
 from schema.configs import processes
+from schema.requirements import finished, read_object
 
 SIZE, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
 GENERATION = "steps_per_generation"
@@ -17,10 +17,7 @@ GENERATION = "steps_per_generation"
 
 def began_with(folder: Path) -> int | None:
     """With how many processes the run in a folder began; None where it does not say."""
-    try:
-        count = json.loads((folder / "versions.json").read_text(encoding="utf-8"))["processes"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    count = (read_object(folder / "versions.json") or {}).get("processes")
     return count if type(count) is int else None
 
 
@@ -28,8 +25,10 @@ def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, d
     """Two flat recipes, this one and that of the run in a folder, made comparable: where the number of processes is
     another, with the size of the whole batch in place of the keys that split it among processes."""
     began, split = began_with(folder), {f"{stage}.{key}" for key in (SIZE, ACCUMULATION, GENERATION)}
-    finished = (folder / "summary.json").is_file()  # with as many as it had, however many ask for it now
-    if began in (None, processes()) or (finished and all(here.get(key) == there.get(key) for key in split)):
+    if began in (None, processes()):
+        return here, there
+    # A finished one has as many as it had, however many ask for it now.
+    if finished(folder) and all(here.get(key) == there.get(key) for key in split):
         return here, there
     return tuple(
         {key: value for key, value in each.items() if key not in split} | _batch(stage, each, count)

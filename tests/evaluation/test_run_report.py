@@ -236,7 +236,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with pytest.raises(RecipeError, match="holds no finished run"):
         run_report.write(run)
     (run / "kept").rename(run / "summary.json")
-    holder = "import sys; from pathlib import Path; from training.run_folder import lock; lock(Path(sys.argv[1]))\n"
+    holder = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1]))\n"
     holder += "print('locked', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", holder, str(run)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:

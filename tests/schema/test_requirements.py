@@ -172,7 +172,7 @@ def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
     """Python's own handler comes back where the interrupt is told in a line."""
     program = (
         "import signal, sys\nsys.argv[0] = '-m'\nimport stages\n"
-        "assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL\n"
+        "assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler\n"
         "from stages.cli import mistakes_reported\n"
         "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
     )

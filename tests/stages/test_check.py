@@ -78,7 +78,7 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
     hub = [] if path == "recipes/tiny-arithmetic.yaml" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
     if Path(path).stem == "tiny-rft":  # which samples another recipe's warm start
-        (tmp_path / "summary.json").touch()
+        (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr(requirements, "find_spec", lambda package: package)
     monkeypatch.setattr(advice, "FEW", 0)  # of which the data here has too few

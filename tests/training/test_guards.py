@@ -182,6 +182,8 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     checkpoint = folder / f"checkpoint-{step}"
     (checkpoint / "sub").mkdir(parents=True, exist_ok=True)
     (checkpoint / "sub/weights").write_bytes(os.urandom(100))
+    told = {"global_step": step, "epoch": step / 800, "best_model_checkpoint": best}
+    (checkpoint / "trainer_state.json").write_text(json.dumps(told))
     state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
     Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
     return checkpoint

@@ -1,6 +1,7 @@
 """Killed by SIGKILL after a checkpoint and started again: the very weights of a run that nothing happened to."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, run_stage, same_weights, weights
+from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, as_process_1, run_stage, same_weights, send, weights
 
 pytestmark = pytest.mark.slow
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
@@ -83,3 +84,26 @@ def test_a_run_that_was_killed_after_its_last_checkpoint_takes_no_further_step(a
     assert (run / "summary.json").is_file() and same_weights(run, whole)
     files, before = ({each.name: each.read_bytes() for each in (f / "completions").iterdir()} for f in (run, whole))
     assert files == before and len(files) == 8
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_process_1_saves_its_step_and_is_resumed_to_the_bit(number, tmp_path):
+    """As `docker run … python -m stages.grpo` has it. After SIGHUP nobody reads what it says."""
+
+    def arguments(folder: str) -> list[str]:
+        return ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path / folder}", *SHORT, *SMALL, LORA, "sft=null"]
+
+    run_stage("grpo", *arguments("whole"))
+    process = as_process_1([sys.executable, "-m", "stages.grpo", *arguments("cut")])
+    while not list((tmp_path / "cut/grpo").glob("checkpoint-*/manifest.json")):
+        assert process.poll() is None
+        time.sleep(0.002)
+    if number == signal.SIGHUP:
+        process.stdout.close()
+    send(process, number)
+    send(process, signal.SIGHUP)  # another, as a shell and make send it, is no second signal
+    assert process.wait(60) == 75
+    saved = list((tmp_path / "cut/grpo").glob("checkpoint-*/manifest.json"))
+    assert saved and not (tmp_path / "cut/grpo/summary.json").exists()
+    assert "checkpoint-" in run_stage("grpo", *arguments("cut")).stdout
+    assert same_weights(tmp_path / "cut/grpo", tmp_path / "whole/grpo")

@@ -1,0 +1,183 @@
+"""One process writes into a folder, and a disk that refuses is one message."""
+
+import errno
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import ROOT, as_process_1, run_stage, send
+from training import writing
+from training.writing import unwritten
+
+RUN = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft=null", "grpo.max_steps=4", "grpo.save_steps=2"]
+RUN += ["grpo.num_iterations=1", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+
+
+def command(folder, stage: str = "grpo") -> list[str]:
+    return [sys.executable, "-m", f"stages.{stage}", *RUN, f"output_dir={folder}"]
+
+
+@pytest.mark.slow
+def test_of_two_starts_at_one_moment_one_trains(tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command(tmp_path), cwd=ROOT, **pipes) for _ in range(2)]
+    said = [each.communicate(timeout=300) for each in both]
+    assert sorted(each.returncode for each in both) == [0, 2]
+    first, second = sorted(range(2), key=lambda i: both[i].returncode)
+    assert f"{tmp_path}/grpo is in use by process {both[first].pid}: wait" in said[second][1]
+    assert "grpo: done, in" in said[first][0] and (tmp_path / "grpo/report.md").is_file()
+
+
+def test_a_folder_that_was_only_locked_is_removed(tmp_path):
+    mistake = run_stage("sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=1", check=False)
+    assert mistake.returncode == 2 and "max_length" in mistake.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+LOCK = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1])); input()"
+
+
+@pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
+def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
+    folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
+    holder = subprocess.Popen([sys.executable, "-c", LOCK, folder], cwd=ROOT, stdin=subprocess.PIPE)
+    while not (folder / ".lock").is_file() or not (folder / ".lock").read_text():
+        assert holder.poll() is None
+    (folder / "data.json").write_text("{}")
+    given = ["--held-out"] if stage == "evaluate" else []
+    overrides = [f"output_dir={tmp_path}", "data.own_solutions={samples: 2, problems: 2}"]
+    second = run_stage(stage, RUN[0], *overrides, *given, check=False)
+    holder.communicate(b"\n")
+    assert f"{folder} is in use by process {holder.pid}: wait" in second.stderr, second.stderr[-3000:]
+    assert second.returncode == 2
+    assert {each.name for each in folder.iterdir()} == {".lock", "data.json"}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write a file (No space left on device): "),
+        (OSError(errno.EROFS, "Read-only file system", "x/c.png"), "cannot write x/c.png (Read-only file system): "),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "x"), "cannot write x (Disk quota exceeded): "),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), "cannot write x (Permission denied): "),
+        (RuntimeError("I/O error: File too large (os error 27)"), "cannot write a file (File too large): "),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
+        (PermissionError(errno.EPERM, "Operation not permitted"), None),  # of no file
+        (RuntimeError("shapes differ"), None),
+    ],
+)
+def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
+    stopped = unwritten(error)
+    assert stopped is None if said is None else str(stopped).startswith(said) and stopped.exit_code == 2
+    monkeypatch.setattr(writing, "begun", [tmp_path])
+    stopped = unwritten(error)
+    assert said is None or (str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3)
+    (tmp_path / "summary.json").write_text('{"steps": 3}')
+    assert said is None or f"The run is finished; make report FILE={tmp_path}" in str(unwritten(error))
+
+
+DISK = ["unshare", "-rm", "sh", "-c"]
+no_disk = pytest.mark.skipif(
+    subprocess.run([*DISK, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode != 0,
+    reason="no file system can be mounted here",
+)
+
+
+def on_disk(folder, script: str) -> subprocess.CompletedProcess:
+    """A shell in a mount namespace of its own, with a file system of 10 MB at the folder."""
+    folder.mkdir()
+    mounted = f"mount -t tmpfs -o size=10m tmpfs {folder}; cd {shlex.quote(str(ROOT))}; {script}"
+    return subprocess.run([*DISK, mounted], capture_output=True, text=True)
+
+
+@no_disk
+@pytest.mark.parametrize(
+    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe"))]
+)
+def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
+    own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
+    own += ["sft={}"] if stage == "sft" else []
+    words = shlex.join([*command(tmp_path / "disk", stage), *own])
+    done = on_disk(tmp_path / "disk", f"mount -o remount,ro {tmp_path}/disk; {words}")
+    assert done.returncode == 2, done.stderr[-3000:]
+    assert "Read-only file system" in done.stderr and "Traceback" not in done.stderr
+    assert "cannot be written" in done.stderr.strip().splitlines()[-1]
+
+
+FULL = """
+import os, sys, {module}
+owner = {owner}
+write = owner.{function}
+def fills(*given, **named):
+    with open("{disk}/fill", "wb") as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+                file.flush()
+        except OSError:
+            pass
+    return write(*given, **named)
+owner.{function} = fills
+from stages.cli import run
+from stages.grpo import main
+run("grpo", main)
+"""
+
+
+@no_disk
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "owner", "function", "said"),
+    [
+        ("evaluation.run_report", "evaluation.run_report", "draw", "The run is finished; make report FILE="),
+        ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
+        ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
+        ("training.saving", "training.saving", "write_whole", "Nothing has been saved yet"),
+        ("training.run_folder", "training.run_folder.RunFolder", "finish", "The same command resumes from "),
+    ],
+)
+def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
+    disk = tmp_path / "disk"
+    (tmp_path / "full.py").write_text(FULL.format(module=module, owner=owner, function=function, disk=disk))
+    words = [sys.executable, str(tmp_path / "full.py"), *RUN, "grpo.logging_steps=1", f"output_dir={disk}"]
+    done = on_disk(disk, f"PYTHONPATH=. {shlex.join(words)}")
+    assert "Traceback" not in done.stderr, done.stderr[-3000:]
+    assert done.returncode == 3, done.stderr[-3000:]
+    assert "(No space left on device): make room" in done.stderr and said in done.stderr, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_is_gone_ends_nothing(stream):
+    program = (
+        f"import sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
+        f"    sys.stdin.read()\n    [print(each, file=sys.{stream}, flush=True) for each in range(9)]\n"
+        "    sys.exit(7)\n"
+    )
+    pipes = {"stdin": subprocess.PIPE, stream: subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, **pipes)
+    getattr(process, stream).close()
+    process.stdin.close()
+    assert process.wait(60) == 7
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
+    program = (
+        "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
+    )
+    command = ["nohup"] * ignored + [sys.executable, "-c", program]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_process_1_is_ended_while_it_imports(number):
+    """Of a container, for which the kernel's default is to do nothing."""
+    program = "import os, sys, time\nsys.argv[0] = '-m'\nimport stages\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    process = as_process_1([sys.executable, "-c", program])
+    assert process.stdout.readline() == "1\n"
+    send(process, number)
+    assert process.wait(30) == (130 if number == signal.SIGINT else 75)
