@@ -38,7 +38,8 @@ WITH_VLLM = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
 ]
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
-OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py"  # that recipes of tests name: for TRUST_FILES
+# For TRUST_FILES: what recipes of tests name.
+OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py tests/bench/learning/sums.py"
 COUNTED: Counter = Counter()  # how many hostile values met which end
 
 

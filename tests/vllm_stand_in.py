@@ -178,4 +178,4 @@ def choices(policy, asked: dict) -> list[dict]:
 if __name__ == "__main__":
     options = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=False))
     address, mode = (options["--host"], int(options["--port"])), options["--logprobs-mode"]
-    serve(Path(os.environ["STAND_IN"]), sys.argv[2], address, mode)
+    serve(Path(os.environ["STAND_IN"]), sys.argv[-1].removeprefix("--served-model-name="), address, mode)

@@ -8,6 +8,7 @@ import atexit
 import functools
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -83,16 +84,16 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
     config = _without(_json(folder, CONFIG), DROPPED)
     _require_known(config, folder / CONFIG, task)
-    copies, links = {CONFIG: config}, [name for name in TOKENIZER if _there(folder / name)]
-    if _there(folder / TOKENIZER_CONFIG):
+    copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
+    if os.path.lexists(folder / TOKENIZER_CONFIG):
         copies[TOKENIZER_CONFIG] = _tokenizer_settings(_json(folder, TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
-    if _there(folder / GENERATION):
+    if os.path.lexists(folder / GENERATION):
         copies[GENERATION] = _ends(_json(folder, GENERATION), folder / GENERATION)
     held = None
     if weights:
         parts, index = _parts(folder)
         links, copies = [*links, *parts], copies | index
-        held = sum(_numbers(_plain(folder / name)) for name in parts)
+        held = sum(math.prod(shape) for name in parts for shape in _shapes(_plain(folder / name)).values())
     _require_size(config, folder / CONFIG, task, held)
     return _private(folder, links, copies)
 
@@ -118,13 +119,13 @@ def checkpoint(folder: Path) -> Path:
     there = [each.name for each in folder.iterdir()]
     links = [name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)]
     copies = {}
-    if _there(folder / ADAPTER):
+    if os.path.lexists(folder / ADAPTER):
         links, copies = [*links, ADAPTER], {ADAPTER_CONFIG: _adapter_config(folder, _lora_settings(folder))}
     else:
         parts, copies = _parts(folder)
         links += parts
     place = _private(folder, links, copies)
-    if _there(folder / "ref" / ADAPTER):
+    if os.path.lexists(folder / "ref" / ADAPTER):
         adapter(folder / "ref")[0].rename(place / "ref")
     return place
 
@@ -154,10 +155,6 @@ def _root(process: int) -> Path:
     return root
 
 
-def _there(file: Path) -> bool:
-    return file.exists() or file.is_symlink()
-
-
 def _plain(file: Path) -> Path:
     """Where a file really lies. A link may lead to the files of the same model in the Hub's cache (snapshots/x →
     ../../blobs), or within its folder, but not away."""
@@ -185,16 +182,16 @@ def _json(folder: Path, name: str) -> dict:
 
 def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
     """The files of a model's weights, and the index of them where there are several."""
-    if _there(folder / WEIGHTS):
+    if os.path.lexists(folder / WEIGHTS):
         return [WEIGHTS], {}
-    if not _there(folder / INDEX):
+    if not os.path.lexists(folder / INDEX):
         raise _refused(folder, f"holds no {WEIGHTS}: other formats may hold code and are not read")
     shards = (index := _json(folder, INDEX)).get("weight_map")
     names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else ["no parts"]
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise _refused(folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it")
-        if not _there(folder / name):
+        if not os.path.lexists(folder / name):
             raise _refused(folder, f"lacks its part {name}")
     return names, {INDEX: index}
 
@@ -211,10 +208,6 @@ def _shapes(file: Path) -> dict[str, list[int]]:
         if not re.fullmatch(r"[\w./-]{1,500}", name, re.ASCII):
             raise _refused(file, f"has a weight of the name {name!r:.60}")
     return shapes
-
-
-def _numbers(file: Path) -> int:
-    return sum(torch.Size(shape).numel() for shape in _shapes(file).values())
 
 
 def _require_known(config: dict, file: Path, task: str):
@@ -287,7 +280,7 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
     config = _json(folder, ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
         raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
-    if not _there(folder / ADAPTER):
+    if not os.path.lexists(folder / ADAPTER):
         raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
     known, settings = library_fields.fields("adapter"), {}
     for key, value in config.items():

@@ -41,8 +41,7 @@ def command(recipe: Recipe, folder: Path) -> list[str]:
     """`vllm serve` as trl's client for this recipe wants it. The base model is served, from the folder that was looked
     at; the first thing that a trainer sends is its policy."""
     host, port = address(recipe)
-    words = ["vllm", "serve", str(folder), f"--served-model-name={base_model(recipe)}", "--host", host]
-    words += ["--port", str(port), *WANTED]
+    words = ["vllm", "serve", str(folder), "--host", host, "--port", str(port), *WANTED]
     words += ["--dtype", vllm_dtype(recipe), "--seed", str(recipe.seed)]
     options = {
         "--tensor-parallel-size": "vllm_tensor_parallel_size",
@@ -55,7 +54,7 @@ def command(recipe: Recipe, folder: Path) -> list[str]:
     # trl's default share leaves room for a trainer on the same GPU; vLLM's own default is for a GPU of its own.
     if "vllm_gpu_memory_utilization" in recipe.grpo:
         words += ["--gpu-memory-utilization", str(recipe.grpo["vllm_gpu_memory_utilization"])]
-    return words
+    return [*words, f"--served-model-name={base_model(recipe)}"]
 
 
 def require_free(recipe: Recipe):

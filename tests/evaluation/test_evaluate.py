@@ -3,6 +3,7 @@
 import json
 import sys
 from itertools import groupby
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, co
     recipe = load_recipe(TINY, ["evaluate.engine=vllm", *overrides], check=())
     with pytest.raises(RecipeError, match="that is all"), engine(recipe, None, [None], 10):
         pass
-    served = vllm_server.command(recipe)
+    served = vllm_server.command(recipe, Path("folder"))
     recorded = answers.settings(Contestant("base", recipe), [], [])["dtype"]
     assert asked["dtype"] == served[served.index("--dtype") + 1] == recorded == computes_in
 

@@ -64,12 +64,8 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
         ("pays_a_bonus.pay: {bonus: 2}", "bonus"),
     ],
 )
-def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, monkeypatch):
-    (tmp_path / "pays_a_bonus.py").write_text(
-        "def pay(completions, bonus=1, level=None, **columns):\n    return [1.0]\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, own_file):
+    own_file("pays_a_bonus.py", "def pay(completions, bonus=1, level=None, **columns):\n    return [1.0]\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
     recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level", "check"]

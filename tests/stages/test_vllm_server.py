@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ RECIPE = "recipes/tiny-arithmetic.yaml"
 SERVER = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
 STAND_IN = """
 import http.server, json, os, sys
+from pathlib import Path
 if "late" in os.environ:
     sys.exit(7)
 words = sys.argv[1:]
@@ -32,7 +34,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps({"data": [{"id": words[1]}]}).encode())
+        self.wfile.write(json.dumps({"data": [{"id": words[-1].removeprefix("--served-model-name=")}]}).encode())
     def log_message(self, *_):
         pass
 http.server.HTTPServer((words[3], int(words[5])), Answer).serve_forever()
@@ -172,7 +174,7 @@ def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
 
 def test_it_is_told_what_the_recipe_says():
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
-    words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]))
+    words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]), Path("folder"))
     for option, value in {"--tensor-parallel-size": "2", "--max-model-len": "512", "--seed": "7"}.items():
         assert words[words.index(option) + 1] == value
     assert "--gpu-memory-utilization" not in words and "--trust-remote-code" not in words
