@@ -80,7 +80,7 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
     for stage in ("sft", "grpo"):
         shutil.copytree(run / stage, tmp_path / stage)
     other = run_stage("dpo", *tiny(tmp_path, "grpo.beta=0.5"), check=False)
-    assert other.returncode == 2 and "grpo.beta: None there, 0.5 here" in other.stderr
+    assert other.returncode == 2 and "grpo.beta: 0.0 there, 0.5 here" in other.stderr
     short = run_stage("dpo", *tiny(tmp_path, "dpo.max_length=2"), check=False)
     assert short.returncode == 2 and "of the 32 groups in " in short.stderr
     shutil.rmtree(tmp_path / "grpo/completions")

@@ -251,6 +251,86 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
         checkpoints.damage(tmp_path / "checkpoint-1")
 
 
+@pytest.mark.parametrize(
+    "false",
+    [{"epoch": 1e15}, {"epoch": float("inf")}, {"epoch": None}, {"epoch": -1}, {"global_step": 2}, {"epoch": "1"}],
+)
+def test_a_state_that_is_not_of_its_step_is_passed_over(false, tmp_path):
+    whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | false))
+    assert checkpoints.damage(tmp_path / "checkpoint-1") == "trainer_state.json is not that of step 1"
+
+
+def test_a_checkpoint_has_a_number(tmp_path):
+    for name in ("10", "9", "\u00b2", "\u0663", "1e3", ""):
+        (tmp_path / f"checkpoint-{name}").mkdir()
+    assert [each.name for each in checkpoints.checkpoints_of(tmp_path)] == ["checkpoint-10", "checkpoint-9"]
+
+
+TORN = ["", "{", "[]", "{}", "null", "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", TORN)
+def test_a_summary_without_sense_finishes_nothing(text, tmp_path):
+    recipe = begun(tmp_path, "grpo")
+    (tmp_path / "grpo/summary.json").write_text(text)
+    assert not find_run(recipe, "grpo").finished
+    (tmp_path / "grpo/summary.json").write_text('{"steps": 3}')
+    assert find_run(recipe, "grpo").finished
+
+
+@pytest.mark.parametrize("text", [None, *TORN])
+def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
+    recipe = begun(tmp_path, "grpo")
+    file = tmp_path / "grpo/recipe.yaml"
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as told:
+        find_run(recipe, "grpo", to_train=True)
+    assert f"move {tmp_path}/grpo away" in str(told.value) and "elete" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["data.json", "versions.json"])
+@pytest.mark.parametrize("text", [None, *TORN])
+def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, capsys):
+    recipe, rows = begun(tmp_path, "grpo"), [{"problem": "1 + 1?", "solution": "2"}]
+    file = tmp_path / "grpo" / name
+    before = file.read_text()
+    file.unlink() if text is None else file.write_text(text)
+    find_run(recipe, "grpo").begin(rows)
+    assert f"{file} was lost: " in capsys.readouterr().out
+    assert file.read_text() == before
+    find_run(recipe, "grpo").begin(rows)
+    assert " was lost: " not in capsys.readouterr().out
+    with pytest.raises(RecipeError, match="began with 1 training problems, which are not these 2") as told:
+        find_run(recipe, "grpo").begin(rows * 2)
+    assert f"or move {tmp_path}/grpo away" in str(told.value)
+
+
+def test_other_versions_are_told_on_resume(tmp_path, capsys):
+    recipe = begun(tmp_path, "sft")
+    (tmp_path / "sft/checkpoint-1").rmdir()
+    whole(tmp_path / "sft/checkpoint-1", trainer_state=STATE)
+    file = tmp_path / "sft/versions.json"
+    versions = json.loads(file.read_text())
+    find_run(recipe, "sft").begin([{"problem": "1 + 1?", "solution": "2"}])
+    assert "versions" not in capsys.readouterr().out
+    now, versions["packages"]["trl"] = versions["packages"]["trl"], "0.1"
+    file.write_text(json.dumps(versions))
+    find_run(recipe, "sft").begin([{"problem": "1 + 1?", "solution": "2"}])
+    assert f"their last digits: trl 0.1 → {now}\n" in capsys.readouterr().out
+
+
+def test_a_default_is_shown_and_is_no_conflict(tmp_path):
+    begun(tmp_path, "grpo")
+    assert "beta" not in (tmp_path / "grpo/recipe.yaml").read_text()
+
+    def fault(override: str):
+        return conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", override], check=()), "grpo")
+
+    assert "  grpo.beta: 0.0 there, 0.3 here" in fault("grpo.beta=0.3").message
+    assert fault("grpo.beta=0") is None
+    assert "  adapter.r: None there, 4 here" in fault("adapter={r: 4}").message
+
+
 def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     whole(tmp_path / "checkpoint-1", trainer_state="{}")
