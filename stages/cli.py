@@ -20,7 +20,7 @@ from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, clean_libraries, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
-from training.writing import unwritten
+from training.writing import remove_unused, unwritten
 
 clean_libraries()  # every stage imports this, and most before the libraries
 
@@ -103,6 +103,7 @@ def _say_once(text: str):
 
 def _leave(code: int):
     """Exit; at once where there is a process group, whose threads may abort a process that ends with it."""
+    remove_unused()
     sys.stdout.flush()
     sys.stderr.flush()
     distributed = sys.modules.get("torch.distributed")

@@ -1,6 +1,5 @@
 """Writing into a folder: as the only process, through no link, and with one message where the disk refuses."""
 
-import atexit
 import contextlib
 import errno
 import fcntl
@@ -15,12 +14,13 @@ from schema.requirements import finished
 from training.checkpoints import kept
 
 _locks: dict[Path, IO] = {}
+_made: list[list[Path]] = []
 
 
 def lock(path: Path):
     """Lock a folder that is to be written, before anything there is read that decides what to do, for as long as this
-    process lives; the kernel releases the lock with it. A folder that is made for that is removed again if nothing else
-    comes into it.
+    process lives; the kernel releases the lock with it. A folder that is made for that alone is removed by
+    `remove_unused`.
 
     Raises:
         RecipeError: another process has it, it cannot be made, or it holds a link.
@@ -54,16 +54,17 @@ def lock(path: Path):
     file.write(f"{os.getpid()}\n")
     file.flush()
     _locks[path] = file
-    if made:
-        atexit.register(_remove_unused, made, os.getpid())
+    _made.append(made)
 
 
-def _remove_unused(made: list[Path], process: int):
-    with contextlib.suppress(OSError):
-        if os.getpid() == process and [each.name for each in made[0].iterdir()] == [".lock"]:
-            (made[0] / ".lock").unlink()
-            for each in made:
-                each.rmdir()
+def remove_unused():
+    """Remove the folders that were made for a lock and hold nothing else. Call it when the program ends."""
+    for made in filter(None, _made):
+        with contextlib.suppress(OSError):
+            if [each.name for each in made[0].iterdir()] == [".lock"]:
+                (made[0] / ".lock").unlink()
+                for each in made:
+                    each.rmdir()
 
 
 def link_inside(path: Path) -> Fault | None:

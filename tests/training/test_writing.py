@@ -32,7 +32,7 @@ def test_of_two_starts_at_one_moment_one_trains(tmp_path):
 
 
 def test_a_folder_that_was_only_locked_is_removed(tmp_path):
-    mistake = run_stage("sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=1", check=False)
+    mistake = run_stage("sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=2", check=False)
     assert mistake.returncode == 2 and "max_length" in mistake.stderr
     assert list(tmp_path.iterdir()) == []
 
