@@ -24,7 +24,6 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
-from transformers.models.auto import modeling_auto
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from data.limits import Exceeded, limited
@@ -45,15 +44,9 @@ SMALL = [CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER]
 WHOLE = [*SMALL, WEIGHTS, INDEX, "model-*-of-*.safetensors"]
 
 AUTO = {
-    "causal language model": (AutoModelForCausalLM, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
-    "model for sequence classification": (
-        AutoModelForSequenceClassification,
-        modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-    ),
-    "model for token classification": (
-        AutoModelForTokenClassification,
-        modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
-    ),
+    "causal language model": AutoModelForCausalLM,
+    "model for sequence classification": AutoModelForSequenceClassification,
+    "model for token classification": AutoModelForTokenClassification,
 }
 CAUSAL_LM, OF_SEQUENCES, OF_TOKENS = AUTO
 
@@ -83,7 +76,7 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
         raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
     config = _without(_json(folder, CONFIG), DROPPED)
-    _require_known(config, folder / CONFIG, task)
+    _require_plain(config, folder / CONFIG)
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
     if os.path.lexists(folder / TOKENIZER_CONFIG):
         copies[TOKENIZER_CONFIG] = _tokenizer_settings(_json(folder, TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
@@ -210,10 +203,7 @@ def _shapes(file: Path) -> dict[str, list[int]]:
     return shapes
 
 
-def _require_known(config: dict, file: Path, task: str):
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in AUTO[task][1]:
-        raise _refused(file, f"{kind!r:.80} is no {task} that transformers has")
+def _require_plain(config: dict, file: Path):
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     if config.get("quantization_config") is not None:
         raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
@@ -229,7 +219,7 @@ def _require_size(config: dict, file: Path, task: str, held: int | None):
         raise _refused(file, f"{error} to build, without a single weight") from None
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(file, f"no model can be built of it: {said:.300}") from None
+        raise _refused(file, f"no {task} can be built of it: {said:.200}") from None
     if held is not None and asked > held + SPARE:
         raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
 
@@ -244,7 +234,7 @@ def _built(config: str, task: str) -> int:
     content = json.loads(config)
     settings = AutoConfig.for_model(content.pop("model_type"), **content)
     with torch.device("meta"):
-        built = AUTO[task][0].from_config(settings, trust_remote_code=False)
+        built = AUTO[task].from_config(settings, trust_remote_code=False)
     return sum(each.numel() for each in itertools.chain(built.parameters(), built.buffers()))
 
 

@@ -225,7 +225,6 @@ TINY_MODEL = "outputs/models/tiny-qwen3-seed42"
 WARM = recipe(sft="{max_steps: 2, per_device_train_batch_size: 2, gradient_accumulation_steps: 1, save_steps: 1}")
 ADAPTED = WARM + "adapter: {r: 4, target_modules: all-linear}\n"
 OF_MODEL, OF_FILE = recipe(model="{name_or_path: theirs}"), train("theirs.jsonl")
-OF_BENCHMARK = recipe(evaluate="{benchmarks: [theirs.jsonl], batch_size: 64, max_new_tokens: 4, control: false}")
 
 
 def beside(folder: Path) -> Path:
@@ -305,8 +304,8 @@ def rows(number: int = 60, **columns) -> str:
     return "".join(json.dumps({key: value(i) for key, value in made.items()}) + "\n" for i in range(number))
 
 
-def data(text: object, of: str = OF_FILE):
-    return given(of, put("theirs.jsonl", text))
+def data(text: object):
+    return given(OF_FILE, put("theirs.jsonl", text))
 
 
 def parquet(texts: list[str], times: int, **told: bytes):
@@ -395,11 +394,6 @@ def manifest(content: object):
     return run(at("checkpoint-1", put("manifest.json", content)))
 
 
-def away(folder: Path):
-    shutil.rmtree(folder)
-    link(folder.name, str(beside(folder) / "outside"))(folder.parent)
-
-
 def killed(folder: Path):
     """An evaluation, before its last answer."""
     file = folder / "base.jsonl"
@@ -408,7 +402,7 @@ def killed(folder: Path):
 
 def finished(folder: Path):
     """A run that another stage goes on from."""
-    put("summary.json", {})(folder)
+    put("summary.json", {"steps": 1})(folder)
     shutil.copytree(folder, folder.with_name("grpo"))
 
 
@@ -419,8 +413,6 @@ PAID = "def paid(completions, **columns):\n    return [0.0] * len(completions)\n
 EVIL = "open('OUTSIDE/new', 'w')\n" + PAID
 BOMB = "a: &a [x, x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefgh"))
 PICKLED = {"ARROW:extension:name": b"arrow.py_extension_type", "ARROW:extension:metadata": b"cos\nsystem\n"}
-DEEP = "[" * 900 + "]" * 900
-PREPEND = {"type": "Prepend", "prepend": "a" * 10**6}
 STATE, INDEX = "trainer_state.json", "model.safetensors.index.json"
 LORA = {"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"]}
 
@@ -428,30 +420,19 @@ LORA = {"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"]}
 RECIPES = {
     "code: os.system": (reward("os.system: {command: touch OUTSIDE/new}"), TRUST),
     "code: what we import": (reward("data.imports.find_spec: {name: os}"), TRUST),
-    "code: trl's uploader": (reward("trl.trainer.grpo_trainer.create_repo: {repo_id: x/y, token: t}"), TRUST),
     "code: data by torch": (train("torch.hub.load: {repo_or_dir: x/y}"), TRUST),
-    "code: a benchmark by shutil": (recipe(evaluate="{benchmarks: [shutil.rmtree: {path: OUTSIDE}]}"), TRUST),
     "code: of a model": (grpo("trust_remote_code: true"), "never run"),
     "code: a kernel": (recipe(model="{build: tiny-qwen3, attn_implementation: a/kernel}"), "'a/kernel' is not one of"),
     "code: a tag": (recipe(prompt="!!python/object/apply:os.system ['touch OUTSIDE/new']"), "a tag"),
-    "code: a compiler": (grpo("torch_compile_backend: x"), "it starts compilers"),
-    "code: megatron": (recipe(adapter="{megatron_core: this}"), "it imports the modules it names"),
-    "code: that generates": (grpo("generation_kwargs: {custom_generate: x/y}"), "unknown key 'custom_generate'"),
     "network: an upload": (grpo("push_to_hub: true"), "a run uploads nothing"),
-    "network: a token": (grpo("hub_token: hf_x"), "keep the token in the environment"),
     "network: wandb in a list": (grpo("report_to: [tensorboard, wandb]"), "sends the run to another machine"),
     "network: another host": (grpo("vllm_server_host: 10.0.0.1"), "sends the run to another machine"),
-    "network: every address": (grpo("vllm_server_host: 0.0.0.0"), "opens a server to it: only the command line"),
-    "network: data": (recipe(data="{train: [gsm8k], dir: 'hf://datasets/x/y'}"), "data.dir: expected a folder"),
     "network: a file": (train("'PORT/x.jsonl'"), "there is no such file"),
     "files: a folder above": (recipe(output_dir="outputs/x/../../../outside/x"), "writes outside outputs/"),
     "files: a template": (recipe(sft="{chat_template_path: OUTSIDE/canary}"), "set `model.chat_template`"),
-    "files: corda": (recipe(adapter="{corda_config: {cache_file: OUTSIDE/x}}"), "it reads or writes files"),
     "files: a base above": ("base: ../outside/canary.yaml\n", "expected a file of this folder"),
     "limits: aliases that multiply": (BOMB, "an alias"),
     "limits: 10,000 levels": ("a: " + "[" * 10_000 + "]" * 10_000, "levels deep"),
-    "limits: a slow expression": (recipe(adapter="{target_modules: '(a+)+$'}"), "adapter.target_modules"),
-    "limits: 5,000 digits": (recipe(seed="1" * 5000), "not valid YAML"),
     "limits: its own base": ("base: mine.yaml\n", "a circle"),
     "limits: a long text": (templated("{{ 'a' * 10**10 }}"), "takes more than"),
     "words: a code in a key": (grpo(r'"\e]0;x\a": 1'), "unknown key"),
@@ -469,14 +450,11 @@ FILES = {
     ),
     "100 MB": (large("mine.yaml", 10**8), "100,000,000 bytes"),
     "a pipe": (pipe("mine.yaml"), "is not a file"),
-    "a base that leads away": (given("base: theirs.yaml\n", link("theirs.yaml")), "leads out of its folder"),
     "outputs that lead away": (given(recipe(), link("outputs/mine", "../../outside")), "writes outside outputs/"),
 }
 DATA = {
-    "a link to a pipe": (given(OF_FILE, pipe("x"), link("theirs.jsonl", "x")), "there is no such file"),
     "zeros": (given(OF_FILE, link("theirs.jsonl", "/dev/zero")), "there is no such file"),
     "40 GB": (given(OF_FILE, large("theirs.jsonl", 40 * 10**9)), "theirs.jsonl"),
-    "nested": (data("[" * 100_000), "theirs.jsonl line 1 is not JSON"),
     "codes in a column": (data('{"\\u001b]0;x\\u0007": 1}\n'), "is needed"),
     "images": (data(rows(images=["PORT/x.png"])), "theirs.jsonl"),
     "pickled types": (parquet([f"{i} + 1" for i in range(60)], 1, **PICKLED), Harmless()),
@@ -489,10 +467,6 @@ MODELS = {
         Harmless(),
     ),
     "files: its vocabulary": (tokenizer(vocab="OUTSIDE/canary", merges="OUTSIDE/canary"), Harmless()),
-    "files: parts above": (
-        model(gone("model.safetensors"), put(INDEX, {"weight_map": {"x": "../x.safetensors"}})),
-        "as a part",
-    ),
     "code: its own": (
         model(
             put("evil.py", EVIL),
@@ -503,13 +477,11 @@ MODELS = {
     ),
     "code: a kernel": (model(attn_implementation={"": "a/kernel"}, experts_implementation="a/kernel"), Harmless()),
     "code: pickled": (model(gone("model.safetensors"), pickled("pytorch_model.bin")), "holds no model.safetensors"),
-    "network: a backbone as tokenizer": (tokenizer(tokenizer_class="AutoBackbone"), "is no tokenizer"),
     "network: another's name": (
         model(text=grpo("beta: 0.1", model="{name_or_path: theirs}"), _name_or_path="x/y"),
         Harmless(),
     ),
     "limits: 64 GiB in a layer": (model(vocab_size=2**22, hidden_size=2**12), "asks for"),
-    "limits: a million tokens": (model(alter("tokenizer.json", normalizer=PREPEND)), "tokens of"),
     "limits: a pipe for a README": (model(pipe("README.md")), Harmless()),
     "words: a code in its rope": (model(rope_parameters={"rope_type": "\x1b]0;x\x07", "rope_theta": 1e4}), "theirs"),
     "words: a code in a weight": (model(tensor("\x1b]0;x\x07")), "has a weight of the name"),
@@ -521,26 +493,22 @@ ADAPTERS = {
     "files: weights elsewhere": (adapter(link("adapter_model.safetensors")), "outside its folder"),
 }
 RUNS = {
-    "files: a linked lock": (run(link(".lock"), begun=False), "is a link"),
     "files: a linked checkpoint": (run(at("checkpoint-1", link("optimizer.pt"))), "is a link"),
-    "files: a linked folder": (run(away), "is a link"),
     "files: above": (
         manifest({"files": {"../../../../../outside/canary": [5, "x"]}}),
-        Harmless("names files outside it"),
+        Harmless("is missing"),
     ),
     "files: a best one elsewhere": (
         checkpoint(alter(STATE, best_model_checkpoint="OUTSIDE")),
         "in another folder, as the best checkpoint",
     ),
     "limits: piped metrics": (run(pipe("metrics.jsonl")), "metrics.jsonl"),
-    "limits: a recipe of a million lines": (run(put("recipe.yaml", "a: 1\n" * 10**6)), "recipe.yaml"),
     "limits: an adapter beside the weights": (
         checkpoint(put("x/adapter_config.json", LORA | {"r": 10**7}), put("x/adapter_model.safetensors", b"\xff" * 9)),
         Harmless("done"),
     ),
     "code: a recipe with a tag": (run(put("recipe.yaml", "a: !!python/name:os.system x\n")), "is not what a run wrote"),
     "code: a pickled optimizer": (checkpoint(pickled("optimizer.pt")), "checkpoint-1"),
-    "code: pickled weights": (checkpoint(gone("model.safetensors"), pickled("pytorch_model.bin")), "checkpoint-1"),
     "words: data without sense": (run(put("data.json", "{")), "data.json"),
 }
 
@@ -563,19 +531,7 @@ ATTACKS = {
     "merge: a linked folder": Attack(
         run(finished, link("../merged.partial", "../../../outside")), "is a link", "outputs/mine", "merge"
     ),
-    "check: a base's folder": Attack(
-        given("base: theirs.yaml\n", put("theirs.yaml", recipe(output_dir="OUTSIDE/x"))), Harmless("ready"), "", "check"
-    ),
     "check: codes in problems": Attack(data(rows(problem=lambda i: f"\x1b]0;{i}\x07")), Harmless("ready"), "", "check"),
-    "benchmark: a label with a path": Attack(
-        given(
-            OF_BENCHMARK.replace("theirs.jsonl", "'theirs.jsonl': {}"),
-            put("theirs.jsonl", rows(9, level="$\\frac{$")),
-        ),
-        Harmless(),
-        "",
-        "evaluate",
-    ),
 }
 # What is asked of each -----------------------------------------------------------------------------------------------
 
