@@ -507,9 +507,9 @@ RUNS = {
         checkpoint(put("x/adapter_config.json", LORA | {"r": 10**7}), put("x/adapter_model.safetensors", b"\xff" * 9)),
         Harmless("done"),
     ),
-    "code: a recipe with a tag": (run(put("recipe.yaml", "a: !!python/name:os.system x\n")), "is not what a run wrote"),
+    "code: a recipe with a tag": (run(put("recipe.yaml", "a: !!python/name:os.system x\n")), "cannot be read"),
     "code: a pickled optimizer": (checkpoint(pickled("optimizer.pt")), "checkpoint-1"),
-    "words: data without sense": (run(put("data.json", "{")), "data.json"),
+    "words: data without sense": (run(put("data.json", "{")), Harmless("data.json was lost")),
 }
 
 HELD_OUT, JUDGED, REPORTED = "../eval/held-out", ("mine.yaml", "--held-out"), ("outputs/mine/eval/held-out",)
