@@ -91,8 +91,16 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     words[1:2] = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]
     environment = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=True).stdout
     values = dict(each.split("=", 1) for each in environment.split("\0") if each)
-    lines = re.findall(r"^\S*python -m (?:stages|tests|pytest).*", done.stdout, re.M)
-    return [parted([Template(word).safe_substitute(values) for word in shlex.split(line)]) for line in lines]
+    lines, handed_on = [], values
+    for line in re.findall(r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*", done.stdout, re.M):
+        if line.startswith("seeds: "):  # whose chain has a make of its own, with more ARGS: see test_makefile.py
+            seed, name = line.split()[1], Path(values["RECIPE_FILE"]).stem
+            handed_on = values | {"ARGS": f"{values['ARGS']} seed={seed} output_dir=outputs/{name}/seed-{seed}"}
+            continue
+        if "stages.seeds" in line:
+            handed_on = values
+        lines.append(parted([Template(word).safe_substitute(handed_on) for word in shlex.split(line)]))
+    return lines
 
 
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
