@@ -84,8 +84,8 @@ class RunFolder:
         if name == "data.json" and before != now:
             raise RecipeError(
                 [
-                    f"{self.path} began with {before.get('problems')} training problems, which are not these "
-                    f"{now['problems']}: the data has changed, or the probe that chose or ordered them, or what a "
+                    f"{self.path} began with {_count(before)} training problems, which are not these "
+                    f"{_count(now)}: the data has changed, or the probe that chose or ordered them, or what a "
                     "model sampled of them, or evaluate.benchmarks, whose problems are removed from training. Change "
                     f"it back, or move {self.path} away"
                 ]
@@ -102,6 +102,11 @@ class RunFolder:
     def finish(self, summary: dict):
         """Mark the run finished."""
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+
+def _count(data: dict) -> str:
+    problems = data.get("problems")
+    return f"{problems:,}" if type(problems) is int else "other"
 
 
 def as_yaml(resolved: dict) -> str:

@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 
 from evaluation.report import batches
+from schema.configs import without_place
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import kill_after_lines, read_lines, run_stage, same_weights, write_lines
+from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
@@ -120,9 +122,10 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     ],
 )
 def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
-    if override.startswith(("prompt", "data")):  # the warm start is then another, too
-        (copy / "sft/recipe.yaml").unlink()
     given = tiny(copy, override, *CHOSEN)
+    if override.startswith(("prompt", "data")):  # the warm start is then another, too
+        recipe = load_recipe(given[0], given[1:], check=())
+        (copy / "sft/recipe.yaml").write_text(as_yaml(without_place(recipe.resolved())))
     again = run_stage("probe", *given, check=False)
     assert again.returncode == 2 and "has answers made with different settings (" in again.stderr
     used = run_stage("grpo", *given, check=False)

@@ -234,7 +234,7 @@ def test_a_manifest_that_was_not_written_here_is_told(manifest, fault, tmp_path)
 @pytest.mark.parametrize("name", [".metadata", "pytorch_model_fsdp_0/.metadata"])
 def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
     checkpoint = tmp_path / "checkpoint-1"
-    whole(checkpoint, trainer_state='{"best_model_checkpoint": null}')
+    whole(checkpoint, trainer_state=STATE)
     (checkpoint / ".DS_Store").touch()
     assert checkpoints.damage(checkpoint) is None
     (checkpoint / name).parent.mkdir(exist_ok=True)

@@ -50,7 +50,7 @@ def test_a_sharded_checkpoint_of_another_account_is_not_read(account, now, tmp_p
     refused = account == "another" and now != "DDP or one process"
     expected, said = (RecipeError, "put TRUST_RUN=1 before") if refused else (AttributeError, "add_callback")
     with pytest.raises(expected, match=said):
-        train(trainer, SimpleNamespace(checkpoint=str(checkpoint)), None, None, "grpo")
+        train(trainer, SimpleNamespace(path=tmp_path, checkpoint=str(checkpoint)), None, None, "grpo")
 
 
 def test_fsdp_on_a_cpu_is_refused_before_a_weight_is_loaded(tmp_path):
