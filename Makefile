@@ -170,7 +170,7 @@ dpo: setup  ## train with DPO on what the recipe's GRPO run sampled, the best of
 
 evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the recipe's benchmarks
 	@$(PREFLIGHT) evaluate
-	@$(PY) stages.evaluate $(ASKED) --model "MODEL=$$MODEL"
+	@$(PY) stages.evaluate $(ASKED) "MODEL=$$MODEL"
 
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))

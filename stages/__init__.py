@@ -11,13 +11,17 @@ SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS", "SEEDS")  # options of `make`
 
 def parted(arguments: list[str]) -> list[str]:
     """A command line on which `ARGS=a 'b c'`, as the Makefile hands it on, is the words a and b c: no shell has read
-    it, which would run what is in it.
+    it, which would run what is in it. A model's name may begin with a dash, so it comes as `--model=-x`.
 
     Raises:
         ValueError: a quote is not closed.
     """
-    pairs = [(each, each.partition("=")) for each in arguments]
-    return [word for each, (name, _, words) in pairs for word in (shlex.split(words) if name in SEVERAL else [each])]
+    found = []
+    for each in arguments:
+        name, _, words = each.partition("=")
+        several = shlex.split(words) if name in SEVERAL else [each]
+        found += [f"--model={word}" for word in several] if name == "MODEL" else several
+    return found
 
 
 try:

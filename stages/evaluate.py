@@ -88,9 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser):
     parser.add_argument("--held-out", action="store_true", help="on held-out problems instead of the benchmarks")
     parser.add_argument(
         "--model",
-        action="extend",
-        nargs="*",
-        help="models (folders or Hub ids) or adapters' folders",
+        action="append",
+        help="a model (folder or Hub id) or an adapter's folder; for several, say it again",
     )
 
 

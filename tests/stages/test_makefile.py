@@ -155,8 +155,8 @@ def test_several_names_arrive_whole(stages_told):
         return stages_told(make_line(target, **options))[-1]
 
     recipe, file = f"mine/{HOSTILE[5]}", f"--config_file=accelerate_configs/{HOSTILE[5]}.yaml"
-    assert pasted("evaluate", MODEL=HOSTILE)[2:] == ["--model", *HOSTILE]
-    assert pasted("evaluate")[2:] == ["--model"]
+    assert pasted("evaluate", MODEL=HOSTILE)[2:] == [f"--model={each}" for each in HOSTILE]
+    assert pasted("evaluate")[2:] == []
     assert pasted("chat", RUN=HOSTILE)[1:] == HOSTILE
     assert pasted("reward-model", RUN=HOSTILE, ARGS=HOSTILE)[1:] == HOSTILE * 2
     assert pasted("report", FILE=HOSTILE)[1:] == HOSTILE
