@@ -199,10 +199,10 @@ def _parquet(file: Path, columns: tuple[str, ...]) -> list[dict]:
             parquet = pyarrow.parquet.ParquetFile(opened)
             _require_columns(str(file), parquet.schema_arrow.names, columns)
             return parquet.read(use_threads=False).to_pylist()
-    except pyarrow.ArrowMemoryError:
-        raise MemoryError from None
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # dates that Python has not, text that is none: whatever its bytes are made to be
+        raise DataError(f"{file} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}") from error
 
 
 def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):

@@ -197,12 +197,12 @@ def load_model(
     if (head := model.get_output_embeddings()) is not None:
         head.register_forward_pre_hook(_whole)
     # A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
-    # sampling settings are used: a run samples as its recipe says.
-    ends = model.generation_config.eos_token_id
-    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
+    # sampling settings are used: a run samples as its recipe says. No number beyond the vocabulary is a token.
+    begin, ends = model.generation_config.bos_token_id, model.generation_config.eos_token_id
+    ends, known = ends if isinstance(ends, list) else [ends], range(model.config.get_text_config().vocab_size)
     model.generation_config = GenerationConfig(
-        bos_token_id=model.generation_config.bos_token_id,
-        eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *ends])),
+        bos_token_id=begin if begin in known else None,
+        eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *(each for each in ends if each in known)])),
         pad_token_id=tokenizer.pad_token_id,
     )
     if on_base:

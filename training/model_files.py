@@ -37,10 +37,11 @@ CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json
 GENERATION, WEIGHTS, INDEX = "generation_config.json", "model.safetensors", "model.safetensors.index.json"
 ADAPTER = "adapter_model.safetensors"
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
-TOKENIZER += ("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "sentencepiece.bpe.model")
+TOKENIZER += ("added_tokens.json", "chat_template.jinja", "sentencepiece.bpe.model")
+TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")  # transformers reads either into the same arguments
 STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json")
 # What the Hub is asked for, before weights and with them.
-SMALL = [CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER]
+SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 WHOLE = [*SMALL, WEIGHTS, INDEX, "model-*-of-*.safetensors"]
 
 AUTO = {
@@ -78,15 +79,19 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
     config = _without(_json(folder, CONFIG), DROPPED)
     _require_plain(config, folder / CONFIG)
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
-    if os.path.lexists(folder / TOKENIZER_CONFIG):
-        copies[TOKENIZER_CONFIG] = _tokenizer_settings(_json(folder, TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
+    for name in TOKENIZER_SETTINGS:
+        if os.path.lexists(folder / name):
+            copies[name] = _tokenizer_settings(_json(folder, name), folder / name)
     if os.path.lexists(folder / GENERATION):
         copies[GENERATION] = _ends(_json(folder, GENERATION), folder / GENERATION)
     held = None
     if weights:
         parts, index = _parts(folder)
         links, copies = [*links, *parts], copies | index
-        held = sum(math.prod(shape) for name in parts for shape in _shapes(_plain(folder / name)).values())
+        shapes = {}  # by name: parts may be links to one file
+        for name in parts:
+            shapes |= _shapes(_plain(folder / name))
+        held = sum(map(math.prod, shapes.values()))
     _require_size(config, folder / CONFIG, task, held)
     return _private(folder, links, copies)
 
@@ -193,6 +198,9 @@ def _shapes(file: Path) -> dict[str, list[int]]:
     """The shape of each weight in a file, by its header. The names are printed where they do not fit a model, so they
     must be plain."""
     try:
+        with file.open("rb") as opened:  # a long header, of millions of weights without size, takes minutes
+            if (length := int.from_bytes(opened.read(8), "little")) > LARGEST // 4:
+                raise _refused(file, f"has a header of {length:,} bytes")
         with safe_open(file, "np") as opened:
             shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
@@ -287,8 +295,8 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
             settings[key] = value
     ranks = [shape[0] for name, shape in _shapes(_plain(folder / ADAPTER)).items() if re.search(r"lora_.*A\b", name)]
     rank = max([settings.get("r", known["r"].default), *settings.get("rank_pattern", {}).values()])
-    if ranks and rank > max(ranks):
-        raise _refused(file, f"asks for rank {rank:,}, and its weights are of rank {max(ranks):,}")
+    if rank > max(ranks, default=0):
+        raise _refused(file, f"asks for rank {rank:,}, and its weights are of rank {max(ranks, default=0):,}")
     return settings
 
 

@@ -55,6 +55,9 @@ def test_settings_that_name_other_files_or_code_are_left_out(folder):
     change(folder / "config.json", x=kernels, **kernels, **named)
     change(folder / "generation_config.json", custom_generate="x/y", temperature=9.0, eos_token_id=[1, 2])
     files = {"vocab": "/etc/passwd", "merges": "/etc/passwd", "fast_tokenizer_files": ["../x.json"], "gguf_file": "x"}
+    change(
+        folder / "special_tokens_map.json", vocab_file="/etc/passwd", tokenizer_file="/etc/passwd", eos_token="<eos>"
+    )
     change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.E"]}, model_max_length=512, **files)
     place = model_files.model(folder)
     config, tokens, ends = (
@@ -62,6 +65,7 @@ def test_settings_that_name_other_files_or_code_are_left_out(folder):
     )
     assert not config.keys() & (kernels.keys() | named.keys()) and config["x"] == {}
     assert not tokens.keys() & (files.keys() | {"auto_map"}) and tokens["model_max_length"] == 512
+    assert json.loads((place / "special_tokens_map.json").read_text()) == {"eos_token": "<eos>"}
     assert ends.keys() == {"bos_token_id", "eos_token_id", "pad_token_id"} and ends["eos_token_id"] == [1, 2]
 
 
@@ -117,6 +121,26 @@ def test_what_other_files_may_not_say(file, text, message, folder):
         (folder / "model.safetensors").unlink()
     (folder / file).write_text(text)
     with pytest.raises(RecipeError, match=message):
+        model_files.model(folder)
+
+
+def test_a_header_of_a_hundred_megabytes_is_not_read(folder):
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write((10**8).to_bytes(8, "little"))
+        file.truncate(10**8 + 8)
+    with pytest.raises(RecipeError, match="has a header of 100,000,000 bytes"):
+        model_files.model(folder)
+
+
+def test_links_to_one_part_hold_its_numbers_once(folder):
+    """Two hundred of them would let a config ask for two hundred times as much."""
+    (folder / "model.safetensors").rename(folder / "x-0.safetensors")
+    for number in range(1, 1000):
+        (folder / f"x-{number}.safetensors").symlink_to("x-0.safetensors")
+    parts = {str(number): f"x-{number}.safetensors" for number in range(1000)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": parts}))
+    change(folder / "config.json", vocab_size=2**20)
+    with pytest.raises(RecipeError, match="and the weights beside it are"):
         model_files.model(folder)
 
 
@@ -176,6 +200,7 @@ NO_ADAPTER = [
     ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
     ({"r": 10_000_000}, "from 1 to 4,096"),
     ({"r": 4096}, "asks for rank 4,096, and its weights are of rank 16"),
+    ({"rank": 0}, "asks for rank 16, and its weights are of rank 0"),
     ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
     ({"init_lora_weights": "olora"}, "is not one of"),
 ]
