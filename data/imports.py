@@ -64,10 +64,14 @@ def _files(module: str) -> dict[str, Path]:
     )
 
 
+def trusted_lines() -> list[str]:
+    """The lines of `.trusted`, none where there is no such file."""
+    return list(filter(None, TRUSTED.read_text("utf-8", "surrogateescape").split("\n"))) if TRUSTED.exists() else []
+
+
 def _require_trusted(files: list[Path]):
-    lines = TRUSTED.read_text("utf-8", "surrogateescape").split("\n") if TRUSTED.is_file() else []
     given = re.split(r"[\s,]+", os.environ.get("TRUST_FILES", ""))
-    trusted = {ROOT / line for line in lines if line} | {Path(each).resolve() for each in given if each}
+    trusted = {ROOT / line for line in trusted_lines()} | {Path(each).resolve() for each in given if each}
     names = [as_trusted(file) for file in dict.fromkeys(files) if file not in trusted]
     if not "".join(names).isprintable():
         raise ImportError(f"{names}: rename what has characters that cannot be shown")

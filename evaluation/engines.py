@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from schema import configs
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from training.model import adapter_of, base_model, is_adapter, load_for_answers, looked_at
+from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
 
 
 class Completion(NamedTuple):
@@ -145,14 +145,9 @@ def vllm_engine(
             )
     name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     try:
-        # vLLM's own processes load them.
-        with looked_at(base_model(recipe), recipe.model.revision, weights=False) as tokens:
-            pass
-        with looked_at(name, recipe.model.revision if name == recipe.model.name_or_path else None) as weights:
-            pass
         model = LLM(
-            model=str(weights),
-            tokenizer=str(tokens),
+            model=str(checked(name, recipe.model.revision if name == recipe.model.name_or_path else None)),
+            tokenizer=str(checked(base_model(recipe), recipe.model.revision, weights=False)),
             dtype=dtype(recipe),
             seed=recipe.seed,
             max_model_len=longest_prompt + max_new_tokens(recipe),

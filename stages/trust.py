@@ -17,9 +17,8 @@ def main(files: list[str]):
             raise RecipeError(faults)
         if not files:
             raise RecipeError(["name a Python file of yours: make trust FILE=my_rewards.py"])
-        known = imports.TRUSTED.read_text("utf-8", "surrogateescape").split("\n") if imports.TRUSTED.exists() else []
         added = [imports.as_trusted(Path(file).resolve()) for file in files]
-        lines = dict.fromkeys([*filter(None, known), *added])
+        lines = dict.fromkeys([*imports.trusted_lines(), *added])
         imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
     except OSError as error:
         raise RecipeError([f"{error.filename}: {error.strerror}"]) from error

@@ -26,11 +26,11 @@ def main(recipe: Recipe):
     require(recipe, ("grpo",))
 
     from training import vllm_server
-    from training.model import base_model, looked_at
+    from training.model import base_model, checked
 
     vllm_server.require_free(recipe)
-    with looked_at(base_model(recipe), recipe.model.revision) as folder:  # vLLM reads it by itself
-        recipe = fitted(recipe)
+    folder = checked(base_model(recipe), recipe.model.revision)  # vLLM reads it by itself
+    recipe = fitted(recipe)
     words = vllm_server.command(recipe, folder)
     environment = vllm_server.ENVIRONMENT | gpus_of_server(recipe)
     program = executable()

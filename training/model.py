@@ -53,12 +53,9 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
     return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said[0]}")])
 
 
-@contextlib.contextmanager
-def looked_at(
-    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
-) -> Iterator[Path]:
-    """The folder to load a model from, once its files are checked: see `model_files.model`. In the block the Hub is
-    asked for nothing more; the folder stays for as long as this process lives.
+def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True) -> Path:
+    """The folder to load a model from, once its files are checked: see `model_files.model`. It stays for as long as
+    this process lives.
 
     Args:
         name: a folder or a Hub id. `weights`: False where config and tokenizer are enough, so that none are fetched.
@@ -81,8 +78,17 @@ def looked_at(
         needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)
         if hub.is_offline() and not any((folder / each).exists() for each in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
+    return model_files.model(folder, task, weights)
+
+
+@contextlib.contextmanager
+def looked_at(
+    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
+) -> Iterator[Path]:
+    """What `checked` returns; in the block the Hub is asked for nothing more."""
+    folder = checked(name, revision, task, weights)
     with hub.unasked():
-        yield model_files.model(folder, task, weights)
+        yield folder
 
 
 def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:

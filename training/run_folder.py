@@ -70,9 +70,12 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
         text = json.dumps([judged_by(row) for row in rows] + list(sampled))
         data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-        for name, now in (("data.json", data), ("versions.json", _versions(self.recipe))):
+        for name, now, compare in (
+            ("data.json", data, self._require_same_problems),
+            ("versions.json", _versions(self.recipe), self._say_what_changed),
+        ):
             if before := read_object(self.path / name):
-                self._compare(name, before, now)
+                compare(before, now)
                 continue
             if goes_on:  # to refuse it would lose the checkpoints
                 say(f"{self.path / name} was lost: it is written anew, so that a change since the start goes unseen")
@@ -80,8 +83,8 @@ class RunFolder:
         if not goes_on:
             write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
-    def _compare(self, name: str, before: dict, now: dict):
-        if name == "data.json" and before != now:
+    def _require_same_problems(self, before: dict, now: dict):
+        if before != now:
             raise RecipeError(
                 [
                     f"{self.path} began with {_count(before)} training problems, which are not these "
@@ -90,7 +93,9 @@ class RunFolder:
                     f"it back, or move {self.path} away"
                 ]
             )
-        if name == "data.json" or not self.checkpoint:
+
+    def _say_what_changed(self, before: dict, now: dict):
+        if not self.checkpoint:
             return
         if (began := began_with(self.path)) not in (None, processes()):
             say(f"began on {began} processes, goes on with {processes()}: the same problems, other random numbers")
