@@ -227,7 +227,9 @@ def _require_size(config: dict, file: Path, task: str, held: int | None):
         raise _refused(file, f"{error} to build, without a single weight") from None
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(file, f"no {task} can be built of it: {said:.200}") from None
+        raise _refused(
+            file, f"{config.get('model_type')!r:.80} is no {task} that can be built of it: {said:.200}"
+        ) from None
     if held is not None and asked > held + SPARE:
         raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
 

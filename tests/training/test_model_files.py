@@ -77,13 +77,13 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
     [
         ({"quantization_config": {"quant_method": "bitnet"}}, "is quantised already"),
         ({"text_config": {"backbone": "a/b"}}, "backbone names other models"),
-        ({"model_type": "detr"}, "no causal language model can be built of it"),
-        ({"model_type": ["qwen3"]}, "no causal language model can be built"),
+        ({"model_type": "detr"}, "'detr' is no causal language model"),
+        ({"model_type": ["qwen3"]}, "is no causal language model"),
         ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
         ({"vocab_size": 2**22, "hidden_size": 2**12}, "and the weights beside it are"),
         ({**MILLION, "num_hidden_layers": 2000}, "and the weights beside it are|to build, without"),
-        ({"hidden_size": "x"}, "no causal language model can be built of it"),
-        ({"num_attention_heads": 0}, "no causal language model can be built of it"),
+        ({"hidden_size": "x"}, "is no causal language model that can be built of it"),
+        ({"num_attention_heads": 0}, "is no causal language model that can be built of it"),
         (
             {"model_type": "gpt2", **MILLION},
             "to build, without a single weight",
@@ -92,7 +92,7 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
             {"model_type": "bloom", **MILLION},
             "to build, without a single weight",
         ),
-        ({"model_type": "mamba", "state_size": -1}, "no causal language model can be built of it"),
+        ({"model_type": "mamba", "state_size": -1}, "is no causal language model that can be built of it"),
     ],
 )
 def test_what_a_config_may_not_ask_for(keys, message, folder, monkeypatch):
