@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from data.sources import DataError, read_parquet
-from evaluation import card, run_files
+from evaluation import model_card, run_files
 from evaluation.curves import draw
 from evaluation.run_files import Run
 from schema.configs import ACCURACY
@@ -39,7 +39,7 @@ def write(folder: Path) -> Path:
         raise RecipeError([wrong])
     run = run_files.read_run(folder)
     lock(folder)
-    card.write(folder, folder.name)
+    model_card.write(folder, folder.name)
     if folder.name != "grpo":
         return folder / "README.md"
     metrics = read_metrics(folder / "metrics.jsonl")

@@ -8,9 +8,9 @@ import sys
 
 from schema import hardware
 from schema.advice import LEVELS, Finding, advice, finding
-from schema.cards import card_named
 from schema.configs import size_of_run
 from schema.faults import Fault, RecipeError
+from schema.gpus import card_named
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing

@@ -33,7 +33,7 @@ def main(recipe: Recipe):
     say(f"dpo: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
-    from evaluation import card
+    from evaluation import model_card
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
@@ -67,7 +67,7 @@ def main(recipe: Recipe):
     if is_main_process():
         summary = {"steps": trainer.state.global_step}
         folder.finish(summary | {"seconds": time.monotonic() - began, "pairs": figures | {"used": len(dataset)}})
-        card.write(folder.path, "dpo")
+        model_card.write(folder.path, "dpo")
     say(f"dpo: done, in {folder.path} (contents: docs/run-folder.md)")
     if not chain():
         say(f"next: {make_command('evaluate', recipe)}")

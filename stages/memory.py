@@ -4,8 +4,8 @@ import argparse
 import dataclasses
 
 from schema import configs, hardware
-from schema.cards import Card, card_named
 from schema.faults import NotReached
+from schema.gpus import Card, card_named
 from schema.launch import launch, launch_arguments
 from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe

@@ -39,7 +39,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     from trl import SFTTrainer
 
-    from evaluation import card, own_solutions
+    from evaluation import model_card, own_solutions
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
@@ -82,7 +82,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         summary = {"steps": trainer.state.global_step}
         summary |= {"seconds": time.monotonic() - began} | ({"own_solutions": own.figures} if own else {})
         folder.finish(summary)
-        card.write(folder.path, "sft")
+        model_card.write(folder.path, "sft")
     say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
     if not chain():
         say(f"next: {make_command('grpo', recipe)}")

@@ -26,7 +26,7 @@ from schema.sections import Data, Evaluate, flat
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
-from training.width import began_with, by_batch
+from training.process_count import began_with, by_batch
 from training.writing import link_inside, lock
 
 # What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from transformers import PretrainedConfig
 
 from schema import configs
-from schema.cards import Card
+from schema.gpus import Card
 from schema.recipe import Recipe
 from training.memory import cache_bytes_per_token, model_config, on_meta, parameter_bytes
 

@@ -24,13 +24,13 @@ from training.exact_merge import adapter_error, keep_base_exact
 from training.group_signal import counted
 from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
-from training.process import StepRewards, step_rewards
 from training.progress import Advise
 from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
 from training.sharding import Reshard, sharded, share_reference
 from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
+from training.step_rewards import StepRewards, step_rewards
 from training.train import keep_adapter_float32
 
 

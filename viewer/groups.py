@@ -146,7 +146,7 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
 
 def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
     """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and `share`, what the step adds
-    to the advantage of each of those tokens. That is its reward as `training.process.normalised` has it, times the
+    to the advantage of each of those tokens. That is its reward as `training.step_rewards.normalised` has it, times the
     weight; None for a completion without steps, or where the run has no reward of steps."""
     weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
     if weight is None:

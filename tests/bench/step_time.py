@@ -20,7 +20,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from schema import hardware
-from schema.cards import Card
+from schema.gpus import Card
 from schema.launch import recipe_arguments
 from schema.local_models import built_model
 from schema.recipe import load_recipe

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schema.cards import CARDS, Card
+from schema.gpus import CARDS, Card
 from schema.recipe import load_recipe
 from tests.support import run_stage
 from training.step_time import Decoding, step_time

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.viewer import made
-from training.process import normalised
+from training.step_rewards import normalised
 from viewer.groups import CUT, files, flags, group, index, text
 
 
