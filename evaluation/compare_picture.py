@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evaluation.compare_runs import Arm, Finished
+from evaluation.compare_runs import Arm, ComparedRun
 from evaluation.report import drawn
 from evaluation.statistics import over_seeds, wilson
 from schema.configs import ACCURACY
@@ -62,15 +62,15 @@ def over_windows(runs: list[list[tuple[float, float]]]) -> list[tuple[float, flo
     ]
 
 
-def _points(each: Finished, key: str, known: bool) -> list[tuple[float, float]]:
+def _points(each: ComparedRun, key: str, known: bool) -> list[tuple[float, float]]:
     return [(_place(each, line, known), line[key]) for line in each.metrics if key in line]
 
 
-def _place(each: Finished, line: dict, known: bool) -> float:
+def _place(each: ComparedRun, line: dict, known: bool) -> float:
     return each.generated(line["step"]) if known else line["step"]
 
 
-def _intervals(axes, each: Finished, key: str, known: bool, color: str):
+def _intervals(axes, each: ComparedRun, key: str, known: bool, color: str):
     """The 95% interval of each held-out evaluation."""
     for line in each.metrics:
         if key == ACCURACY and key in line and RIGHT in line:

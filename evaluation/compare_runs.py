@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evaluation import report, run_files
 from evaluation.answers import weights_of
-from evaluation.run_files import Run
+from evaluation.run_files import FinishedRun
 from evaluation.run_report import read_metrics
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from schema import library_fields
@@ -37,11 +37,11 @@ class HeldOut(NamedTuple):
     right: dict[int, float]
 
 
-class Finished(NamedTuple):
+class ComparedRun(NamedTuple):
     """A finished run. `at_once`: how many completions it sampled at once, on all processes; None where that cannot be
     read. `held_out`: its evaluation, or why there is none."""
 
-    run: Run
+    run: FinishedRun
     metrics: list[dict]
     at_once: int | None
     held_out: HeldOut | str
@@ -59,7 +59,7 @@ class Finished(NamedTuple):
             return found if run_files.is_of(found, int) else None
         if self.run.folder.name == "dpo":
             sampled = self.run.folder.with_name("grpo")
-            return finished(sampled).completions if _is_run(sampled) else None
+            return compared_run(sampled).completions if _is_run(sampled) else None
         steps = self.run.summary.get("steps")
         return None if steps is None else self.generated(steps)
 
@@ -78,7 +78,7 @@ class Finished(NamedTuple):
 
 class Arm(NamedTuple):
     name: str
-    runs: list[Finished]
+    runs: list[ComparedRun]
 
 
 def read(named: Sequence[str]) -> list[Arm]:
@@ -101,7 +101,7 @@ def read(named: Sequence[str]) -> list[Arm]:
             arm += [run] if run.resolve() not in [other.resolve() for other in arm] else []
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
-    return [Arm(_name(runs), _seeds_of_one_recipe(list(map(finished, runs)))) for runs in folders.values()]
+    return [Arm(_name(runs), _seeds_of_one_recipe(list(map(compared_run, runs)))) for runs in folders.values()]
 
 
 def _is_run(folder: Path) -> bool:
@@ -120,14 +120,14 @@ def _name(runs: list[Path]) -> str:
     return (run_files.title(folder) if len(runs) == 1 else several).strip("/")
 
 
-def finished(folder: Path) -> Finished:
+def compared_run(folder: Path) -> ComparedRun:
     """A run, from the files in its folder and in `eval/held-out` beside it.
 
     Raises:
         RecipeError: it is not finished, or a file is not what a run wrote.
     """
     run = run_files.read_run(folder)
-    return Finished(run, read_metrics(folder / "metrics.jsonl"), _at_once(folder / "completions"), held_out(run))
+    return ComparedRun(run, read_metrics(folder / "metrics.jsonl"), _at_once(folder / "completions"), held_out(run))
 
 
 def _at_once(folder: Path) -> int | None:
@@ -144,7 +144,7 @@ def _at_once(folder: Path) -> int | None:
     return max(rows, default=None)
 
 
-def held_out(run: Run) -> HeldOut | str:
+def held_out(run: FinishedRun) -> HeldOut | str:
     """The answers to held-out problems of a run and of what it began with; or why they say nothing of it."""
     folder = run.folder.parent / "eval/held-out"
     own = run.folder.name if run.folder.name in ("sft", "dpo") else "grpo"
@@ -164,7 +164,7 @@ def held_out(run: Run) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(each: Finished, filled: Sequence[str] = SECTIONS) -> dict[str, object]:
+def settings(each: ComparedRun, filled: Sequence[str] = SECTIONS) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with trl's defaults in the sections `filled`, by
     `section.key`; and its hardware."""
     recipe = {key: value for key, value in renamed(each.run.recipe).items() if key not in ("seed", "output_dir")}
@@ -183,7 +183,7 @@ def _differing(all_settings: list[dict]) -> list[str]:
     return [key for key in keys if any(each.get(key) != all_settings[0].get(key) for each in all_settings)]
 
 
-def _seeds_of_one_recipe(runs: list[Finished]) -> list[Finished]:
+def _seeds_of_one_recipe(runs: list[ComparedRun]) -> list[ComparedRun]:
     if len({str(each.seed) for each in runs}) < len(runs):
         raise RecipeError([f"{runs[0].run.folder.parent.parent} has two runs of the same seed"])
     for each in runs[1:]:
@@ -231,7 +231,7 @@ def _mean(values: list, form: Callable[[float], str]) -> str:
     return "" if None in values else form(sum(values) / len(values))
 
 
-def _held_out_cells(runs: list[Finished]) -> list[str]:
+def _held_out_cells(runs: list[ComparedRun]) -> list[str]:
     """The number of problems; accuracy before and after, each with its interval, which for several runs is over their
     seeds; and the mean length of an answer before and after."""
     found = [each.held_out for each in runs]

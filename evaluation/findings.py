@@ -11,7 +11,6 @@ from data import prompt
 from evaluation import own_solutions
 from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_answers
 from evaluation.probe import chosen
-from schema.advice import Finding, finding
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import LEARNED, missing_columns
@@ -19,6 +18,7 @@ from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, tr
 from schema.recipe import Recipe
 from schema.requirements import finished
 from schema.terminal import make_command, say
+from schema.warnings import Finding, finding
 from training import memory, reward_model
 from training.model import load_tokenizer
 from training.run_folder import not_probed

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from data.prompt import messages
 from data.sources import HUB
 from evaluation import run_files
-from evaluation.run_files import Run
+from evaluation.run_files import FinishedRun
 from schema import library_fields
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import code, fenced
@@ -35,7 +35,7 @@ def write(folder: Path, stage: str, merged: Path | None = None):
     write_whole((merged or folder) / "README.md", card(run_files.read_run(folder), stage))
 
 
-def card(run: Run, stage: str) -> str:
+def card(run: FinishedRun, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter."""
     adapter = stage != "merged" and is_adapter(run.folder)
     path = run.path.with_name("merged") if stage == "merged" else run.path
@@ -72,7 +72,7 @@ def card(run: Run, stage: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def front_matter(run: Run, stage: str, licence: str | None) -> ModelCardData:
+def front_matter(run: FinishedRun, stage: str, licence: str | None) -> ModelCardData:
     """What the Hub lists a model by. To the Hub a merge is one of several models, so a model with its adapter merged in
     is a finetune."""
     adapter = stage != "merged" and is_adapter(run.folder)
@@ -93,7 +93,7 @@ def front_matter(run: Run, stage: str, licence: str | None) -> ModelCardData:
     )
 
 
-def licence_of_base(run: Run) -> str | None:
+def licence_of_base(run: FinishedRun) -> str | None:
     """The licence that the base model's own card names, where that card is on this machine: beside the model, or in the
     Hub's cache."""
     model = run.section("model")
@@ -115,7 +115,7 @@ def licence_of_base(run: Run) -> str | None:
     return licence if known else None
 
 
-def usage(run: Run, path: Path) -> str:
+def usage(run: FinishedRun, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a question greedily, as an
     evaluation does. The tokenizer is named because that of an adapter's base may have no chat template."""
     system = run.section("prompt").get("system")

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from data import prompt
 from evaluation.answers import judged
 from evaluation.contestants import Contestant
-from evaluation.probe import Rounds, drawn, sampled_at
+from evaluation.probe import RepeatedAnswers, drawn, sampled_at
 from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError
 from schema.names import reward_function
@@ -56,14 +56,14 @@ def announced(recipe: Recipe, rows: list[dict]) -> str:
     )
 
 
-def asked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> Rounds:
+def asked(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> RepeatedAnswers:
     """The completions that the recipe asks for, with those that are there."""
     own, order = recipe.data.own_solutions, [rows[i] for i in drawn(recipe, tokenizer, rows)]
     problems = min(own.problems, len(order))
-    return Rounds(recipe.stage_dir(FOLDER), policy(recipe), tokenizer, order, problems, own.samples)
+    return RepeatedAnswers(recipe.stage_dir(FOLDER), policy(recipe), tokenizer, order, problems, own.samples)
 
 
-def learned(recipe: Recipe, answers: Rounds) -> Learned:
+def learned(recipe: Recipe, answers: RepeatedAnswers) -> Learned:
     """The solutions that the warm start learns from.
 
     Raises:

@@ -11,14 +11,14 @@ from evaluation.statistics import interval
 from schema.faults import Fault, RecipeError
 from training.pairs import batches
 from training.reward_model import RewardModel
-from training.reward_pairs import PER_GROUP, Pair
+from training.reward_pairs import PER_GROUP, RewardPair
 
 COLUMNS = ("prompt", "completion", "correct_answer")
 MEASURED = 0.2  # of the problems
 LEAST = 50  # problems: of fewer, less than ten would be measured, and their accuracy be known to ±30 points at best
 
 
-def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
+def reward_pairs(run: Path, problems: set[str], seed: int) -> list[RewardPair]:
     """Of each group that the run's files hold, up to `PER_GROUP` pairs, no completion in two of them.
 
     Args:
@@ -44,11 +44,11 @@ def pairs_of(run: Path, problems: set[str], seed: int) -> list[Pair]:
             wrong, right, _ = groups[problem]
             both = zip(rng.sample(right, len(right)), rng.sample(wrong, len(wrong)), strict=False)
             for (prompt, better), (_, worse) in list(both)[:PER_GROUP]:
-                found.setdefault((problem, better, worse), Pair(problem, prompt, better, worse))
+                found.setdefault((problem, better, worse), RewardPair(problem, prompt, better, worse))
     return list(found.values())
 
 
-def require_enough(pairs: Sequence[Pair], run: Path):
+def require_enough(pairs: Sequence[RewardPair], run: Path):
     """Refuse to learn from the pairs of fewer than `LEAST` problems.
 
     Raises:
@@ -61,14 +61,14 @@ def require_enough(pairs: Sequence[Pair], run: Path):
         raise RecipeError([Fault(str(run / "completions"), f"{message} ({hint})")])
 
 
-def split(pairs: Sequence[Pair], seed: int) -> tuple[list[Pair], list[Pair]]:
+def split(pairs: Sequence[RewardPair], seed: int) -> tuple[list[RewardPair], list[RewardPair]]:
     """(pairs to learn from, pairs to measure on), which share no problem."""
     problems = sorted({each.problem for each in pairs})
     measured = set(random.Random(seed).sample(problems, round(MEASURED * len(problems))))
     return [p for p in pairs if p.problem not in measured], [p for p in pairs if p.problem in measured]
 
 
-def accuracy(model: RewardModel, pairs: Sequence[Pair]) -> dict:
+def accuracy(model: RewardModel, pairs: Sequence[RewardPair]) -> dict:
     """How often the model puts the right completion of a pair above the wrong one, a tie counting as half: the mean
     over problems, with its 95% interval. A pair that is too long for the model counts as wrong."""
     rows = [each.row() for each in pairs]

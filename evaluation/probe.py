@@ -61,7 +61,7 @@ def sampled_at(recipe: Recipe, temperature: float) -> Recipe:
         recipe.evaluate,
         temperature=float(temperature),
         max_new_tokens=setting(recipe, "grpo", "max_completion_length"),
-        samples=1,  # `Rounds` counts its own
+        samples=1,  # `RepeatedAnswers` counts its own
         limit=None,
     )
     return dataclasses.replace(recipe, evaluate=evaluate)
@@ -75,7 +75,7 @@ def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) 
     return ids
 
 
-class Rounds(Answers):
+class RepeatedAnswers(Answers):
     """The completions of a probe. A batch has one sample of each of its problems, in the order of the rows, so that
     more problems or more samples leave the batches that are there as they are."""
 
@@ -120,7 +120,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {"weights": weights}
 
 
-def write(folder: Path, terms: dict, answers: Rounds, ids: list[int], group: int) -> dict:
+def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], group: int) -> dict:
     """Write `pass_rates.jsonl`, `pass_rates.png` and `summary.json`, and return the figures in the last.
 
     Args:

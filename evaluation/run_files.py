@@ -28,7 +28,7 @@ GENERATED = {
 }  # the data sets that are made on the spot, and what they are
 
 
-class Run(NamedTuple):
+class FinishedRun(NamedTuple):
     """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json, what has the type that
     a run writes. `problems`: how many it trained on."""
 
@@ -45,7 +45,7 @@ class Run(NamedTuple):
         return value if isinstance(value, dict) else {}
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> FinishedRun:
     """The files of a finished run.
 
     Raises:
@@ -67,7 +67,7 @@ def read_run(folder: Path) -> Run:
     kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
     summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
     problems = found["data.json"].get("problems")
-    return Run(
+    return FinishedRun(
         folder, _told(folder), recipe, found["versions.json"], summary, problems if is_of(problems, int) else None
     )
 
@@ -109,7 +109,7 @@ def reduced(value: Any) -> Any:
     return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
 
-def on_hub(run: Run) -> str | None:
+def on_hub(run: FinishedRun) -> str | None:
     """The Hub id of the base model; None where it was built here or came from a folder."""
     name = run.section("model").get("name_or_path")
     if run.section("model").get("build") is not None or "model" in _local(run):
@@ -118,12 +118,12 @@ def on_hub(run: Run) -> str | None:
     return name if is_id else None
 
 
-def _local(run: Run) -> list:
+def _local(run: FinishedRun) -> list:
     local = run.versions.get("local")
     return local if isinstance(local, list) else []
 
 
-def base(run: Run) -> str:
+def base(run: FinishedRun) -> str:
     """The base model, as what it is."""
     model = run.section("model")
     if name := on_hub(run):
@@ -134,7 +134,7 @@ def base(run: Run) -> str:
     return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
 
 
-def training_sets(run: Run) -> list[tuple[str, dict]]:
+def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
     """Name and arguments of each."""
     train = run.section("data").get("train")
     entries = train if isinstance(train, list) else []
@@ -142,13 +142,13 @@ def training_sets(run: Run) -> list[tuple[str, dict]]:
     return [(str(name), arguments if isinstance(arguments, dict) else {}) for name, arguments in found]
 
 
-def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
+def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from there."""
     local = run.section("data").get("dir") is not None or "data" in _local(run)
     return None if local else HUB.get(name)
 
 
-def data(run: Run) -> list[str]:
+def data(run: FinishedRun) -> list[str]:
     """A line for each training set, and one for what the warm start learned from where that was the model's own."""
     lines = []
     for name, arguments in training_sets(run):
@@ -187,7 +187,7 @@ def _own_solutions(file: Path) -> str:
     return f": {told(counts)}"
 
 
-def ways(run: Run) -> list[str]:
+def ways(run: FinishedRun) -> list[str]:
     """A line for each way in which a run's GRPO was not the plain one: in rounds, or with rewards of steps."""
     if run.folder.name == "sft":
         return []
@@ -201,7 +201,7 @@ def ways(run: Run) -> list[str]:
     return lines
 
 
-def effort(run: Run) -> str:
+def effort(run: FinishedRun) -> str:
     """Steps, hardware, and the time by part."""
     summary, words = run.summary, []
     if "steps" in summary:
@@ -217,7 +217,7 @@ def effort(run: Run) -> str:
     return " ".join(words)
 
 
-def seconds(run: Run) -> float | None:
+def seconds(run: FinishedRun) -> float | None:
     """What its training took: the sum of its parts, which counts what came before a resumption, where it has them."""
     time = run.summary.get("time", {})
     parts = [time[part].get("seconds") for part in PARTS if isinstance(time.get(part), dict)]
@@ -225,7 +225,7 @@ def seconds(run: Run) -> float | None:
     return sum(parts) if parts else run.summary.get("seconds")
 
 
-def results(run: Run, stage: str) -> list[str]:
+def results(run: FinishedRun, stage: str) -> list[str]:
     """Table, intervals and verdicts of each benchmark that the run's weights have answered, in Markdown; empty where
     there is none. Answers of other weights are not this run's, and are named as such.
 

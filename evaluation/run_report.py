@@ -9,7 +9,7 @@ from pathlib import Path
 from data.sources import DataError, read_parquet
 from evaluation import model_card, run_files
 from evaluation.curves import draw
-from evaluation.run_files import Run
+from evaluation.run_files import FinishedRun
 from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from schema.names import RESERVED
@@ -48,7 +48,7 @@ def write(folder: Path) -> Path:
     return folder / "report.md"
 
 
-def advice(run: Run, metrics: list[dict]) -> list[str]:
+def advice(run: FinishedRun, metrics: list[dict]) -> list[str]:
     """What the metrics show to be wrong, a sentence each."""
     try:
         return [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
@@ -56,7 +56,7 @@ def advice(run: Run, metrics: list[dict]) -> list[str]:
         return []
 
 
-def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) -> str:
+def report(run: FinishedRun, metrics: list[dict], drawn: bool, findings: Sequence[str]) -> str:
     """The page as Markdown.
 
     Args:
@@ -82,7 +82,7 @@ def report(run: Run, metrics: list[dict], drawn: bool, findings: Sequence[str]) 
     return "\n".join(lines) + "\n"
 
 
-def recipe_line(run: Run) -> str:
+def recipe_line(run: FinishedRun) -> str:
     """The recipe in one line: what its stages set, and the weights of its rewards."""
     grpo, adapter = run.section("grpo"), run.section("adapter")
     words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
@@ -95,7 +95,7 @@ def recipe_line(run: Run) -> str:
     return ", ".join([*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())])
 
 
-def happened(run: Run, metrics: list[dict]) -> list[str]:
+def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
     """How the run ended and what is unusual about it, a sentence each."""
     summary, asked = run.summary, run.section("grpo").get("max_steps")
     steps, lines = summary.get("steps"), []

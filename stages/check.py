@@ -7,7 +7,6 @@ import argparse
 import sys
 
 from schema import hardware
-from schema.advice import LEVELS, Finding, advice, finding
 from schema.configs import size_of_run
 from schema.faults import Fault, RecipeError
 from schema.gpus import card_named
@@ -15,6 +14,7 @@ from schema.launch import counted, launch, launch_arguments, read_for, recipe_ar
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.terminal import make_command, say
+from schema.warnings import LEVELS, Finding, finding, warnings_of
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
 
@@ -52,7 +52,7 @@ def main(
             from evaluation.findings import model_findings
 
             findings += model_findings(recipe, launched, card, sized=not refused)
-        findings += advice(recipe)
+        findings += warnings_of(recipe)
         with counted(launched):
             _say_time(recipe, tokens_per_second)
         say()

@@ -13,7 +13,7 @@ from schema.requirements import require
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries, run
 from training.machines import require_same
-from training.pairs import pairs_of, tokenised
+from training.pairs import preference_pairs, tokenised
 from training.run_folder import find_run, warm_start_of
 
 
@@ -38,7 +38,7 @@ def main(recipe: Recipe):
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
-    from training.preferences import trainer_for
+    from training.preferences import dpo_trainer
     from training.train import train
 
     require_values(recipe, "dpo")
@@ -47,7 +47,7 @@ def main(recipe: Recipe):
     began = time.monotonic()
     tokenizer = load_tokenizer(recipe)
     rows, held_out = load_train(recipe)
-    pairs, figures = pairs_of(sampled.path, configs.setting(recipe, "grpo", "num_generations"))
+    pairs, figures = preference_pairs(sampled.path, configs.setting(recipe, "grpo", "num_generations"))
     if {each.problem for each in pairs} & {row["problem"] for row in held_out}:
         raise RecipeError([f"{sampled.path}/completions has held-out problems, which no run of this recipe sampled"])
     dataset = tokenised(pairs, tokenizer, args.max_length)
@@ -55,7 +55,7 @@ def main(recipe: Recipe):
         where = f"{figures['groups']:,} groups in {sampled.path}/completions"
         why = f"dpo: of the {where}, none has two completions that differ in reward and fit into max_length"
         raise RecipeError([Fault(recipe.place("dpo"), why)])
-    trainer = trainer_for(recipe, args, tokenizer, dataset, warm_start)
+    trainer = dpo_trainer(recipe, args, tokenizer, dataset, warm_start)
     if is_main_process():
         folder.begin(rows, [[each.problem, each.chosen, each.rejected] for each in pairs])
     of = f"of {figures['groups']:,} groups, {figures['completions']:,} completions"

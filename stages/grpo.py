@@ -49,7 +49,7 @@ def main(recipe: Recipe):
     from training.sharding import sharded
     from training.step_clock import time_by_part
     from training.train import train
-    from training.trainer import check_adapter, trainer_for
+    from training.trainer import check_adapter, grpo_trainer
     from training.vllm_server import require_server
 
     require_values(recipe, "grpo")
@@ -61,7 +61,7 @@ def main(recipe: Recipe):
     rows, held_out = load_train(recipe)
     rows = chosen(recipe, tokenizer, rows)
     choosing, _ = share_held_out(recipe, held_out)
-    trainer = trainer_for(recipe, args, tokenizer, rows, choosing, warm_start)
+    trainer = grpo_trainer(recipe, args, tokenizer, rows, choosing, warm_start)
     if is_main_process():
         folder.begin(rows)
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")

@@ -10,12 +10,12 @@ only a library can tell (a value that its class refuses) is checked by the stage
 import argparse
 import sys
 
-from schema.advice import advice
 from schema.faults import RecipeError
 from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
 from schema.terminal import clean
+from schema.warnings import warnings_of
 from stages.cli import mistakes_reported
 from training.run_folder import DEPENDS_ON, conflict, not_probed
 
@@ -46,7 +46,7 @@ def main():
                 faults += filter(None, [not_probed(recipe)])
         if faults:
             raise RecipeError(faults)
-    for each in advice(recipe) if "sft" in options.stages or "grpo" in options.stages else ():
+    for each in warnings_of(recipe) if "sft" in options.stages or "grpo" in options.stages else ():
         if each.level != "note":
             print(clean(str(each)), file=sys.stderr)
 

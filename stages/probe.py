@@ -42,7 +42,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     if problems * samples > probe.MOST:
         many = f"{problems:,} problems × {samples:,} completions are more than the {probe.MOST:,} that a probe may have"
         raise RecipeError([f"probe: {many}: ask for fewer by --problems and --samples"])
-    answers = probe.Rounds(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
+    answers = probe.RepeatedAnswers(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {policy.trained or 'the base model'}")
     if answers.missing():
         with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt, policy.sampling) as [complete]:

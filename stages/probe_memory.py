@@ -22,7 +22,7 @@ from stages.cli import quiet_libraries, run
 from training import memory
 from training.model import load_tokenizer
 from training.train import OUT_OF_MEMORY, out_of_memory
-from training.trainer import trainer_for
+from training.trainer import grpo_trainer
 
 
 def main(recipe: Recipe):
@@ -39,7 +39,7 @@ def main(recipe: Recipe):
         rows = longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)
         problems = rows[: max(1, args.generation_batch_size // args.num_generations)]
         try:
-            trainer = trainer_for(longest, args, tokenizer, problems, [], None)
+            trainer = grpo_trainer(longest, args, tokenizer, problems, [], None)
             trainer.train()
         except torch.OutOfMemoryError as error:
             raise RunStopped(out_of_memory(recipe), OUT_OF_MEMORY) from error

@@ -39,21 +39,21 @@ def main(run: list[str]):
     say(f"reward model: {hardware.line(recipe, asked.model.dtype)}")
     quiet_libraries()
 
-    from evaluation.pairs import accuracy, pairs_of, require_enough, split
+    from evaluation.pairs import accuracy, require_enough, reward_pairs, split
     from schema.problem_sets import load_train
     from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
-    from training.reward_model import load_reward_model, merge_adapter, trainer_for
+    from training.reward_model import load_reward_model, merge_adapter, new_reward_trainer
     from training.train import train
 
     require_values(recipe, "reward_model")
     args, interrupts, began = configs.training_config(recipe, "reward_model"), Interrupts(), time.monotonic()
     rows, _ = load_train(recipe)
-    pairs = pairs_of(path, {row["problem"] for row in rows}, recipe.seed)
+    pairs = reward_pairs(path, {row["problem"] for row in rows}, recipe.seed)
     require_enough(pairs, path)
     learned, measured = split(pairs, recipe.seed)
-    trainer = trainer_for(recipe, args, load_tokenizer(recipe), [each.row() for each in learned])
+    trainer = new_reward_trainer(recipe, args, load_tokenizer(recipe), [each.row() for each in learned])
     folder.begin(rows, [[each.problem, each.right, each.wrong] for each in learned])
     of = f"{len(trainer.train_dataset):,} pairs of {len({each.problem for each in learned}):,} problems"
     say(f"reward model: {of}, from {folder.checkpoint or 'the base model'}")

@@ -11,11 +11,11 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
-from schema.advice import FORM, TRUTH
 from schema.configs import ACCURACY
 from schema.library_fields import defaults
 from schema.recipe import Recipe
 from schema.sections import Evaluate
+from schema.warnings import FORM, TRUTH
 from training.gamed import fell, gamed
 
 WINDOW = 8  # logged lines that a rule judges together

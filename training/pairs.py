@@ -10,7 +10,7 @@ from data.sources import DataError, read_parquet
 COLUMNS = ("prompt", "completion", "advantage", "truncated")
 
 
-class Pair(NamedTuple):
+class PreferencePair(NamedTuple):
     """`prompt`: the conversation. `chosen`, `rejected`: the text of the best and of the worst completion of its group.
     `truncated`: which of the two, in that order, did not end by themselves."""
 
@@ -41,7 +41,7 @@ def batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[di
         before = batch
 
 
-def pairs_of(run: Path, size: int) -> tuple[list[Pair], dict]:
+def preference_pairs(run: Path, size: int) -> tuple[list[PreferencePair], dict]:
     """The pairs in a GRPO run's files of completions, by step, and how many completions and groups there were.
 
     Within a group the advantage rises with the total reward, whatever it is divided by, so it names the best and the
@@ -64,11 +64,11 @@ def pairs_of(run: Path, size: int) -> tuple[list[Pair], dict]:
             best, worst = (pick(group, key=lambda row: row["advantage"]) for pick in (max, min))
             if best["advantage"] > worst["advantage"]:
                 texts = [row["completion"][-1]["content"] for row in (best, worst)]
-                found.append(Pair(best["prompt"], *texts, (best["truncated"], worst["truncated"])))
+                found.append(PreferencePair(best["prompt"], *texts, (best["truncated"], worst["truncated"])))
     return found, {"completions": completions, "groups": groups, "pairs": len(found)}
 
 
-def tokenised(pairs: list[Pair], tokenizer, max_length: int | None) -> list[dict]:
+def tokenised(pairs: list[PreferencePair], tokenizer, max_length: int | None) -> list[dict]:
     """`prompt_ids`, `chosen_ids` and `rejected_ids` of every pair whose two sequences fit into `max_length` tokens, as
     trl's DPOTrainer collates them; the prompt's are those of every other stage.
 

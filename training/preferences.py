@@ -21,7 +21,7 @@ class Tokenised(DPOTrainer):
         return dataset
 
 
-def trainer_for(recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], warm_start: Path | None) -> Tokenised:
+def dpo_trainer(recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], warm_start: Path | None) -> Tokenised:
     """trl's trainer with the recipe's model and adapter. The reference is what the policy begins as: a second model, or
     of an adapter trl's own frozen copy; without a warm start, the base with the adapter switched off.
 

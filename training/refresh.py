@@ -23,7 +23,7 @@ from schema.recipe import Recipe
 from schema.terminal import say
 from training.checkpoints import checkpoints_of, step_of
 from training.reward_model import RewardModel, load_reward_model, reward_trainer
-from training.reward_pairs import PAIRS, Pair, pairs_of_batch, read_pairs, replayed, write_pairs
+from training.reward_pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 
 
 class Refresh(TrainerCallback):
@@ -41,7 +41,7 @@ class Refresh(TrainerCallback):
     def __init__(self, recipe: Recipe, reward: RewardModel, problems: set[str], steps: int):
         self.recipe, self.reward, self.problems, self.steps = recipe, reward, problems, steps
         first = Path(recipe.rewards[LEARNED]["model"]) / PAIRS
-        self.pairs: list[Pair] = []  # of this round
+        self.pairs: list[RewardPair] = []  # of this round
         self.earlier = read_pairs(first) if first.is_file() else []
 
     def watching(self, correct_answer: Callable) -> Callable:
@@ -94,7 +94,7 @@ class Refresh(TrainerCallback):
         """At which step the round began whose completions a run at this step has sampled last."""
         return (step - 1) // self.steps * self.steps
 
-    def _learn(self, pairs: list[Pair], folder: Path) -> tuple[PreTrainedModel, int]:
+    def _learn(self, pairs: list[RewardPair], folder: Path) -> tuple[PreTrainedModel, int]:
         """The reward model, trained on the pairs that fit into `reward_model.max_length`, and how many these were."""
         if not pairs:
             return self.reward.model, 0

@@ -220,7 +220,7 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
     return model
 
 
-def trainer_for(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
+def new_reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
     """trl's RewardTrainer with the recipe's base model, adapter and pairs: see `reward_trainer`.
 
     Raises:

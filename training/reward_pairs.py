@@ -15,7 +15,7 @@ PER_GROUP = 4  # pairs at most: all of a group's are variations of a few texts, 
 REPLAYED = 0.1  # of the new pairs, so many earlier ones: the paper's "10% of historical data"
 
 
-class Pair(NamedTuple):
+class RewardPair(NamedTuple):
     """`prompt`: the conversation that asks for both."""
 
     problem: str
@@ -31,7 +31,9 @@ class Pair(NamedTuple):
         }
 
 
-def pairs_of_batch(prompts: list, completions: list, verdicts: list[float | None], problems: set[str]) -> list[Pair]:
+def pairs_of_batch(
+    prompts: list, completions: list, verdicts: list[float | None], problems: set[str]
+) -> list[RewardPair]:
     """Of each group of a batch up to `PER_GROUP` pairs, in the order in which they were sampled; no completion in two.
 
     Args:
@@ -48,28 +50,28 @@ def pairs_of_batch(prompts: list, completions: list, verdicts: list[float | None
     for problem, (wrong, right) in groups.items():
         for (better, prompt), worse in list(zip(right.items(), wrong, strict=False))[:PER_GROUP]:
             turns = [{"role": turn["role"], "content": turn["content"]} for turn in prompt]
-            found.append(Pair(problem, turns, better, worse))
+            found.append(RewardPair(problem, turns, better, worse))
     return found
 
 
-def replayed(new: Sequence[Pair], earlier: Sequence[Pair], seed: int) -> list[Pair]:
+def replayed(new: Sequence[RewardPair], earlier: Sequence[RewardPair], seed: int) -> list[RewardPair]:
     """The earlier pairs that are learned again beside the new ones: a tenth as many, where there are so many."""
     return random.Random(seed).sample(earlier, min(len(earlier), round(REPLAYED * len(new))))
 
 
-def write_pairs(file: Path, pairs: Sequence[Pair]):
+def write_pairs(file: Path, pairs: Sequence[RewardPair]):
     """A line of JSON for each; the file is there whole or not at all."""
     write_whole(file, "".join(json.dumps(each._asdict()) + "\n" for each in pairs))
 
 
-def read_pairs(file: Path) -> list[Pair]:
+def read_pairs(file: Path) -> list[RewardPair]:
     """What `write_pairs` wrote.
 
     Raises:
         RunStopped: the file is not there, or is not one of pairs.
     """
     try:
-        pairs = [Pair(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+        pairs = [RewardPair(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
         for each in pairs:  # a reward model may be a stranger's
             turns = [turn[key] for turn in each.prompt for key in ("role", "content")]
             if not turns or not all(isinstance(text, str) for text in (each.problem, each.right, each.wrong, *turns)):

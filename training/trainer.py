@@ -129,7 +129,7 @@ class SameOrder(TrainerCallback):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
 
 
-def trainer_for(
+def grpo_trainer(
     recipe: Recipe,
     args: GRPOConfig | RLOOConfig,
     tokenizer,

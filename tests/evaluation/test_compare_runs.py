@@ -150,7 +150,7 @@ def test_what_is_not_the_same_question_is_not_compared(name, tmp_path):
     ],
 )
 def test_completions_are_counted(grpo, step, expected, tmp_path):
-    assert compare_runs.finished(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
+    assert compare_runs.compared_run(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
 
 
 REFUSED = {  # the arguments, below a folder with two runs, and a part of the message

@@ -33,7 +33,7 @@ def test_the_share_of_groups_without_signal_is_unbiased(n, group):
 def batches(problems: int, samples: int, size: int = 32, every: int = 1000) -> dict[int, list]:
     recipe = SimpleNamespace(evaluate=SimpleNamespace(batch_size=size))
     asked = SimpleNamespace(recipe=recipe, rows=range(problems), samples=samples, blocks=-(-every // size))
-    return probe.Rounds.batches(asked)
+    return probe.RepeatedAnswers.batches(asked)
 
 
 def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
@@ -154,4 +154,4 @@ def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
 
 def test_an_answer_that_is_there_twice_counts_once():
     done = [{"id": i, "sample": sample, "right": right} for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]]
-    assert probe.Rounds.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [1, 0]
+    assert probe.RepeatedAnswers.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [1, 0]

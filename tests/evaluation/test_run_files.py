@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from evaluation.run_files import Run, data, ways
+from evaluation.run_files import FinishedRun, data, ways
 
 OWN = {"completions": 2000, "problems": 500, "solved": 150, "accepted": 310, "kept": 290, "tokens": 9}
 
 
-def of(folder, **recipe) -> Run:
-    return Run(folder, folder, recipe, {}, {}, None)
+def of(folder, **recipe) -> FinishedRun:
+    return FinishedRun(folder, folder, recipe, {}, {}, None)
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])

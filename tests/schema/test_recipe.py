@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from schema import combinations
-from schema.advice import advice
 from schema.configs import generation, setting, size_of_run
 from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
 from schema.strict_yaml import value_of
 from schema.terminal import make_command
+from schema.warnings import warnings_of
 from tests.support import ROOT, SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]
@@ -404,7 +404,7 @@ def test_a_key_is_read_under_the_name_it_had_before(tmp_path):
     file.write_text(GOOD + "evaluate: {held_out: 24}\n")
     recipe = load_recipe(file, check=())
     assert recipe.evaluate.checkpoint_problems == 24
-    told = [str(each) for each in advice(recipe) if "held_out" in each.message]
+    told = [str(each) for each in warnings_of(recipe) if "held_out" in each.message]
     assert told == [f"warning: {file}:9: evaluate.held_out: it is now called evaluate.checkpoint_problems"]
     file.write_text(GOOD)
     assert load_recipe(file, ["evaluate.held_out=8"], check=()).evaluate.checkpoint_problems == 8
@@ -421,7 +421,7 @@ def test_a_key_is_read_under_the_name_it_had_before(tmp_path):
 )
 def test_too_few_problems_to_compare_the_stages_are_told(given, said):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", given.split(), check=())
-    told = [each.message for each in advice(recipe)]
+    told = [each.message for each in warnings_of(recipe)]
     assert [each.startswith(f"data.validation: {said}") for each in told] == ([True] if said else [])
 
 

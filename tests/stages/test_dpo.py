@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.support import kill_after_lines, read_lines, run_stage, same_weights, weights
-from training.pairs import pairs_of, tokenised
+from training.pairs import preference_pairs, tokenised
 
 pytestmark = pytest.mark.slow  # all stages, which CI runs beside the fast tests
 RECIPE = "recipes/tiny-dpo.yaml"
@@ -95,7 +95,7 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
 def test_pairs_that_are_too_long_are_told(run, tmp_path):
     for stage in ("sft", "grpo"):
         shutil.copytree(run / stage, tmp_path / stage)
-    rows = tokenised(pairs_of(run / "grpo", 8)[0], AutoTokenizer.from_pretrained(run / "sft"), None)
+    rows = tokenised(preference_pairs(run / "grpo", 8)[0], AutoTokenizer.from_pretrained(run / "sft"), None)
     lengths = [len(each["prompt_ids"]) + max(len(each["chosen_ids"]), len(each["rejected_ids"])) for each in rows]
     fits = max(lengths) - 1
     said = run_stage("dpo", *tiny(tmp_path, f"dpo.max_length={fits}", "dpo.max_steps=1")).stdout

@@ -39,7 +39,7 @@ def test_out_of_memory_names_the_lines_to_change(monkeypatch):
     def fail(*arguments):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(probe_memory, "trainer_for", fail)
+    monkeypatch.setattr(probe_memory, "grpo_trainer", fail)
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.gradient_accumulation_steps=2"])
     with pytest.raises(RunStopped) as fault:
         probe_memory.main(recipe)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from data.sources import DataError
-from evaluation.pairs import LEAST, PER_GROUP, accuracy, pairs_of, split
+from evaluation.pairs import LEAST, PER_GROUP, accuracy, reward_pairs, split
 from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe, load_recipe
 from tests.support import run_stage, same_weights
@@ -52,8 +52,8 @@ def made(folder: Path, groups: int = 60, size: int = 8) -> Recipe:
 def test_the_pairs_are_of_one_group_right_and_wrong_and_never_of_a_held_out_problem(tmp_path):
     recipe = made(tmp_path)
     rows, held_out = train_and_held_out(recipe)
-    pairs = pairs_of(tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed)
-    assert len(pairs) == 60 * PER_GROUP and pairs == pairs_of(
+    pairs = reward_pairs(tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed)
+    assert len(pairs) == 60 * PER_GROUP and pairs == reward_pairs(
         tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed
     )
     assert all(each.right.split()[1] in RIGHT and each.wrong.split()[1] in WRONG for each in pairs)
@@ -63,7 +63,7 @@ def test_the_pairs_are_of_one_group_right_and_wrong_and_never_of_a_held_out_prob
     files = sorted((tmp_path / "grpo/completions").iterdir())
     again = pd.read_parquet(files[0]).assign(step=1)  # a batch that was used for two steps
     again.to_parquet(files[0].with_name("completions_00001.parquet"))
-    assert pairs == pairs_of(tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed)
+    assert pairs == reward_pairs(tmp_path / "grpo", {row["problem"] for row in rows}, recipe.seed)
     learned, measured = split(pairs, recipe.seed)
     assert len(learned) + len(measured) == len(pairs) and len({each.problem for each in measured}) == 12
     assert not {each.problem for each in learned} & {each.problem for each in measured}
@@ -73,11 +73,11 @@ def test_a_file_that_is_not_one_of_completions_is_named(tmp_path):
     made(tmp_path, groups=4)
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "grpo/completions/completions_00009.parquet")
     with pytest.raises(DataError, match=r"completions_00009\.parquet"):
-        pairs_of(tmp_path / "grpo", set(), 0)
+        reward_pairs(tmp_path / "grpo", set(), 0)
     odd = pd.DataFrame({"prompt": ["?"], "completion": ["!"], "correct_answer": [1.0]})
     odd.to_parquet(tmp_path / "grpo/completions/completions_00009.parquet")
     with pytest.raises(DataError, match="are not the messages that a run writes"):
-        pairs_of(tmp_path / "grpo", set(), 0)
+        reward_pairs(tmp_path / "grpo", set(), 0)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_it_learns_to_tell_right_from_wrong(trained):
     assert summary["pairs"] == 48 * PER_GROUP and measured["problems"] == 12 and measured["pairs"] == 48
     recipe = load_recipe(folder / "grpo/recipe.yaml", [f"output_dir={folder}"], check=())
     rows, _ = train_and_held_out(recipe)
-    seen, unseen = split(pairs_of(folder / "grpo", {row["problem"] for row in rows}, recipe.seed), recipe.seed)
+    seen, unseen = split(reward_pairs(folder / "grpo", {row["problem"] for row in rows}, recipe.seed), recipe.seed)
     assert read_pairs(folder / "reward-model" / PAIRS) == seen
     untrained = accuracy(RewardModel(base_with_head(recipe), load_tokenizer(recipe), of_steps=False), unseen)
     assert untrained["accuracy"] < 0.7 and untrained["pairs"] == 48

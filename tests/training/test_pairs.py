@@ -11,7 +11,7 @@ from data.sources import DataError
 from schema.recipe import load_recipe
 from training import preferences
 from training.model import load_tokenizer
-from training.pairs import Pair, pairs_of, tokenised
+from training.pairs import PreferencePair, preference_pairs, tokenised
 
 
 def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
@@ -37,7 +37,7 @@ def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
 def test_the_best_of_each_group_against_the_worst(tmp_path):
     written(tmp_path, 10, ("c", [0.0, 0.0, 0.0]), ("a", [2.0, 1.0, -3.0]))
     written(tmp_path, 5, ("a", [-1.0, 0.5, 0.5]), ("b", [0.1, 0.0, -0.1]), cut="a0")
-    pairs, figures = pairs_of(tmp_path, 3)
+    pairs, figures = preference_pairs(tmp_path, 3)
     assert [(each.problem, each.chosen, each.rejected) for each in pairs] == [
         ("a", "a1", "a0"),  # the first of the best two
         ("b", "b0", "b2"),
@@ -51,25 +51,25 @@ def test_a_batch_that_was_used_twice_is_read_once(tmp_path):
     for step in (1, 2):
         written(tmp_path, step, ("a", [1.0, -1.0]))
     written(tmp_path, 3, ("a", [-1.0, 1.0]))
-    pairs, figures = pairs_of(tmp_path, 2)
+    pairs, figures = preference_pairs(tmp_path, 2)
     assert [each.chosen for each in pairs] == ["a0", "a1"]
     assert figures == {"completions": 4, "groups": 2, "pairs": 2}
 
 
 def test_a_run_without_files_has_no_pairs(tmp_path):
-    assert pairs_of(tmp_path, 3) == ([], {"completions": 0, "groups": 0, "pairs": 0})
+    assert preference_pairs(tmp_path, 3) == ([], {"completions": 0, "groups": 0, "pairs": 0})
 
 
 def test_rows_that_are_no_groups_are_refused(tmp_path):
     written(tmp_path, 5, ("a", [1.0, 0.0]), ("b", [1.0, 0.0]))
     with pytest.raises(DataError, match="rows 0 to 3 are not one group of a GRPO run"):
-        pairs_of(tmp_path, 4)
+        preference_pairs(tmp_path, 4)
 
 
 def test_what_the_policy_did_not_end_is_not_ended_for_it():
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
     asked = [{"role": "user", "content": "1 + 1?"}]
-    pair = Pair(asked, "2", "12", (False, True))
+    pair = PreferencePair(asked, "2", "12", (False, True))
     (row,) = tokenised([pair], tokenizer, None)
     end = tokenizer.eos_token_id
     assert (row["chosen_ids"][-1], row["chosen_ids"].count(end), row["rejected_ids"].count(end)) == (end, 1, 0)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from transformers import TrainerControl, TrainerState
 
-from schema.advice import advice
 from schema.configs import ACCURACY, WINDOW
 from schema.recipe import load_recipe
+from schema.warnings import warnings_of
 from tests.bench.plateau import EVALUATIONS, told_at
 from tests.support import TWO_PROCESSES, read_lines, run_stage
 from training.best_checkpoint import RIGHT, KeepBest
@@ -116,7 +116,7 @@ def test_it_stops_if_asked_and_not_while_it_warms_up(capsys):
 )
 def test_check_says_where_it_can_see_nothing(overrides, told):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["evaluate.stop_when_flat=true", *overrides])
-    said = [each.message for each in advice(recipe) if "stop_when_flat" in each.message]
+    said = [each.message for each in warnings_of(recipe) if "stop_when_flat" in each.message]
     assert told in said[0] if told else not said
 
 

@@ -22,7 +22,7 @@ from tests.training.test_reward_model import made
 from training.guards import guarded_rewards
 from training.refresh import Refresh, undisturbed
 from training.reward_model import load_reward_model
-from training.reward_pairs import PAIRS, Pair, pairs_of_batch, read_pairs, replayed, write_pairs
+from training.reward_pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 from training.run_folder import find_run
 
 TINY = "recipes/tiny-arithmetic.yaml"
@@ -30,7 +30,7 @@ SHORT = [TINY, "rounds=2", "grpo.beta=0.04", "grpo.max_steps=8", "grpo.save_step
 SHORT += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.per_device_train_batch_size=16", "data.validation=8"]
 SHORT += ["data.train=[arithmetic: {digits: 1}]", "evaluate.benchmarks=[]", "sft.max_steps=60"]
 SHORT += ["reward_model={max_steps: 4, per_device_train_batch_size: 4, learning_rate: 1.0e-3}"]
-BEFORE = [Pair(f"{i}?", [{"role": "user", "content": f"{i}?"}], f"{i}", f"not {i}") for i in range(30)]
+BEFORE = [RewardPair(f"{i}?", [{"role": "user", "content": f"{i}?"}], f"{i}", f"not {i}") for i in range(30)]
 
 
 def said(text: str) -> list[dict]:

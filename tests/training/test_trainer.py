@@ -19,7 +19,7 @@ from tests.stages import test_gpu
 from tests.support import ROOT
 from training import train as training
 from training.model import load_tokenizer
-from training.trainer import stop_at_the_end, trainer_for
+from training.trainer import grpo_trainer, stop_at_the_end
 
 
 def recipe(*overrides: str):
@@ -67,7 +67,7 @@ def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     tiny = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
     args, tokenizer = configs.training_config(tiny, "grpo"), load_tokenizer(tiny)
     rows, held_out = load_train(tiny)
-    trainer = trainer_for(tiny, args, tokenizer, rows[:64], share_held_out(tiny, held_out)[0], None)
+    trainer = grpo_trainer(tiny, args, tokenizer, rows[:64], share_held_out(tiny, held_out)[0], None)
     sizes = []
 
     def seen(module, _, given):

@@ -22,7 +22,7 @@ from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import GPU_TABLE, ROOT, WITH_VLLM
 from training.model import load_tokenizer
-from training.trainer import trainer_for, with_prompts
+from training.trainer import grpo_trainer, with_prompts
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -54,7 +54,7 @@ class Run:
         args = configs.training_config(recipe, "grpo")
         args.save_strategy, args.num_generations_eval, args.per_device_eval_batch_size = "no", 1, 8
         rows, _ = load_train(recipe)
-        self.trainer = trainer_for(recipe, args, tokenizer, rows, [], None)
+        self.trainer = grpo_trainer(recipe, args, tokenizer, rows, [], None)
         self.policy = self.trainer.accelerator.unwrap_model(self.trainer.model)
         self.vllm = self.trainer.vllm_generation
         self.served = self.vllm.llm.llm_engine.model_executor.driver_worker.model_runner.model

@@ -30,7 +30,7 @@ class Finding(NamedTuple):
         return f"{self.level}: {Fault(self.place, self.message)}"
 
 
-def advice(recipe: Recipe) -> Iterator[Finding]:
+def warnings_of(recipe: Recipe) -> Iterator[Finding]:
     """Warnings and notes about a recipe, each in the place of the key to change."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     for (section, old), new in RENAMED.items():
@@ -61,9 +61,9 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
             f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
             "quarter of the answer's weight",
         )
-    yield from _held_out_advice(recipe)
-    yield from _flat_advice(recipe)
-    yield from _learned_advice(recipe)
+    yield from _held_out_warnings(recipe)
+    yield from _flat_warnings(recipe)
+    yield from _learned_warnings(recipe)
     if recipe.model.dtype == "float16":
         message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
         yield finding(recipe, "warning", ("model", "dtype"), message)
@@ -78,7 +78,7 @@ def advice(recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-def _learned_advice(recipe: Recipe) -> Iterator[Finding]:
+def _learned_warnings(recipe: Recipe) -> Iterator[Finding]:
     """A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
     2022, arXiv:2210.10760)."""
     if LEARNED not in recipe.rewards:
@@ -92,7 +92,7 @@ def _learned_advice(recipe: Recipe) -> Iterator[Finding]:
         yield finding(recipe, "note", key, message)
 
 
-def _held_out_advice(recipe: Recipe) -> Iterator[Finding]:
+def _held_out_warnings(recipe: Recipe) -> Iterator[Finding]:
     held_out, choosing = recipe.data.validation, recipe.evaluate.checkpoint_problems
     left = held_out - choosing if setting(recipe, "grpo", "eval_steps") else held_out
     if 0 < left < FEW:
@@ -101,7 +101,7 @@ def _held_out_advice(recipe: Recipe) -> Iterator[Finding]:
         yield finding(recipe, "warning", ("data", "validation"), message)
 
 
-def _flat_advice(recipe: Recipe) -> Iterator[Finding]:
+def _flat_warnings(recipe: Recipe) -> Iterator[Finding]:
     if not recipe.evaluate.stop_when_flat:
         return
     key = ("evaluate", "stop_when_flat")
