@@ -250,7 +250,7 @@ THRESHOLDS = {  # as docs/health.md writes them
     f"{health.SOLVED:.0%} right",
     "KL blow-up": f"above {health.KL:g}",
     "form only": f"above {health.FORM_LEARNED:.0%}, below {health.NOT_LEARNED:.0%}",
-    "length creep": f"above {health.LONGER:g} times that of {health.LOOKS_BACK * WINDOW} lines before",
+    "length creep": f"above {health.LONGER:g} times its value {health.LOOKS_BACK * WINDOW} lines before",
     "sampler mismatch": f"more than {health.MISMATCH:g} from 1",
     "clipping": f"above {health.CLIPPED:.0%}",
 }

@@ -70,8 +70,7 @@ def test_the_example_is_right_to_its_last_number():
         'The question is "What is 7 − 4?", the model answers with one digit, and it knows nothing: each digit has a '
         f"chance of {100 * np.exp(start[0]):.0f}%. It answers four times: 3, 5, 1 and 8.",
         "The right answer earns 1, a wrong one 0.",
-        f"The mean reward of the group is {baselines[0]}, and the rewards are spread around it with a standard "
-        f"deviation of {rewards.std(ddof=1)}.",
+        f"The mean reward of the group is {baselines[0]}, and the standard deviation {rewards.std(ddof=1)}.",
         f"(trl adds 0.0001 to the spread, lest it divide by zero: {gains[0]:.4f} in place of {gains[0]:.1f}.)",
         "All are 0 to begin with.",
         f"with a learning rate of 0.8, by {written(first['logits_after'][3], 1)} for the 3 and by "
