@@ -105,7 +105,7 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
 
 # Column names that trl uses itself: what it passes to rewards and templates, or reads as images and tools.
 TAKEN = {"prompt", "prompts", "completions", "completion", "completion_ids", "trainer_state", "log_metric", "log_extra"}
-TAKEN |= {"image", "images", "tools", "think_opened", "drawn_row", "chat_template_kwargs", "environments"}
+TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
 LONGEST = 100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
 
 

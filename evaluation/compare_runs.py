@@ -15,7 +15,7 @@ from evaluation.run_report import read_metrics
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from schema import library_fields
 from schema.faults import RecipeError
-from schema.refused_keys import renamed
+from schema.refused_keys import of_today
 from schema.sections import flat
 from schema.terminal import code, row
 from training.group_signal import METRIC
@@ -167,7 +167,8 @@ def held_out(run: FinishedRun) -> HeldOut | str:
 def settings(each: ComparedRun, filled: Sequence[str] = SECTIONS) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with trl's defaults in the sections `filled`, by
     `section.key`; and its hardware."""
-    recipe = {key: value for key, value in renamed(each.run.recipe).items() if key not in ("seed", "output_dir")}
+    there = of_today(each.run.recipe, asked=True)
+    recipe = {key: value for key, value in there.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
             recipe[section] = library_fields.defaults(section) | recipe[section]

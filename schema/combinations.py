@@ -97,8 +97,6 @@ def _rloo(section: dict, recipe: dict) -> Complaints:
             yield (key,), f"grpo.{key}: RLOO has no such setting (trl.RLOOConfig): leave it out"
     if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
         yield (), "algorithm: rloo has one advantage for a completion, and none for its steps: leave `steps` out"
-    if recipe.get("data", {}).get("order") == "by signal":
-        yield (), "algorithm: rloo takes its problems in data.order: shuffled or easy first"
 
 
 def _rounds(values: dict, whole: int, rounds: int) -> Complaints:

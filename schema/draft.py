@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from schema import configs, library_fields, meaning, values
 from schema.bases import REQUIRED, read_with_bases
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
-from schema.refused_keys import GONE, RENAMED, RESERVED, renamed
+from schema.refused_keys import GONE, RENAMED, RESERVED, of_today, removed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, value_of
@@ -47,7 +47,7 @@ class Draft:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def read(self):
+    def read(self, saved: bool):
         try:
             self.values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
@@ -55,6 +55,8 @@ class Draft:
             message = f"no such recipe{nearest_or_all(self.path.stem, others)}"
             raise RecipeError([Fault(Place(str(self.path)), message)]) from None
         self.faults += faults
+        if saved:
+            self.values = of_today(self.values)
 
     def override(self, text: str):
         self.overrides.append(text)
@@ -124,7 +126,8 @@ class Draft:
         self._check_reach(sound)
 
     def _rename(self):
-        """Read a key under the name it has today: older recipes, and those that runs saved, have the old one."""
+        """Read a key under the name it has today: older recipes, and those that runs saved, have the old one. What asks
+        for what was removed is a fault."""
         for (section, old), new in RENAMED.items():
             given = self.values.get(section)
             if isinstance(given, dict) and {old, new} <= given.keys():
@@ -132,7 +135,9 @@ class Draft:
                 del given[old]
             elif (section, old) in self.places:
                 self.places[section, new] = self.places[section, old]
-        self.values = renamed(self.values)
+        for keys, message in removed(self.values).items():
+            self.fault(keys, message)
+        self.values = of_today(self.values)
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases

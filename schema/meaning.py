@@ -111,9 +111,6 @@ def rewards(section: dict, recipe: dict) -> Complaints:
     steps = [name for name, options in section.items() if isinstance(options, dict) and "steps" in options]
     if len(steps) > 1:
         yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} is given for each step already; one may be"
-    if steps and recipe.get("data", {}).get("order") == "by signal":
-        message = "data.order: by signal asks which groups have a signal, and does not see that of steps"
-        yield (steps[0], "steps"), f"rewards.{steps[0]}.steps: {message}"
     if steps == list(section):
         yield (), "rewards: add one for whole completions, such as correct_answer: only the steps have one"
     for name, options in section.items():

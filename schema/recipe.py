@@ -9,25 +9,34 @@ from schema.faults import Fault, RecipeError
 from schema.sections import Recipe
 
 
-def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo", "dpo")) -> Recipe:
+def load_recipe(
+    path: str | Path,
+    overrides: list[str] = (),
+    check: tuple[str, ...] = ("sft", "grpo", "dpo"),
+    saved: bool = False,
+) -> Recipe:
     """Read, override and check a recipe.
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
+        saved: a run saved it, so what was removed since is no fault there, and left out.
         check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
             stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
 
     Raises:
         RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid one.
     """
-    recipe, faults = read_recipe(path, overrides, check)
+    recipe, faults = read_recipe(path, overrides, check, saved)
     if faults:
         raise RecipeError(faults)
     return recipe
 
 
 def read_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = ("sft", "grpo", "dpo")
+    path: str | Path,
+    overrides: list[str] = (),
+    check: tuple[str, ...] = ("sft", "grpo", "dpo"),
+    saved: bool = False,
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
     file.
@@ -36,7 +45,7 @@ def read_recipe(
         RecipeError: the file is not there, or is not YAML.
     """
     draft = Draft(Path(path))
-    draft.read()
+    draft.read(saved)
     for override in overrides:
         draft.override(override)
     draft.check()

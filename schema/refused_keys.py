@@ -1,5 +1,7 @@
 """Keys that no recipe may set, each with the reason and what to set instead: fields of the libraries that are decided
-elsewhere or not offered, names that are gone, and keys of ours that were renamed."""
+elsewhere or not offered, names that are gone, and keys of ours that were removed or renamed."""
+
+from typing import Any
 
 
 def _said(reasons: dict[str, str]) -> dict[str, str]:
@@ -134,11 +136,35 @@ RESERVED: dict[str, dict[str, str]] = {
 # Keys of ours that had another name once, and the one they have now. Both are read; `make` warns about the old one.
 RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
 
+# Keys of ours that were removed, or lost a value: the value that asked for nothing, which runs saved, and the one that
+# asked for what is gone; `...` is any other.
+REMOVED = {("data", "order"): ("shuffled", "by signal")}
 
-def renamed(recipe: dict) -> dict:
-    """A recipe's values under the names that their keys have today."""
+
+def removed(recipe: dict) -> dict[tuple[str, str], str]:
+    """The keys by which a recipe asks for what was removed, each with what to say of it."""
+    said = {}
+    for keys, (nothing, asked) in REMOVED.items():
+        value, name = _value(recipe, keys), ".".join(keys)
+        if value not in (None, nothing) and asked in (value, ...):
+            name += "" if asked is ... else f": {value}"
+            why = "because it was measured not to pay; commit 2a3fe5a is the last that has it"
+            said[keys] = f"{name} was removed, {why}"
+    return said
+
+
+def _value(recipe: dict, keys: tuple[str, str]) -> Any:
+    section = recipe.get(keys[0])
+    return section.get(keys[1]) if isinstance(section, dict) else None
+
+
+def of_today(recipe: dict, asked: bool = False) -> dict:
+    """A recipe's values under the names that their keys have today, without those that were removed; with `asked` those
+    stay that ask for what is gone."""
+    gone = {keys for keys, (nothing, _) in REMOVED.items() if _value(recipe, keys) in (None, nothing)}
+    gone |= set() if asked else removed(recipe).keys()
     return {
-        section: {RENAMED.get((section, key), key): value for key, value in values.items()}
+        section: {RENAMED.get((section, key), key): each for key, each in values.items() if (section, key) not in gone}
         if isinstance(values, dict)
         else values
         for section, values in recipe.items()

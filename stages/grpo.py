@@ -65,8 +65,6 @@ def main(recipe: Recipe):
     if is_main_process():
         folder.begin(rows)
     say(f"grpo: {len(rows):,} problems, from {folder.checkpoint or warm_start or 'the base model'}")
-    if trainer.order:
-        say(f"order: {trainer.order}")
     train(trainer, folder, recipe, interrupts, "grpo")
     parts = time_by_part(trainer.state.log_history)
     best = {"best_checkpoint": trainer.state.best_model_checkpoint, "best_accuracy": trainer.state.best_metric}

@@ -29,15 +29,10 @@ def without_signal(earned: Sequence[float | None], group_size: int, first: int =
     return sum(flat) / len(flat) if flat else None
 
 
-def counted(
-    functions: list[Callable], weights: list[float], group_size: int, observe: Callable | None = None
-) -> list[Callable]:
+def counted(functions: list[Callable], weights: list[float], group_size: int) -> list[Callable]:
     """The reward functions of a recipe, which log `groups_without_signal` when the last of them has been called.
 
     With several processes, each counts the groups that are complete in its own batch, and trl averages the shares.
-
-    Args:
-        observe: is given the columns of each batch and the weighted reward of each completion.
     """
     values: dict[int, list] = {}
 
@@ -55,8 +50,6 @@ def counted(
                 share = without_signal(earned, group_size, first)
                 if share is not None and _in_groups(columns["prompts"][-first % group_size :], group_size):
                     log_metric(METRIC, share)
-                if observe:
-                    observe(columns, earned, log_metric)
             return rewards
 
         return reward

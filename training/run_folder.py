@@ -19,7 +19,7 @@ from schema import hardware, library_fields
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
-from schema.refused_keys import renamed
+from schema.refused_keys import of_today
 from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
@@ -147,7 +147,7 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
     place = f"output_dir={json.dumps(str(run.parent), ensure_ascii=False)}"  # YAML reads no surrogates
-    return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
+    return load_recipe(run / "recipe.yaml", [place, *overrides], check=(), saved=True)
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:
@@ -191,7 +191,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             "away, or give this run its own folder (output_dir)",
         )
     depends_on = _depends_on(hardware.fitted(recipe), stage)
-    there = without_place(renamed(there))
+    there = without_place(of_today(there, asked=not finished(path)))
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)

@@ -29,7 +29,6 @@ from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
 from training.sharding import Reshard, sharded, share_reference
-from training.signal_order import COLUMN, Drawn, SignalOrder, order_by_signal
 from training.step_rewards import StepRewards, step_rewards
 from training.train import keep_adapter_float32
 
@@ -109,15 +108,6 @@ class ByStep(GreedyEvaluation):
         return output
 
 
-class BySignal(GreedyEvaluation):
-    """The trainer, with the problems that its `order` draws."""
-
-    order: SignalOrder
-
-    def _get_train_sampler(self, dataset: Dataset | None = None) -> Drawn:
-        return Drawn(super()._get_train_sampler(dataset), self.order)
-
-
 class SameOrder(TrainerCallback):
     """Gives a resumed run its problems in their order. trl draws the order of each epoch from a generator that no
     checkpoint holds, so a run resumed in its third epoch would see the order of the first again."""
@@ -158,9 +148,6 @@ def grpo_trainer(
     prepare_rewards(
         recipe, [row["solution"] for row in rows if not row.get("check")]
     )  # while the first completions are sampled
-    order = order_by_signal(rows, args) if recipe.data.order == "by signal" else None
-    if order:
-        dataset = dataset.add_column(COLUMN, range(len(dataset)))
     rewards, of_steps = guarded_rewards(recipe), step_rewards(recipe, tokenizer)
     names = list(recipe.rewards)
     if refreshes(recipe):
@@ -170,7 +157,7 @@ def grpo_trainer(
     if of_steps:
         place, steps = of_steps
         rewards[place] = steps.watching(rewards[place])
-    rewards = counted(rewards, args.reward_weights, args.num_generations, order and order.observe)
+    rewards = counted(rewards, args.reward_weights, args.num_generations)
     finite = FiniteNumbers()
     rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
     keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
@@ -178,7 +165,7 @@ def grpo_trainer(
         truth = names.index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
-        kind = LeaveOneOut if recipe.algorithm else BySignal if order else ByStep if of_steps else GreedyEvaluation
+        kind = LeaveOneOut if recipe.algorithm else ByStep if of_steps else GreedyEvaluation
         trainer = kind(
             model=model,
             reward_funcs=rewards,
@@ -189,10 +176,10 @@ def grpo_trainer(
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )
     trainer.add_callback(finite)
-    trainer.order, trainer.keep_best = order, keep_best
+    trainer.keep_best = keep_best
     if of_steps:
         trainer.steps = steps
-    trainer.add_callback(order or SameOrder())
+    trainer.add_callback(SameOrder())
     if choosing:
         trainer.add_callback(keep_best)
     trainer.add_callback(Advise(recipe))  # after keep_best, which adds to the history which answers were right

@@ -91,13 +91,6 @@ WRONG = {
         ":5:",
         "a step is no answer",
     ),
-    "steps by signal": (
-        GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: x}").replace(
-            "  train:", "  order: by signal\n  train:"
-        ),
-        ":7:",
-        "does not see that of steps",
-    ),
     "reward file": (
         GOOD.replace("correct_answer:", "no_such_file.reward:"),
         ":5:",
@@ -243,6 +236,11 @@ WRONG = {
         "data.pass_rate: expected the lowest first, got [0.9, 0.1]",
     ),
     "order misspelt": (GOOD.replace("  train:", "  order: easy frist\n  train:"), ":3:", "did you mean easy first?"),
+    "an order that was removed": (
+        GOOD.replace("  train:", "  order: by signal\n  train:"),
+        ":3:",
+        "data.order: by signal was removed, because it was measured not to pay; commit 2a3fe5a is the last that has it",
+    ),
     "two orders": (
         GOOD.replace("  train:", "  order: easy first\n  train:") + "  shuffle_dataset: true\n",
         ":10:",

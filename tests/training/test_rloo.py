@@ -32,7 +32,6 @@ def test_a_key_that_is_left_out_says_what_it_says_to_grpo():
         ("algorithm=ppo", "algorithm: 'ppo' is not one of rloo"),
         ("grpo.loss_type=dr_grpo", "grpo.loss_type: RLOO has no such setting (trl.RLOOConfig): leave it out"),
         ("grpo.scale_rewards=none", "grpo.scale_rewards: RLOO has no such setting"),
-        ("data.order=by signal", "algorithm: rloo takes its problems in data.order: shuffled or easy first"),
         ("rewards.language_consistency.steps=x", "algorithm: rloo has one advantage for a completion"),
     ],
 )

@@ -146,6 +146,20 @@ def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
     assert conflict(recipe, "grpo") is None
 
 
+def test_what_a_run_asked_for_that_was_removed_since_is_read_and_not_gone_on_with(tmp_path):
+    recipe = begun(tmp_path, "grpo")
+    saved = tmp_path / "grpo/recipe.yaml"
+    saved.write_text(saved.read_text().replace("  order: shuffled\n", "  order: by signal\n"))
+    assert "  data.order: by signal there, shuffled here" in conflict(recipe, "grpo").message
+    with pytest.raises(RecipeError, match=r"recipe.yaml:\d+: data.order: by signal was removed"):
+        load_recipe(saved, check=())
+    assert recipe_of(tmp_path / "grpo").data.order == "shuffled"
+    with pytest.raises(RecipeError, match=r"override data\.order=by signal: "):
+        recipe_of(tmp_path / "grpo", ["data.order=by signal"])
+    (tmp_path / "grpo/summary.json").write_text('{"steps": 1}')
+    assert conflict(recipe, "grpo") is None
+
+
 def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
     def fault(*overrides: str):
         return conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=()), "grpo")

@@ -115,7 +115,6 @@ CHANGES = {
     # Other ways to spend the samples.
     "probe": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9]},
     "probe, easy first": {"probe": (240, 4), "data.pass_rate": [0.1, 0.9], "data.order": "easy first"},
-    "by signal": {"data.order": "by signal"},
     "oracle": {"trainer": "oracle"},
     "refill": {"trainer": "refill", "spends": 1.5},
     "replay": {"trainer": "replay"},
