@@ -27,7 +27,6 @@ ACCURACY = "eval_rewards/correct_answer/mean"
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
-WINDOW = 8  # evaluations that must agree that a run is flat
 EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch, where transformers answers
 
 

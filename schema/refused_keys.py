@@ -138,7 +138,7 @@ RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
 
 # Keys of ours that were removed, or lost a value: the value that asked for nothing, which runs saved, and the one that
 # asked for what is gone; `...` is any other.
-REMOVED = {("data", "order"): ("shuffled", "by signal")}
+REMOVED = {("data", "order"): ("shuffled", "by signal"), ("evaluate", "stop_when_flat"): (False, ...)}
 
 
 def removed(recipe: dict) -> dict[tuple[str, str], str]:

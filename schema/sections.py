@@ -78,8 +78,7 @@ class Evaluate:
 
     `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
     others compare the stages. `patience`: training stops when accuracy on the former has been clearly below its best
-    for so many evaluations while reward rises (0: never). `stop_when_flat`: it also stops when that accuracy no longer
-    rises; otherwise the run only says so.
+    for so many evaluations while reward rises (0: never).
     """
 
     benchmarks: list = field(default_factory=list)
@@ -92,7 +91,6 @@ class Evaluate:
     control: bool = True
     checkpoint_problems: int = 192  # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
     patience: int = 3
-    stop_when_flat: bool = False
 
 
 @dataclass(frozen=True)

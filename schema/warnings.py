@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schema.configs import WINDOW, setting
+from schema.configs import setting
 from schema.faults import Fault, Place
 from schema.names import LEARNED
 from schema.recipe import Recipe
@@ -62,7 +62,6 @@ def warnings_of(recipe: Recipe) -> Iterator[Finding]:
             "quarter of the answer's weight",
         )
     yield from _held_out_warnings(recipe)
-    yield from _flat_warnings(recipe)
     yield from _learned_warnings(recipe)
     if recipe.model.dtype == "float16":
         message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
@@ -99,29 +98,6 @@ def _held_out_warnings(recipe: Recipe) -> Iterator[Finding]:
         of = f" ({choosing} of the {held_out} choose the checkpoint)" if left < held_out else ""
         message = f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
         yield finding(recipe, "warning", ("data", "validation"), message)
-
-
-def _flat_warnings(recipe: Recipe) -> Iterator[Finding]:
-    if not recipe.evaluate.stop_when_flat:
-        return
-    key = ("evaluate", "stop_when_flat")
-    every, steps = (setting(recipe, "grpo", each) for each in ("eval_steps", "max_steps"))
-    if not every:
-        yield finding(recipe, "warning", key, "nothing is judged while training: set grpo.eval_steps")
-    elif 0 < steps < WINDOW * every:
-        message = f"it needs {WINDOW} evaluations, and the run has {steps // every:g}: lower grpo.eval_steps"
-        yield finding(recipe, "warning", key, message)
-    elif (WINDOW - 1) * every < 2 * setting(recipe, "grpo", "logging_steps"):
-        message = (
-            f"{WINDOW} evaluations may see fewer than 3 training rewards, and say nothing: lower grpo.logging_steps"
-        )
-        yield finding(recipe, "warning", key, message)
-    if recipe.evaluate.checkpoint_problems < 50:
-        message = (
-            f"{recipe.evaluate.checkpoint_problems} problems seldom show that accuracy is flat: raise "
-            "evaluate.checkpoint_problems to 192"
-        )
-        yield finding(recipe, "warning", key, message)
 
 
 def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:

@@ -14,7 +14,6 @@ from transformers import TrainerCallback
 from schema.configs import ACCURACY
 from schema.terminal import say
 from training.gamed import gamed
-from training.plateau import plateau
 
 # The key, in the line of an evaluation, of a "1" or "0" for each problem, in the order of their texts.
 RIGHT = "eval_right"
@@ -22,12 +21,11 @@ RIGHT = "eval_right"
 
 class KeepBest(TrainerCallback):
     """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its best for
-    `patience` evaluations in a row while the training reward rose; with `stop_when_flat` also when it no longer rises,
-    which is otherwise said once. It reads the trainer's own history, which a resumed run still has, and adds to it
-    which problems were right."""
+    `patience` evaluations in a row while the training reward rose. It reads the trainer's own history, which a resumed
+    run still has, and adds to it which problems were right."""
 
-    def __init__(self, patience: int, stop_when_flat: bool):
-        self.patience, self.stop_when_flat = patience, stop_when_flat
+    def __init__(self, patience: int):
+        self.patience = patience
         self.stopped: str | None = None  # why it stopped the run
         self.batch: list[tuple[str, float | None]] = []  # the last one's problems, and whether each was answered right
         self.right: dict[str, float | None] = {}
@@ -65,22 +63,3 @@ class KeepBest(TrainerCallback):
         if reason := gamed(judged, rewards, self.patience):
             control.should_training_stop, self.stopped = True, reason
             say(reason)
-        elif reason := self._flat(args, state, rewards):
-            control.should_training_stop |= self.stop_when_flat
-            self.stopped = reason if self.stop_when_flat else None
-            say(reason)
-
-    def _flat(self, args, state, rewards: list[tuple[int, float]]) -> str | None:
-        """What to say of a run that is flat; None where it is not, or was told so before."""
-        warmed_up = args.get_warmup_steps(state.max_steps)
-        judged = [(line["step"], line[RIGHT]) for line in state.log_history if RIGHT in line]
-        judged = [each for each in judged if each[0] > warmed_up]
-        told = not self.stop_when_flat and any(plateau(judged[:n], rewards) for n in range(len(judged)))
-        if told or not (reason := plateau(judged, rewards)):
-            return None
-        if self.stop_when_flat:
-            return f"grpo: stopped at step {state.global_step}: {reason}. evaluate.stop_when_flat: false goes on"
-        return (
-            f"grpo: {reason}. More steps are unlikely to help. Where `no signal` is high, other problems or a higher "
-            "learning_rate may; evaluate.stop_when_flat: true ends such a run here"
-        )

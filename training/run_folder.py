@@ -19,7 +19,7 @@ from schema import hardware, library_fields
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
-from schema.refused_keys import of_today
+from schema.refused_keys import REMOVED, of_today
 from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
@@ -197,7 +197,9 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         found["data"] = _data_of(found["data"], stage)
     if isinstance(found.get("evaluate"), dict):
         # A run that began before a key existed had its default.
-        found["evaluate"] = {key: found["evaluate"].get(key, getattr(Evaluate, key)) for key in depends_on["evaluate"]}
+        defaults = {key: getattr(Evaluate, key) for key in depends_on["evaluate"]}
+        there = defaults | found["evaluate"]
+        found["evaluate"] = {key: there[key] for key in there if key in defaults or ("evaluate", key) in REMOVED}
     if stage == "sft" and isinstance(found.get("grpo"), dict):
         found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = by_batch(path, stage, flat(depends_on), flat(found))
@@ -235,8 +237,7 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     depends_on = {key: without_place(recipe.resolved()).get(key) for key in DEPENDS_ON[stage]}
     depends_on["data"] = _data_of(depends_on["data"], stage)
     if stage in ("grpo", "dpo") and setting(recipe, "grpo", "eval_steps"):
-        deciding = ("checkpoint_problems", "patience", "stop_when_flat")
-        depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in deciding}
+        depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in ("checkpoint_problems", "patience")}
     if stage in ("grpo", "dpo") and refreshes(recipe):
         depends_on["reward_model"] = recipe.reward_model
     if stage == "sft" and recipe.data.own_solutions is not None:

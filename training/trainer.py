@@ -160,7 +160,7 @@ def grpo_trainer(
     rewards = counted(rewards, args.reward_weights, args.num_generations)
     finite = FiniteNumbers()
     rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
-    keep_best = KeepBest(recipe.evaluate.patience, recipe.evaluate.stop_when_flat)
+    keep_best = KeepBest(recipe.evaluate.patience)
     if choosing:
         truth = names.index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])

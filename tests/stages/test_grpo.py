@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -236,6 +237,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(run, tmp_path):
     answered = {line["step"]: line["eval_right"] for line in lines if ACCURACY in line}
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"] > 0
     assert [answered[step].count("1") / 24 for step in measured] == pytest.approx(list(measured.values()))
+    for file in (tmp_path / "grpo/completions").iterdir():  # the last one too has no answers of the evaluation after it
+        assert set(Counter(each[-1]["content"] for each in pd.read_parquet(file)["prompt"]).values()) == {8}, file.name
     best = max(measured, key=lambda step: (measured[step], -step))
     assert f"step 2: held-out accuracy {measured[2]:.1%}" in out
     assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")

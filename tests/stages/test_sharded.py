@@ -15,7 +15,9 @@ import pandas as pd
 import psutil
 import pytest
 
+from schema.configs import ACCURACY
 from tests.support import ROOT, read_lines, run_stage, same_weights, weights
+from training.best_checkpoint import RIGHT
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
@@ -170,6 +172,9 @@ def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     assert f"from {run.killed}/grpo/checkpoint-" in run.said["again"] and "FutureWarning" not in run.said["again"]
     for folder in ("grpo", LAST):  # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
+    evaluations = [line for line in read_lines(run.home / "grpo/metrics.jsonl") if ACCURACY in line]
+    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == [(2, 8), (4, 8), (6, 8)]  # of both processes
+    assert all(line[RIGHT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations)
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
     assert same_weights(run.home / "grpo", Path(best)) and not same_weights(run.home / "sft", Path(best))
 

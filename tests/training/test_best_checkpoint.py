@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from transformers import TrainerControl, TrainerState
 
-from schema.configs import even_batch
+from schema.configs import ACCURACY, even_batch
 from schema.recipe import RecipeError, load_recipe
+from training.best_checkpoint import RIGHT, KeepBest
 from training.gamed import fell, gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
@@ -41,7 +43,19 @@ def test_otherwise_it_goes_on(judged, rewards, patience):
     assert gamed(judged, rewards, patience) is None
 
 
-def test_a_plateau_is_no_fall():
+def test_it_stops_the_run_and_says_why(capsys):
+    keep, state, stopped = KeepBest(3), TrainerState(max_steps=200), []
+    for step, right in FALLING:
+        state.log_history += [{"step": each, "reward": reward} for each, reward in RISING if step - 10 < each <= step]
+        state.log_history.append({"step": step, ACCURACY: right.count("1") / len(right), RIGHT: right})
+        keep.on_evaluate(None, state, control := TrainerControl())
+        stopped += [step] * control.should_training_stop
+    assert stopped == [40] and keep.stopped == gamed(FALLING, RISING[:8], 3)
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "step 20: held-out accuracy 50.0%, best 60.4% at step 10" and said[4] == keep.stopped
+
+
+def test_level_accuracy_is_no_fall():
     assert gamed(judged(0.6, 0.6, 0.6, 0.6), RISING, 2) is None
     assert gamed(judged(0.6, 0.6, 0.5), RISING, 2) is None
     assert "at step 20 and" in gamed(judged(0.6, 0.6, 0.5, 0.5), RISING, 2)

@@ -78,10 +78,8 @@ def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
     assert conflict(recipe, "grpo") is None
     other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
     assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
-    stopping = load_recipe(RECIPE, [*overrides, "evaluate.stop_when_flat=true"], check=())
-    assert "  evaluate.stop_when_flat: False there, True here" in conflict(stopping, "grpo").message
-    assert "  stop_when_flat: false\n" in before
-    saved.write_text(before.replace("  stop_when_flat: false\n", ""))
+    assert "  patience: 3\n" in before
+    saved.write_text(before.replace("  patience: 3\n", ""))
     assert conflict(recipe, "grpo") is None  # a run from before that key
 
 
@@ -146,16 +144,39 @@ def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
     assert conflict(recipe, "grpo") is None
 
 
-def test_what_a_run_asked_for_that_was_removed_since_is_read_and_not_gone_on_with(tmp_path):
-    recipe = begun(tmp_path, "grpo")
+@pytest.mark.parametrize(
+    ("now", "line", "differs", "override"),
+    [
+        (
+            "  order: shuffled\n",
+            "  order: by signal\n",
+            "data.order: by signal there, shuffled here",
+            "data.order=by signal",
+        ),
+        (
+            "  patience: 3\n",
+            "  patience: 3\n  stop_when_flat: true\n",
+            "evaluate.stop_when_flat: True there, None here",
+            "evaluate.stop_when_flat=true",
+        ),
+        ("  patience: 3\n", "  patience: 3\n  stop_when_flat: false\n", None, None),  # as all runs have it
+    ],
+)
+def test_what_was_removed_since_a_run_began_is_read_and_does_not_train_on(now, line, differs, override, tmp_path):
+    recipe = begun(tmp_path, "grpo", "grpo.eval_steps=10", "grpo.save_steps=10")
     saved = tmp_path / "grpo/recipe.yaml"
-    saved.write_text(saved.read_text().replace("  order: shuffled\n", "  order: by signal\n"))
-    assert "  data.order: by signal there, shuffled here" in conflict(recipe, "grpo").message
-    with pytest.raises(RecipeError, match=r"recipe.yaml:\d+: data.order: by signal was removed"):
-        load_recipe(saved, check=())
-    assert recipe_of(tmp_path / "grpo").data.order == "shuffled"
-    with pytest.raises(RecipeError, match=r"override data\.order=by signal: "):
-        recipe_of(tmp_path / "grpo", ["data.order=by signal"])
+    assert now in saved.read_text()
+    saved.write_text(saved.read_text().replace(now, line))
+    fault = conflict(recipe, "grpo")
+    assert f"  {differs}\n" in fault.message if differs else fault is None
+    assert recipe_of(tmp_path / "grpo").resolved() == recipe.resolved()
+    if differs:
+        removed = f"{override.partition('=')[0]}.* was removed, because it was measured not to pay; commit 2a3fe5a is"
+        for path, given, place in ((saved, [], r"recipe\.yaml:\d+"), (RECIPE, [override], f"override {override}")):
+            with pytest.raises(RecipeError, match=f"{place}: {removed}"):
+                load_recipe(path, given, check=())
+    else:
+        load_recipe(saved, [f"output_dir={tmp_path}"], check=())
     (tmp_path / "grpo/summary.json").write_text('{"steps": 1}')
     assert conflict(recipe, "grpo") is None
 
