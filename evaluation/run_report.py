@@ -16,8 +16,8 @@ from schema.names import RESERVED
 from schema.terminal import clean, code, fenced
 from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
-from training.health import findings
 from training.model import is_adapter
+from training.watch import findings
 from training.writing import link_inside, lock
 
 STAGES = ("sft", "grpo", "dpo")

@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from schema.configs import ACCURACY
 from schema.terminal import say
-from training.gamed import gamed
+from training.watch import gamed
 
 # The key, in the line of an evaluation, of a "1" or "0" for each problem, in the order of their texts.
 RIGHT = "eval_right"

@@ -12,7 +12,7 @@ from schema.recipe import Recipe
 from schema.terminal import say
 from training import group_signal
 from training.best_checkpoint import RIGHT
-from training.health import Run
+from training.watch import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}

@@ -12,7 +12,7 @@ from schema import library_fields
 from schema.faults import RecipeError
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_line
-from training.health import JUDGED, findings
+from training.watch import JUDGED, findings
 
 # trl's settings that the page works with; their defaults are trl's own.
 SETTINGS = (

@@ -1,4 +1,5 @@
-"""Advice while a run trains: sicknesses that its logged lines show, each with the keys of the recipe that treat it.
+"""Watches a run by the lines that it logs while it trains: sicknesses, each with the keys of the recipe that treat it,
+and a reward that is gamed, which ends the run.
 
 A rule looks at a window of lines, never at one, and speaks where it is clear: the mean is on the wrong side of a
 threshold by more than two standard errors. docs/health.md has every threshold and where it comes from. The rules read
@@ -14,24 +15,17 @@ from typing import NamedTuple
 from schema.configs import ACCURACY
 from schema.library_fields import defaults
 from schema.recipe import Recipe
-from schema.sections import Evaluate
 from schema.warnings import FORM, TRUTH
-from training.gamed import fell, gamed
 
 WINDOW = 8  # logged lines that a rule judges together
 START = 4  # logged lines that show how a run began
 NO_SIGNAL = 0.6  # of the groups
 TRUNCATED = 0.3  # of the completions
-FALLS = 2  # evaluations in a row that are clearly below the best
 ENTROPY = 0.1  # of its value at the start
 SOLVED = 0.9  # of the answers right: a policy that knows them need not try others
-KL = 0.5  # nats per token, trl's estimate
 FORM_LEARNED = 0.9  # of the most that the rewards of the form pay
 NOT_LEARNED = 0.05  # of the answers right
-LONGER = 1.5  # times the length before
-LOOKS_BACK = 3  # windows between which the length is compared
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
-CLIPPED = 0.1  # of the tokens
 
 CORRECT = ACCURACY.removeprefix("eval_")
 # As training.group_signal and training.best_checkpoint log them; importing these takes seconds.
@@ -60,30 +54,22 @@ def findings(history: list[dict], recipe: Recipe | dict) -> list[Advice]:
 
 class Run:
     """What a run has logged so far. `values`: the numbers of each metric, in order, without those of the learning
-    rate's warm-up. `judged`: the evaluations. `rewards`: (step, mean training reward) of every line."""
+    rate's warm-up."""
 
     def __init__(self, recipe: Recipe | dict):
-        given = recipe if isinstance(recipe, dict) else recipe.resolved()
-        self.given = given["grpo"]
-        self.grpo = defaults("grpo") | given["grpo"]
-        self.patience = given.get("evaluate", {}).get("patience", Evaluate.patience)
+        self.given = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
+        self.grpo = defaults("grpo") | self.given
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
-        self.judged: list[dict] = []
-        self.rewards: list[tuple[int, float]] = []
         self.said: set[str] = set()
 
     def judge(self, line: dict) -> list[Advice]:
         """Take the next line in, and say what it is the first to show."""
-        numbers = {key: value for key, value in line.items() if isinstance(value, int | float) and math.isfinite(value)}
-        if ACCURACY in numbers:
-            self.judged.append(line)
-        if "reward" in numbers:
-            self.rewards.append((line["step"], line["reward"]))
         if line["step"] > self.warmup:
-            for key, value in numbers.items():  # a line may have a few: trl logs a reward only where it sampled
-                self.values[key].append(value)
+            for key, value in line.items():  # a line may have a few: trl logs a reward only where it sampled
+                if isinstance(value, int | float) and math.isfinite(value):
+                    self.values[key].append(value)
         told = {name: rule(self) for name, rule in RULES.items() if name not in self.said}
         new = [Advice(line["step"], name, message) for name, message in told.items() if message]
         self.said.update(each.rule for each in new)
@@ -93,11 +79,6 @@ class Run:
         """Of the last window of a metric; None before there is one."""
         values = self.values.get(key, ())
         return mean(values[-WINDOW:]) if len(values) >= WINDOW else None
-
-    def before(self, key: str) -> "Mean | None":
-        """Of a window as far before the last one as `LOOKS_BACK` allows; None where they would overlap."""
-        values = self.values.get(key, ())
-        return mean(values[-(LOOKS_BACK + 1) * WINDOW :][:WINDOW]) if len(values) >= 2 * WINDOW else None
 
 
 class Mean(NamedTuple):
@@ -114,15 +95,12 @@ class Mean(NamedTuple):
     def high(self) -> float:
         return self.value + self.error
 
-    def above(self, other: "Mean") -> bool:
-        return self.value - other.value > math.hypot(self.error, other.error)
-
 
 def mean(values: list[float]) -> Mean:
     """With the noise taken from one value to the next (von Neumann 1941), which a trend does not swell."""
     n = len(values)
     steps = sum((after - value) ** 2 for value, after in pairwise(values))
-    return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / (n - 1) / n) if n > 1 else math.inf)
+    return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / (n - 1) / n))
 
 
 def no_signal(run: Run) -> str | None:
@@ -161,31 +139,6 @@ def truncated(run: Run) -> str | None:
     )
 
 
-def gamed_soon(run: Run) -> str | None:
-    """The reward rises while held-out accuracy falls. Silent where `evaluate.patience` ends the run, which says so."""
-    if len(run.judged) <= FALLS:
-        return None
-    best = max(run.judged, key=lambda line: line[ACCURACY])
-    since = [line for line in run.judged if line["step"] > best["step"]]
-    later = [reward for step, reward in run.rewards if step > best["step"]]
-    before = [reward for step, reward in run.rewards if step <= best["step"]][-len(later) :]
-    if len(since) < FALLS or not all(fell(best.get(JUDGED, ""), line.get(JUDGED, "")) for line in since[-FALLS:]):
-        return None
-    if not before or not later or not mean(later).above(mean(before)):
-        return None
-    if gamed([(line["step"], line[JUDGED]) for line in run.judged if JUDGED in line], run.rewards, run.patience):
-        return None
-    stop = "evaluate.patience: 0 never stops such a run"
-    if run.patience:
-        stop = f"the run stops after {run.patience} evaluations below the best (evaluate.patience)"
-    return (
-        f"held-out accuracy fell from {best[ACCURACY]:.1%} at step {best['step']} to {since[-1][ACCURACY]:.1%} while "
-        f"the training reward rose from {mean(before).value:.3g} to {mean(later).value:.3g}: the policy may be paid "
-        "for something else. Read the newest file in completions/, try `make audit`, and lower the weights of "
-        f"rewards other than correct_answer; {stop}"
-    )
-
-
 def entropy_collapse(run: Run) -> str | None:
     """The policy has become nearly deterministic before it is right."""
     entropies, now, right = run.values.get("entropy", ()), run.last("entropy"), run.last(CORRECT)
@@ -202,18 +155,6 @@ def entropy_collapse(run: Run) -> str | None:
     )
 
 
-def kl_blow_up(run: Run) -> str | None:
-    """The policy has left its reference; trl logs this only where `beta` is above 0."""
-    kl = run.last("kl")
-    if kl is None or kl.low <= KL:
-        return None
-    return (
-        f"the policy has left its reference: KL {kl.value:.2g} nats per token over the last {WINDOW} logged steps. "
-        f"Start again with a lower grpo.learning_rate (now {run.grpo['learning_rate']:g}) or a higher grpo.beta (now "
-        f"{run.grpo['beta']:g})"
-    )
-
-
 def form_only(run: Run) -> str | None:
     """The form of an answer is learned, and answers are not."""
     form = [each for name in FORM if (each := run.last(f"rewards/{name}/mean"))]
@@ -227,21 +168,6 @@ def form_only(run: Run) -> str | None:
         f"({max(each.value for each in truth):.1%} right over the last {WINDOW} logged steps): GRPO cannot reward what "
         "is never sampled. Train on easier problems (data.train; `make probe` says which are solved at all), or give "
         "the warm start more worked solutions (sft.max_steps, data.worked)"
-    )
-
-
-def length_creep(run: Run) -> str | None:
-    """Completions get longer, and earn no more."""
-    length, before = (get("completions/mean_length") for get in (run.last, run.before))
-    reward, earlier = run.last("reward"), run.before("reward")
-    if not before or not earlier or length.low <= LONGER * before.value or reward.above(earlier):
-        return None
-    biased = run.grpo["loss_type"] == "grpo"
-    loss = "grpo.loss_type: dr_grpo (grpo spreads a long wrong answer's penalty thin), or " if biased else ""
-    return (
-        f"completions grew from {before.value:.0f} to {length.value:.0f} tokens and earn no more (reward "
-        f"{earlier.value:.3g}, now {reward.value:.3g}): try {loss}the reward "
-        "trl.rewards.get_soft_overlong_punishment, which charges for length"
     )
 
 
@@ -262,31 +188,57 @@ def sampler_mismatch(run: Run) -> str | None:
     )
 
 
-def clipping(run: Run) -> str | None:
-    """Many tokens are outside the trust region and give no gradient. Silent for `importance_sampling_level: sequence`,
-    which clips whole completions by design."""
-    # The first pass over a batch clips nothing; with `num_iterations: 2` that may be every other line.
-    shares = [each for each in run.values.get("clip_ratio/region_mean", ())[-2 * WINDOW :] if each][-WINDOW:]
-    if len(shares) < WINDOW or run.grpo["importance_sampling_level"] == "sequence":
-        return None
-    clipped = mean(shares)
-    if clipped.low <= CLIPPED:
-        return None
-    return (
-        f"{clipped.value:.0%} of the tokens were clipped over the last {WINDOW} logged steps: the policy moves too far "
-        f"on one batch. Lower grpo.learning_rate (now {run.grpo['learning_rate']:g}), or train on each batch less "
-        f"often (grpo.num_iterations, now {run.grpo['num_iterations']}; grpo.steps_per_generation)"
-    )
-
-
 RULES = {
     "no signal": no_signal,
     "truncated": truncated,
-    "gamed": gamed_soon,
     "entropy collapse": entropy_collapse,
-    "KL blow-up": kl_blow_up,
     "form only": form_only,
-    "length creep": length_creep,
     "sampler mismatch": sampler_mismatch,
-    "clipping": clipping,
 }
+
+
+def gamed(judged: list[tuple[int, str]], rewards: list[tuple[int, float]], patience: int) -> str | None:
+    """The message to stop a run with whose training reward rises while held-out answers get worse, or None.
+
+    Worse means that each of the last `patience` evaluations is clearly below the best (see `fell`): of a few hundred
+    problems chance alone takes some away, and the best of many evaluations was lucky.
+
+    Args:
+        judged: (step, one "1" or "0" for each problem, in the same order) of every evaluation so far.
+        rewards: (step, mean training reward) of every logged step so far.
+        patience: how many evaluations in a row; 0 never stops.
+    """
+    if not judged:
+        return None
+    best_step, best = max(judged, key=lambda each: (_accuracy(each[1]), each[0]))
+    since = [each for each in judged if each[0] > best_step]
+    earlier = [reward for step, reward in rewards if step <= best_step]
+    later = [reward for step, reward in rewards if step > best_step]
+    if not 0 < patience <= len(since) or not earlier or not later:
+        return None
+    if not all(fell(best, right) for _, right in since[-patience:]):
+        return None
+    # As many logged steps as there are since the best, so that the slow start of a run does not count as a rise.
+    before = earlier[-len(later) :]
+    risen = sum(later) / len(later) - sum(before) / len(before)
+    if risen <= 0:
+        return None
+    step, now = since[-1]
+    return (
+        f"grpo: stopped at step {step}. Held-out accuracy was {_accuracy(best):.1%} at step {best_step} and has been "
+        f"clearly below that for {patience} evaluations (now {_accuracy(now):.1%}, n = {len(now)}), while the training "
+        f"reward rose by {risen:.3g}: the policy is rewarded for something other than right answers. Read the newest "
+        "file in completions/, and try `make audit`. evaluate.patience sets how many evaluations to wait for; 0 never "
+        "stops."
+    )
+
+
+def fell(best: str, now: str) -> bool:
+    """Whether clearly more of the same problems were lost since than won: McNemar's z above 2."""
+    pairs = list(zip(best, now, strict=False))
+    lost, won = (sum(pair == (a, b) for pair in pairs) for a, b in (("1", "0"), ("0", "1")))
+    return lost - won > 2 * math.sqrt(lost + won)
+
+
+def _accuracy(right: str) -> float:
+    return right.count("1") / max(1, len(right))

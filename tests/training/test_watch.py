@@ -10,21 +10,17 @@ from ruamel.yaml import YAML
 from transformers import TrainerState
 
 from schema import sections
-from schema.configs import ACCURACY
 from schema.library_fields import fields
 from schema.recipe import load_recipe
-from tests.bench.health import false_alarms
 from tests.support import ROOT, read_lines, run_stage
-from training import best_checkpoint, group_signal, health
-from training.health import CORRECT, FLAT, JUDGED, RULES, WINDOW, findings
+from training import best_checkpoint, group_signal, watch
 from training.progress import Advise
+from training.watch import CORRECT, FLAT, JUDGED, RULES, WINDOW, findings
 
-RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5, "beta": 0.04}}
-RECORDED = Path(__file__).parent / "health"
-FORM, LENGTH, CUT = "rewards/format_tags/mean", "completions/mean_length", "completions/clipped_ratio"
-RATIO, CLIP = "sampling/importance_sampling_ratio/mean", "clip_ratio/region_mean"
-WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, LENGTH: 200.0, CUT: 0.1, "entropy": 0.4}
-WELL |= {"kl": 0.05, RATIO: 1.0, CLIP: 0.01}
+RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
+RECORDED = Path(__file__).parent / "recorded"
+FORM, CUT, RATIO = "rewards/format_tags/mean", "completions/clipped_ratio", "sampling/importance_sampling_ratio/mean"
+WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, CUT: 0.1, "entropy": 0.4, RATIO: 1.0}
 
 
 def logged(*phases: tuple[int, dict]) -> list[dict]:
@@ -56,11 +52,8 @@ SICK = [
         140,
         ["1% of the 0.4", "50% of the answers", "grpo.learning_rate (now 1e-05)"],
     ),
-    ("KL blow-up", {"kl": 3.0}, 115, ["KL 1.2 nats", "grpo.beta (now 0.04)", "grpo.learning_rate"]),
     ("form only", {CORRECT: 0.01, "reward": 0.26}, 140, ["format rewards 100%", "1.0% right", "sft.max_steps"]),
-    ("length creep", {LENGTH: 500.0}, 125, ["from 200 to 388 tokens", "trl.rewards.get_soft_overlong_punishment"]),
     ("sampler mismatch", {RATIO: 0.85}, 125, ["mean ratio of 0.906", "model.dtype", "grpo.use_vllm: false"]),
-    ("clipping", {CLIP: 0.4}, 120, ["20% of the tokens", "grpo.learning_rate", "grpo.num_iterations, now 1"]),
 ]
 
 
@@ -78,16 +71,14 @@ def test_a_single_line_says_nothing(key, value):
     assert told(logged((20, {}), (1, {key: value}), (20, {}))) == []
 
 
-@pytest.mark.parametrize(
-    "values", [{}, {CORRECT: 0.01, FORM: 0.3}, {"kl": 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}]
-)
+@pytest.mark.parametrize("values", [{}, {CORRECT: 0.01, FORM: 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}])
 def test_a_healthy_run_is_told_nothing(values):
     assert told(logged((40, values))) == []
 
 
 @pytest.mark.parametrize("missing", list(WELL))
 def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
-    """Without `beta` there is no KL, without vLLM no ratio; a reward may be absent or of the user's own."""
+    """Without vLLM there is no ratio; a reward may be absent or of the user's own."""
     sick = {key: value for _, values, _, _ in SICK for key, value in values.items()} | {CORRECT: 0.01}
     history = [{key: value for key, value in line.items() if key != missing} for line in logged((40, sick))]
     assert told(history) == told([line | {missing: None} for line in history]) != []
@@ -97,9 +88,7 @@ def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     ("rule", "values", "recipe"),
     [
         ("entropy collapse", {"entropy": 0.004, CORRECT: 0.95}, {}),  # it knows the answers
-        ("length creep", {LENGTH: 500.0, "reward": 1.0}, {}),  # it thinks longer, and earns by it
         ("sampler mismatch", {RATIO: 0.85}, {"vllm_importance_sampling_mode": "sequence_mask"}),
-        ("clipping", {CLIP: 0.4}, {"importance_sampling_level": "sequence"}),
         ("truncated", {CUT: 0.6}, {"warmup_steps": 200}),
         ("truncated", {CUT: 0.6}, {"warmup_steps": 0.5, "max_steps": 400}),
     ],
@@ -110,21 +99,21 @@ def test_where_the_same_values_are_healthy(rule, values, recipe):
 
 
 def test_lines_of_single_passes_are_judged_too():
-    """Of two passes over a batch, each logged: the first has what was sampled and clips nothing, the second clips."""
+    """Of two passes over a batch, each logged: only the first has what was sampled."""
     history = logged((30, {}))
     for first, second in zip(history[::2], history[1::2], strict=True):
-        first[CLIP], first[CUT], second[CLIP] = 0.0, 0.6, 0.3
-        for key in ("reward", CORRECT, FORM, FLAT, LENGTH, CUT, RATIO):
+        first[CUT] = 0.6
+        for key in ("reward", CORRECT, FORM, FLAT, CUT, RATIO):
             del second[key]
-    assert told(history) == [(75, "truncated"), (80, "clipping")]
+    assert told(history) == [(75, "truncated")]
 
 
-def test_a_growing_kl_is_told_though_it_is_steep():
-    """The growth is no noise about a level."""
+def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
+    """The fall is no noise about a level."""
     history = logged((20, {}), (20, {}))
     for i, line in enumerate(history[20:]):
-        line["kl"] = 0.05 * 2**i
-    assert told(history) == [(140, "KL blow-up")]
+        line["entropy"] = 0.4 / 2**i
+    assert told(history) == [(150, "entropy collapse")]
 
 
 @pytest.mark.parametrize(
@@ -139,66 +128,17 @@ def test_truncated_sampling_is_named_where_it_explains_the_ratio(recipe, words):
     assert words in found.message
 
 
-def test_the_length_bias_is_named_only_where_the_loss_has_it():
-    history = logged((20, {}), (20, {LENGTH: 500.0}))
-    (biased,), (plain,) = findings(history, {"grpo": {"loss_type": "grpo"}}), findings(history, RECIPE)
-    assert "grpo.loss_type: dr_grpo" in biased.message and "loss_type" not in plain.message
-
-
-def evaluated(rights: list[int], rising: float = 0.01, problems: int = 96) -> list[dict]:
-    """A run evaluated every ten lines, with so many problems right each time: the first ones."""
-    history = []
-    for i, right in enumerate(rights):
-        lines = logged((10, {}))
-        for j, line in enumerate(lines):
-            line |= {"step": line["step"] + 50 * i, "reward": 0.5 + rising * (10 * i + j)}
-        judged = "1" * right + "0" * (problems - right)
-        history += [*lines, {"step": 50 * (i + 1), ACCURACY: right / problems, JUDGED: judged}]
-    return history
-
-
-@pytest.mark.parametrize(
-    ("rights", "patience", "expected"),
-    [
-        ([40, 60, 45, 42], 3, [(200, "gamed")]),  # one evaluation before it would stop
-        ([40, 60, 45, 42, 40, 38], 0, [(200, "gamed")]),  # once, where nothing stops it
-        ([40, 60, 45, 42], 2, []),  # the run stops here, and says so
-        ([40, 60, 59, 58, 59, 59], 3, []),  # within the noise
-        ([40, 60, 45, 62], 3, []),  # it recovers
-        ([40, 60], 3, []),
-    ],
-)
-def test_reward_that_rises_while_accuracy_falls_is_told_before_it_stops_the_run(rights, patience, expected):
-    recipe = RECIPE | {"evaluate": {"patience": patience}}
-    assert told(evaluated(rights), recipe) == expected
-    assert told(evaluated(rights, rising=0.0), recipe) == []
-    for found in findings(evaluated(rights), recipe):
-        assert "fell from 62.5% at step 100 to 43.8%" in found.message and "make audit" in found.message
-        stop = f"stops after {patience} evaluations" if patience else "evaluate.patience: 0 never stops"
-        assert stop in found.message
-
-
-def test_without_the_problems_behind_an_accuracy_no_fall_is_clear():
-    history = [{key: each for key, each in line.items() if key != JUDGED} for line in evaluated([40, 60, 45, 42])]
-    assert told(history) == []
-
-
-@pytest.mark.parametrize(("name", "beta"), [("tiny-arithmetic", 0.0), ("with-a-reference", 0.001)])
-def test_recorded_healthy_runs_are_told_nothing(name, beta):
+@pytest.mark.parametrize("name", ["tiny-arithmetic", "with-a-reference"])
+def test_recorded_healthy_runs_are_told_nothing(name):
     """240 steps of recipes/tiny-arithmetic.yaml, seed 1; and of it with `beta` and `temperature: 0.8`, seed 3."""
     history = read_lines(RECORDED / f"{name}.jsonl")
-    assert len(history) == 48 and told(history, {"grpo": {"beta": beta}}) == []
+    assert len(history) == 48 and told(history) == []
 
 
 def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
     """Seed 5 of the same, which ends with 95 % right: nothing is left to learn from most groups."""
     (found,) = findings(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
     assert (found.step, found.rule) == (180, "no signal") and "too easy" in found.message
-
-
-def test_healthy_runs_with_noise_are_seldom_told_anything():
-    alarms = false_alarms(100, lines=60)
-    assert max(alarms.values(), default=0) <= 5, alarms
 
 
 def said_by(history: list[dict], known: int, capsys) -> list[str]:
@@ -212,15 +152,15 @@ def said_by(history: list[dict], known: int, capsys) -> list[str]:
 
 @pytest.mark.parametrize("killed", range(20, 40))
 def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
-    history = logged((20, {}), (20, {CUT: 0.6, CLIP: 0.4}))
+    history = logged((20, {}), (20, {CUT: 0.6, "entropy": 0.004}))
     whole = said_by(history, 0, capsys)
-    assert [line.split(":")[0] for line in whole] == ["step 120", "step 125"] and "(now 48)" in whole[1]
+    assert [line.split(":")[0] for line in whole] == ["step 125", "step 140"] and "(now 48)" in whole[0]
     assert said_by(history[:killed], 0, capsys) + said_by(history, killed, capsys) == whole
 
 
 def test_a_recipe_and_its_file_say_the_same():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
-    history = logged((40, {CUT: 0.6, "kl": 3.0}))
+    history = logged((40, {CUT: 0.6, RATIO: 0.85}))
     assert findings(history, recipe) == findings(history, recipe.resolved()) != []
 
 
@@ -228,31 +168,27 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
     keys = {(section, key) for section in ("grpo", "sft") for key in fields(section)}
     own = {"data": sections.Data, "evaluate": sections.Evaluate, "model": sections.Model}
     keys |= {(name, key) for name, section in own.items() for key in section.__dataclass_fields__}
-    text = Path(health.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(encoding="utf-8")
+    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)", re.sub(r"\]\(\S+\)", "", text)))
     assert len(named) > 12 and named - keys == set()
 
 
-def test_what_health_calls_as_others_do_is_still_called_so():
+def test_what_others_log_is_still_called_so():
     assert (FLAT, JUDGED) == (group_signal.METRIC, best_checkpoint.RIGHT)
 
 
 def test_a_page_can_ask_without_waiting_for_torch():
-    code = "import sys, training.health; sys.exit(bool({'torch', 'transformers', 'trl'} & set(sys.modules)))"
+    code = "import sys, training.watch; sys.exit(bool({'torch', 'transformers', 'trl'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 THRESHOLDS = {  # as docs/health.md writes them
-    "no signal": f"above {health.NO_SIGNAL:.0%}",
-    "truncated": f"above {health.TRUNCATED:.0%}",
-    "gamed": f"in {health.FALLS} evaluations in a row",
-    "entropy collapse": f"below {health.ENTROPY:.0%} of the first {health.START} lines' mean, and below "
-    f"{health.SOLVED:.0%} right",
-    "KL blow-up": f"above {health.KL:g}",
-    "form only": f"above {health.FORM_LEARNED:.0%}, below {health.NOT_LEARNED:.0%}",
-    "length creep": f"above {health.LONGER:g} times its value {health.LOOKS_BACK * WINDOW} lines before",
-    "sampler mismatch": f"more than {health.MISMATCH:g} from 1",
-    "clipping": f"above {health.CLIPPED:.0%}",
+    "no signal": f"above {watch.NO_SIGNAL:.0%}",
+    "truncated": f"above {watch.TRUNCATED:.0%}",
+    "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and below "
+    f"{watch.SOLVED:.0%} right",
+    "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
+    "sampler mismatch": f"more than {watch.MISMATCH:g} from 1",
 }
 
 
