@@ -108,4 +108,4 @@ if __name__ == "__main__":
         options = parser.parse_intermixed_args()
         launched = launch(options.accelerate, options.processes)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
-        main(recipe, faults, launched, options.card and options.card.memory, options.tokens_per_second, options.show)
+        main(recipe, faults, launched, options.card, options.tokens_per_second, options.show)

@@ -3,9 +3,9 @@
 import argparse
 import dataclasses
 
-from schema import configs, hardware
+from schema import hardware
 from schema.faults import NotReached
-from schema.gpus import Card, card_named
+from schema.gpus import card_named
 from schema.launch import launch, launch_arguments
 from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
@@ -13,8 +13,6 @@ from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
-from training.progress import duration, exact
-from training.step_time import step_time
 
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
@@ -83,7 +81,7 @@ def _gib(size: int) -> str:
 def main(
     recipe: Recipe,
     prompt_tokens: int | None = None,
-    card: Card | None = None,
+    card: float | None = None,
     accelerate: str | None = None,
     processes: str | None = None,
 ):
@@ -93,26 +91,11 @@ def main(
     if not card:
         recipe = hardware.fitted(recipe)
     longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)
-    say_markdown(table(recipe, longest, shards(launched), card.memory if card else this_card()))
+    say_markdown(table(recipe, longest, shards(launched), card or this_card()))
     say("\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are needed in turn,")
     say("so only the larger counts, unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
     say(f"{longest} prompt tokens ({whose}); {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
-    if card and card.flops:
-        say(f"\n{duration_of(recipe, longest, card, launched)}")
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
-
-
-def duration_of(recipe: Recipe, longest: int, card: Card, launched: dict) -> str:
-    """What a step and all steps take at most, as a sentence."""
-    gpus = launched["num_processes"]
-    time = step_time(recipe, longest, card, gpus, sharded=shards(launched).weight_shards > 1)
-    parts = ", ".join(f"{each.name} {exact(getattr(time, each.name))} s" for each in dataclasses.fields(time))
-    steps = configs.training_config(recipe, "grpo").max_steps
-    whole = f": {duration(steps * time.total)} for {steps} steps" if steps > 0 else ""
-    return (
-        f"a step on {gpus} × {card.name}: {exact(time.total)} s ({parts}){whole}; by data sheets, where "
-        "every completion is as long as it may be (docs/memory.md)"
-    )
 
 
 def add_arguments(parser: argparse.ArgumentParser):

@@ -6,6 +6,7 @@ from peft import get_peft_model
 
 from evaluation.findings import model_findings
 from schema import configs
+from schema.gpus import card_named
 from schema.launch import launch
 from schema.recipe import load_recipe
 from stages import memory as memory_table
@@ -92,6 +93,14 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     training = asleep.activations + asleep.logits
     recipe.grpo["vllm_enable_sleep_mode"] = False
     assert memory.estimate(recipe, card=24).total == asleep.total + training
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 80 GiB | yes")]
+)
+def test_a_card_is_named_by_its_gib_or_its_name(given, told):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    assert f"| {told} |" in memory_table.table(recipe, card=card_named(given))
 
 
 @pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
