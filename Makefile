@@ -184,10 +184,6 @@ seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
 	@$(PY) stages.report "FILE=$$FILE"
 
-# Their former names.
-eval: evaluate
-eval-report: report
-
 compare: setup  ## compare finished runs, or recipes over their seeds, on the same problems: RUNS="outputs/a outputs/b"
 	@$(PY) stages.compare "RUNS=$$RUNS"
 

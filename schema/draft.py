@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from schema import configs, library_fields, meaning, values
 from schema.bases import REQUIRED, read_with_bases
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
-from schema.refused_keys import GONE, RENAMED, RESERVED, of_today, removed
+from schema.refused_keys import GONE, RESERVED, of_today, removed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.strict_yaml import Unreadable, value_of
@@ -98,7 +98,9 @@ class Draft:
             elif key not in KEYS:
                 self.fault((key,), f"unknown section {key!r}{nearest(key, (*KEYS, 'base'))}")
         self.values = {key: value for key, value in self.values.items() if value is not None}
-        self._rename()
+        for keys, message in removed(self.values).items():
+            self.fault(keys, message)
+        self.values = of_today(self.values)
         meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
         for key in REQUIRED:
             if key not in self.values and key not in meant:
@@ -124,20 +126,6 @@ class Draft:
                 for keys, message in complaints(sound[section], sound):
                     self.fault((section, *keys), message)
         self._check_reach(sound)
-
-    def _rename(self):
-        """Read a key under the name it has today: older recipes, and those that runs saved, have the old one. What asks
-        for what was removed is a fault."""
-        for (section, old), new in RENAMED.items():
-            given = self.values.get(section)
-            if isinstance(given, dict) and {old, new} <= given.keys():
-                self.fault((section, old), f"{section}.{old} is now called {section}.{new}, which is set too")
-                del given[old]
-            elif (section, old) in self.places:
-                self.places[section, new] = self.places[section, old]
-        for keys, message in removed(self.values).items():
-            self.fault(keys, message)
-        self.values = of_today(self.values)
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases

@@ -133,17 +133,20 @@ RESERVED: dict[str, dict[str, str]] = {
     ),
 }
 
-# Keys of ours that had another name once, and the one they have now. Both are read; `make` warns about the old one.
-RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
-
 # Keys of ours that were removed, or lost a value: the value that asked for nothing, which runs saved, and the one that
 # asked for what is gone; `...` is any other.
 REMOVED = {("data", "order"): ("shuffled", "by signal"), ("evaluate", "stop_when_flat"): (False, ...)}
+# Those that have another name now.
+RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
 
 
 def removed(recipe: dict) -> dict[tuple[str, str], str]:
-    """The keys by which a recipe asks for what was removed, each with what to say of it."""
-    said = {}
+    """The keys that a recipe may not have any more, each with what to say of it."""
+    said = {
+        (section, key): f"{section}.{key} is now called {section}.{new}"
+        for (section, key), new in RENAMED.items()
+        if _value(recipe, (section, key)) is not None
+    }
     for keys, (nothing, asked) in REMOVED.items():
         value, name = _value(recipe, keys), ".".join(keys)
         if value not in (None, nothing) and asked in (value, ...):
@@ -159,10 +162,10 @@ def _value(recipe: dict, keys: tuple[str, str]) -> Any:
 
 
 def of_today(recipe: dict, asked: bool = False) -> dict:
-    """A recipe's values under the names that their keys have today, without those that were removed; with `asked` those
-    stay that ask for what is gone."""
+    """The values of a recipe that a run saved, without those that were removed, under the names that their keys have
+    today; with `asked` those stay that ask for what is gone."""
     gone = {keys for keys, (nothing, _) in REMOVED.items() if _value(recipe, keys) in (None, nothing)}
-    gone |= set() if asked else removed(recipe).keys()
+    gone |= set() if asked else removed(recipe).keys() - RENAMED.keys()
     return {
         section: {RENAMED.get((section, key), key): each for key, each in values.items() if (section, key) not in gone}
         if isinstance(values, dict)

@@ -7,7 +7,6 @@ from schema.configs import setting
 from schema.faults import Fault, Place
 from schema.names import LEARNED
 from schema.recipe import Recipe
-from schema.refused_keys import RENAMED
 
 # Rewards that pay for the answer, and rewards that pay for its form.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
@@ -33,9 +32,6 @@ class Finding(NamedTuple):
 def warnings_of(recipe: Recipe) -> Iterator[Finding]:
     """Warnings and notes about a recipe, each in the place of the key to change."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
-    for (section, old), new in RENAMED.items():
-        if (section, old) in recipe.places:
-            yield finding(recipe, "warning", (section, old), f"it is now called {section}.{new}")
     if recipe.adapter is not None and rate < 4e-6:
         yield finding(
             recipe,

@@ -255,10 +255,10 @@ WRONG = {
     "rank 0": (GOOD + "adapter: {r: 0}\n", ":9:", "from 1 to 4,096, got 0"),
     "digits in words": (GOOD.replace("[arithmetic]", "[arithmetic: {digits: two}]"), ":3:", "digits: expected a whole"),
     "yes": (GOOD + "  gradient_checkpointing: no\n", ":9:", "YAML 1.2 reads that as text"),
-    "both names of a key": (
-        GOOD + "evaluate: {held_out: 24, checkpoint_problems: 24}\n",
+    "a former name": (
+        GOOD + "evaluate: {held_out: 24}\n",
         ":9:",
-        "evaluate.held_out is now called evaluate.checkpoint_problems, which is set too",
+        "held_out is now called evaluate.checkpoint_problems",
     ),
     "gone from trl": (GOOD + "  max_prompt_length: 512\n", ":9:", "trl has no limit on prompts any more"),
     "gone from transformers": (GOOD + "  warmup_ratio: 0.1\n", ":9:", "a number below 1 is a share"),
@@ -394,18 +394,6 @@ def test_exit_code_is_2_without_a_stack_trace(module, arguments):
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_key_is_read_under_the_name_it_had_before(tmp_path):
-    """Recipes of the reader's own have it, and the ones that runs saved, which are recipes again."""
-    file = tmp_path / "recipe.yaml"
-    file.write_text(GOOD + "evaluate: {held_out: 24}\n")
-    recipe = load_recipe(file, check=())
-    assert recipe.evaluate.checkpoint_problems == 24
-    told = [str(each) for each in warnings_of(recipe) if "held_out" in each.message]
-    assert told == [f"warning: {file}:9: evaluate.held_out: it is now called evaluate.checkpoint_problems"]
-    file.write_text(GOOD)
-    assert load_recipe(file, ["evaluate.held_out=8"], check=()).evaluate.checkpoint_problems == 8
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
     assert "held_out: 24" in before
     saved.write_text(before)
     assert conflict(recipe, "grpo") is None
+    assert recipe_of(tmp_path / "grpo").evaluate.checkpoint_problems == 24
     other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
     assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
     assert "  patience: 3\n" in before
