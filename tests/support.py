@@ -27,8 +27,6 @@ _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
 ).stdout.split()
 SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
-# The same for a test that audits each: where answers are programs, every cheat runs one, which takes half a minute.
-AUDITED = [pytest.param(each, marks=pytest.mark.slow) if "puzzles" in each else each for each in SHIPPED]
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
 TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
 WITH_VLLM = [

@@ -6,10 +6,10 @@ import pytest
 
 from schema.recipe import load_recipe
 from stages import audit
-from tests.support import AUDITED
+from tests.support import SHIPPED
 
 
-@pytest.mark.parametrize("path", AUDITED, ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: Path(path).stem)
 def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)
@@ -18,9 +18,9 @@ def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     assert "audit: no cheat earns more than an honest answer" in printed
 
 
-def audited(reward: str, data: str = "arithmetic"):
+def audited(reward: str, data: str = "arithmetic", rows: int = 5):
     overrides = [f"rewards={{{reward}}}", f"data.train=[{data}]", "data.validation=1"]
-    audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=5)
+    audit.main(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()), rows=rows)
 
 
 def test_a_reward_that_pays_for_listing_every_candidate_fails(own_file, capsys):
@@ -75,6 +75,14 @@ def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, capsys):
     printed = capsys.readouterr().out
     assert "5 of 5 gold answers are accepted when repeated" in printed
     assert "cheat  a number left out" in printed
+    assert "audit: no cheat earns more than an honest answer" in printed
+
+
+def test_the_cheats_on_a_program_are_run(capsys):
+    audited("correct_answer: {run_programs: true}, format_tags: {weight: 0.25}", data="puzzles", rows=2)
+    printed = capsys.readouterr().out
+    assert "2 of 2 gold answers are accepted when repeated" in printed
+    assert "cheat  the results looked up in its caller" in printed
     assert "audit: no cheat earns more than an honest answer" in printed
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from evaluation import findings
 from schema import hardware, requirements, warnings
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import AUDITED, run_stage, write_lines
+from tests.support import SHIPPED, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -73,7 +74,7 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
     assert "not ready: 7 to change" in out
 
 
-@pytest.mark.parametrize("path", AUDITED, ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: Path(path).stem)
 def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
     hub = [] if path == "recipes/tiny-arithmetic.yaml" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
@@ -88,6 +89,29 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
     assert "warning" not in out and "error" not in out
     assert "audit: no cheat earns more than an honest answer" in out
     assert "the first prompt, in training and in evaluation" in out
+
+
+ANSWERS = """\
+model: {{build: tiny-qwen3}}
+data: {{train: [{data}], validation: 100}}
+rewards:
+  correct_answer: {{weight: 1.0{more}}}
+  format_tags: {{weight: 0.25}}
+sft: {{max_steps: 1}}
+grpo: {{max_steps: 1, max_completion_length: 144}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [("countdown: {numbers: 2, largest: 25, tries: 1}", ""), ("puzzles: {about: number}", ", run_programs: true")],
+)
+def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(findings, "AUDITED", 2)  # where answers are programs, every cheat runs some
+    (tmp_path / "recipe.yaml").write_text(ANSWERS.format(data=data, more=more))
+    check_recipe(tmp_path / "recipe.yaml")
+    out = capsys.readouterr().out
+    assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
 
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
@@ -141,6 +165,11 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     ),
     "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
     "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
+    "programs that nobody allowed": (
+        ["data.train=[puzzles]"],
+        "override data.train=",
+        "correct_answer.run_programs: true",
+    ),
     "digits beyond": (
         ["data.train=[arithmetic: {digits: 40}]"],
         "override data.train=",
