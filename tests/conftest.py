@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from schema.local_models import built_model
 from tests.support import COUNTED, GPU_TABLE, OWN_REWARDS
 
 os.environ["TQDM_DISABLE"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 os.environ["TRUST_FILES"] = OWN_REWARDS
+
+
+def pytest_xdist_setupnodes():
+    """Build the tiny model once, before there are workers, and not in each."""
+    built_model("tiny-qwen3", 42)
 
 
 def pytest_terminal_summary(terminalreporter):

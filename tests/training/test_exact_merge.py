@@ -39,11 +39,11 @@ def cycle(model, times: int):
         model.unmerge_adapter()
 
 
-def test_a_thousand_syncs_leave_the_base_as_it_was():
+def test_fifty_syncs_leave_the_base_as_it_was():
     model = tuned()
     before, policy = base_of(model), log_probabilities(model, [[1, 2, 3, 4]])
     keep_base_exact(model)
-    cycle(model, 1000)
+    cycle(model, 50)
     after = base_of(model)
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert torch.equal(log_probabilities(model, [[1, 2, 3, 4]]), policy)
