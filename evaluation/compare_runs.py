@@ -17,13 +17,15 @@ from schema import library_fields
 from schema.faults import RecipeError
 from schema.refused_keys import of_today
 from schema.sections import flat
+from schema.stages import CHAINS, POLICIES, STAGES
 from schema.terminal import code, row
 from training.group_signal import METRIC
 from training.progress import duration
 from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"
-SECTIONS = ("sft", "grpo", "dpo")  # with defaults of trl
+OF_POLICIES = tuple(STAGES[each].section for each in POLICIES)  # sections with defaults of trl
+LAST_FIRST = CHAINS[::-1]
 
 
 class HeldOut(NamedTuple):
@@ -52,13 +54,14 @@ class ComparedRun(NamedTuple):
 
     @property
     def completions(self) -> int | None:
-        """How many it cost: that it sampled; a warm start, for solutions of its own; DPO, by the run that it learned
-        from."""
+        """How many it cost: that it sampled; a warm start, for solutions of its own; of a stage that learns from a run,
+        by that run."""
         if self.run.folder.name == "sft":
             found = self.run.summary.get("own_solutions", {}).get("completions", 0)
             return found if run_files.is_of(found, int) else None
-        if self.run.folder.name == "dpo":
-            sampled = self.run.folder.with_name("grpo")
+        stage = STAGES.get(self.run.folder.name)
+        if stage and stage.learns_from:
+            sampled = self.run.folder.with_name(stage.learns_from)
             return compared_run(sampled).completions if _is_run(sampled) else None
         steps = self.run.summary.get("steps")
         return None if steps is None else self.generated(steps)
@@ -90,9 +93,9 @@ def read(named: Sequence[str]) -> list[Arm]:
     folders: dict[tuple[Path, str], list[Path]] = {}
     for each in named:
         place = Path(each)
-        one = next((p for p in (place / "dpo", place / "grpo", place) if _is_run(p)), None)
-        seeds = [sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number) for stage in ("dpo", "grpo")]
-        found = [one] if one else seeds[0] or seeds[1]
+        one = next((p for p in (*(place / stage for stage in LAST_FIRST), place) if _is_run(p)), None)
+        seeds = [sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number) for stage in LAST_FIRST]
+        found = [one] if one else next(filter(None, seeds), None)
         if not found:
             raise RecipeError([f"RUNS: {each} is no folder of a finished run, or of a recipe's seeds"])
         for run in found:
@@ -147,7 +150,7 @@ def _at_once(folder: Path) -> int | None:
 def held_out(run: FinishedRun) -> HeldOut | str:
     """The answers to held-out problems of a run and of what it began with; or why they say nothing of it."""
     folder = run.folder.parent / "eval/held-out"
-    own = run.folder.name if run.folder.name in ("sft", "dpo") else "grpo"
+    own = run.folder.name if run.folder.name in POLICIES else "grpo"
     before = [each for each in ("base", "sft") if each != own]  # what it began with is the last of them
     labels = [each for each in (*before, own) if (folder / f"{each}.jsonl").is_file()]
     if own not in labels or len(labels) < 2:
@@ -164,7 +167,7 @@ def held_out(run: FinishedRun) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(each: ComparedRun, filled: Sequence[str] = SECTIONS) -> dict[str, object]:
+def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with trl's defaults in the sections `filled`, by
     `section.key`; and its hardware."""
     there = of_today(each.run.recipe, asked=True)
@@ -204,7 +207,7 @@ def table(arms: list[Arm]) -> list[str]:
     lines = [row(head), row(["---", *["---:"] * (len(head) - 1)]), *(row(_cells(arm)) for arm in arms)]
     recipes = [arm.runs[0].run.recipe for arm in arms]
     # Where one has no such section, a hundred defaults of the other say nothing.
-    shared = [section for section in SECTIONS if all(isinstance(each.get(section), dict) for each in recipes)]
+    shared = [section for section in OF_POLICIES if all(isinstance(each.get(section), dict) for each in recipes)]
     found = [settings(arm.runs[0], shared) for arm in arms]
     if differing := _differing(found):
         lines += ["", row(["setting", *(arm.name for arm in arms)]), row(["---", *["---:"] * len(arms)])]

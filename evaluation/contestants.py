@@ -11,6 +11,7 @@ from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
 from schema.recipe import Recipe
 from schema.requirements import finished
+from schema.stages import POLICIES
 from training.model import is_adapter
 
 
@@ -33,7 +34,7 @@ def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
     """The base model, and every finished stage."""
-    done = [stage for stage in ("sft", "grpo", "dpo") if finished(recipe.stage_dir(stage))]
+    done = [stage for stage in POLICIES if finished(recipe.stage_dir(stage))]
     return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
 
 

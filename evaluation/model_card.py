@@ -15,6 +15,7 @@ from data.sources import HUB
 from evaluation import run_files
 from evaluation.run_files import FinishedRun
 from schema import library_fields
+from schema.stages import STAGES, algorithm
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import code, fenced
 from training.checkpoints import write_whole
@@ -27,7 +28,8 @@ def write(folder: Path, stage: str, merged: Path | None = None):
     """Write `README.md` of a finished run into its folder.
 
     Args:
-        stage: `sft`, `grpo`, `dpo`, or `merged` for the model that was made of a run's adapter, which gets the card.
+        stage: one that trains the policy, or `merged` for the model that was made of a run's adapter, which gets the
+            card.
 
     Raises:
         RecipeError: the folder holds no finished run.
@@ -43,10 +45,9 @@ def card(run: FinishedRun, stage: str) -> str:
     lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {run_files.title(path)}", ""]
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
-    made = {"sft": "an SFT warm start", "dpo": "DPO on pairs from a GRPO run"}.get(stage, "GRPO")
-    if made == "GRPO" and run.recipe.get("algorithm") == "rloo":
-        made = "RLOO"
-    made += " after an SFT warm start" if stage != "sft" and run.section("sft") else ""
+    trained = STAGES["grpo" if stage == "merged" else stage]
+    made = algorithm(run.recipe.get("algorithm")).made if trained.name == "grpo" else trained.made
+    made += " after an SFT warm start" if trained.warm_start and run.section("sft") else ""
     lines += [f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.", ""]
     named = f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
     lines += [f"Base: {run_files.base(run)}. The licence of the base{named}.", ""]
@@ -54,7 +55,7 @@ def card(run: FinishedRun, stage: str) -> str:
     if adapter and run.section("quantization"):
         lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
     lines += ["", "## How good is it?", ""]
-    found = run_files.results(run, "grpo" if stage == "merged" else stage)
+    found = run_files.results(run, trained.name)
     if was_merged and found:
         lines += ["Measured before the adapter was merged.", ""]
     lines += found or ["It was not evaluated: nothing is known of its accuracy."]

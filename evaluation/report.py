@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
+from schema.stages import CHAINS, POLICIES
 from schema.terminal import clean, code, fenced, inline, row
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
+LABELS = ("base", CONTROL, *POLICIES)  # of a recipe's models, in the order in which they are compared
 # What the report reads of each answer.
 KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
 WHOLE = ("id", "sample", "tokens")
@@ -139,9 +141,10 @@ def _trained(labels: list[str]) -> list[str]:
 
 
 def compared(labels: list[str]) -> list[tuple[str, str]]:
-    """Each model and the next, what DPO began with and it, and the first and the last."""
+    """Each model and the next, the warm start and what else began with it, and the first and the last."""
     pairs = list(pairwise(labels))
-    pairs += [("sft", "dpo")] if {"sft", "grpo", "dpo"} <= set(labels) else []
+    began = [("sft", each) for each in CHAINS if {"sft", each} <= set(labels)]
+    pairs += [each for each in began if each not in pairs]
     return pairs + ([(labels[0], labels[-1])] if len(labels) > 2 else [])
 
 

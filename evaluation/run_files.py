@@ -20,7 +20,6 @@ from training.step_clock import PARTS
 from training.writing import link_inside
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
-LABELS = ("base", report.CONTROL, "sft", "grpo", "dpo")
 GENERATED = {
     "arithmetic": "sums",
     "countdown": "problems",
@@ -230,15 +229,15 @@ def results(run: FinishedRun, stage: str) -> list[str]:
     there is none. Answers of other weights are not this run's, and are named as such.
 
     Args:
-        stage: the label of the run's answers, `sft`, `grpo` or `dpo`.
+        stage: the label of the run's answers.
     """
-    lines = []
+    lines, order = [], report.LABELS[: report.LABELS.index(stage) + 1]
     folders = [each.parent for each in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
     for folder in sorted(folders, key=lambda each: (each.name != "held-out", each.name)):
         finished = (folder / "summary.json").is_file() and not link_inside(folder)
         if not finished or not re.fullmatch(r"[\w.-]+", folder.name):
             continue
-        labels = [label for label in LABELS[: LABELS.index(stage) + 1] if (folder / f"{label}.jsonl").is_file()]
+        labels = [label for label in order if (folder / f"{label}.jsonl").is_file()]
         try:
             comparison = report.compare(folder, labels)
         except ValueError:

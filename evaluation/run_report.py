@@ -13,6 +13,7 @@ from evaluation.run_files import FinishedRun
 from schema.configs import ACCURACY
 from schema.faults import RecipeError
 from schema.names import RESERVED
+from schema.stages import POLICIES, STAGES, algorithm
 from schema.terminal import clean, code, fenced
 from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
@@ -20,7 +21,6 @@ from training.model import is_adapter
 from training.watch import findings
 from training.writing import link_inside, lock
 
-STAGES = ("sft", "grpo", "dpo")
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
@@ -33,14 +33,14 @@ def write(folder: Path) -> Path:
     Raises:
         RecipeError: the folder holds no finished run, is in use, or has a link in it.
     """
-    if folder.name not in STAGES:
-        raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
+    if folder.name not in POLICIES:
+        raise RecipeError([f"{folder} is not called {' or '.join(POLICIES)}, as a stage's folder is"])
     if wrong := link_inside(folder):
         raise RecipeError([wrong])
     run = run_files.read_run(folder)
     lock(folder)
     model_card.write(folder, folder.name)
-    if folder.name != "grpo":
+    if not STAGES[folder.name].samples:
         return folder / "README.md"
     metrics = read_metrics(folder / "metrics.jsonl")
     drawn = draw(folder / "curves.png", metrics)
@@ -88,7 +88,7 @@ def recipe_line(run: FinishedRun) -> str:
     words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
     words += [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"] if run.section("sft") else []
     keys = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type", "max_completion_length")
-    name = "RLOO" if run.recipe.get("algorithm") == "rloo" else "GRPO"
+    name = algorithm(run.recipe.get("algorithm")).made
     words += [f"{name} ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
     rewards = run.section("rewards")
     weights = {name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0 for name, each in rewards.items()}

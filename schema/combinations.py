@@ -4,7 +4,7 @@ and the cycle it falls in, the terms of a loss, the steps of a schedule."""
 from collections.abc import Iterator
 from math import gcd
 
-from schema import library_fields
+from schema import library_fields, stages
 from schema.configs import generation, processes
 from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES
@@ -30,12 +30,10 @@ def own_solutions(section: dict, recipe: dict) -> Complaints:
         yield ("worked",), message
 
 
-def sft(section: dict, recipe: dict) -> Complaints:
-    yield from _schedule("sft", library_fields.defaults("sft") | section)
-
-
-def reward_model(section: dict, recipe: dict) -> Complaints:
-    yield from _schedule("reward_model", library_fields.defaults("reward_model") | section)
+def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
+    """A section of a stage that trains: what is its own, and its schedule."""
+    yield from OWN[name](section, recipe) if name in OWN else ()
+    yield from _schedule(name, library_fields.defaults(name) | section)
 
 
 def dpo(section: dict, recipe: dict) -> Complaints:
@@ -58,13 +56,12 @@ def dpo(section: dict, recipe: dict) -> Complaints:
         yield (), message
     if recipe.get("grpo", {}).get("log_completions") is False:
         yield (), "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out"
-    yield from _schedule("dpo", values)
 
 
 def grpo(section: dict, recipe: dict) -> Complaints:
     values = library_fields.defaults("grpo") | section
-    if recipe.get("algorithm") == "rloo":
-        yield from _rloo(section, recipe)
+    if recipe.get("algorithm"):
+        yield from _lacking(stages.algorithm(recipe["algorithm"]), section, recipe)
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):
         yield (
             ("use_vllm",),
@@ -85,18 +82,19 @@ def grpo(section: dict, recipe: dict) -> Complaints:
         yield from _validation(recipe)
     yield from _batch(values, section)
     yield from _losses(values)
-    yield from _schedule("grpo", values)
     if recipe.get("rounds"):
         yield from _rounds(values, generation(section).whole, recipe["rounds"])
 
 
-def _rloo(section: dict, recipe: dict) -> Complaints:
-    """What GRPO has and trl's RLOOTrainer lacks."""
+def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints:
+    """What GRPO has and another algorithm's trainer lacks."""
     for key in section:
-        if key not in library_fields.fields("rloo"):
-            yield (key,), f"grpo.{key}: RLOO has no such setting (trl.RLOOConfig): leave it out"
+        if key not in library_fields.fields(other.name):
+            config = other.config.rpartition(".")[2]
+            yield (key,), f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out"
     if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
-        yield (), "algorithm: rloo has one advantage for a completion, and none for its steps: leave `steps` out"
+        message = "has one advantage for a completion, and none for its steps: leave `steps` out"
+        yield (), f"algorithm: {other.name} {message}"
 
 
 def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
@@ -217,3 +215,6 @@ def _schedule(name: str, values: dict) -> Complaints:
             yield key, f"{about}warm-up, stable rate and decay take {total} steps in all, but max_steps is {steps}"
     if steps <= warmup:
         yield ("warmup_steps",), f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that"
+
+
+OWN = {"grpo": grpo, "dpo": dpo}

@@ -3,23 +3,18 @@ recipe sets, what we set where it does not, and what the libraries say against i
 
 import os
 from functools import cache
+from importlib import import_module
 from math import gcd
 from typing import Any, NamedTuple
 
-from schema import hardware, library_fields
+from schema import hardware, library_fields, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.rules import Number
 from schema.sections import Recipe
 from schema.values import RULES
 
-SECTIONS = {
-    "adapter": ("peft", "LoraConfig"),
-    "quantization": ("transformers", "BitsAndBytesConfig"),
-    "sft": ("trl", "SFTConfig"),
-    "grpo": ("trl", "GRPOConfig"),
-    "reward_model": ("trl", "RewardConfig"),
-    "dpo": ("trl", "DPOConfig"),
-}
+SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
+SECTIONS |= {name: each.config for name, each in stages.SECTIONS.items()}
 
 # trl's name for the share of held-out problems that are right.
 ACCURACY = "eval_rewards/correct_answer/mean"
@@ -32,8 +27,12 @@ EVALUATED = 2  # held-out problems in a batch, for each completion of a training
 
 @cache
 def section_class(section: str) -> type:
-    module, name = SECTIONS[section]
-    return getattr(__import__(module), name)
+    return _class(SECTIONS[section])
+
+
+def _class(path: str) -> type:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def complaint(recipe: Recipe, section: str) -> str | None:
@@ -47,20 +46,18 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """`SFTConfig`, `GRPOConfig`, `RewardConfig` or `DPOConfig` of a recipe; for RLOO `RLOOConfig`, with what it has of
-    GRPO's settings, and GRPO's defaults where its own differ: a key that is left out says the same under either
-    algorithm.
+    """The config of a stage's trainer. That of another algorithm than GRPO gets what it has of GRPO's settings, and
+    GRPO's defaults where its own differ: a key that is left out says the same under every algorithm.
 
     Raises:
         RecipeError: it was launched to be sharded, and here it would not be.
     """
     arguments, kind = training_arguments(recipe, section), section_class(section)
     if section == "grpo" and recipe.algorithm is not None:
-        from trl import RLOOConfig as kind
-
-        ours, theirs = (library_fields.defaults(each) for each in ("grpo", "rloo"))
+        kind = _class(stages.algorithm(recipe.algorithm).config)
+        ours, theirs = (library_fields.defaults(each) for each in ("grpo", recipe.algorithm))
         arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
-        arguments = {key: value for key, value in arguments.items() if key in library_fields.fields("rloo")}
+        arguments = {key: value for key, value in arguments.items() if key in library_fields.fields(recipe.algorithm)}
     config = kind(**arguments)
     if os.environ.get("ACCELERATE_USE_FSDP") == "true" and config.distributed_state.distributed_type == "MULTI_CPU":
         raise RecipeError(["accelerate has FSDP for GPUs alone, and would silently train with DDP: ACCELERATE=cpu2"])
@@ -118,7 +115,7 @@ def without_place(resolved: dict) -> dict:
 
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     """The fields that we set on every machine where the recipe does not."""
-    folder = recipe.stage_dir(section.replace("_", "-"))
+    folder = recipe.stage_dir(stages.SECTIONS[section].name)
     defaults = {
         "output_dir": str(folder),
         "seed": recipe.seed,
@@ -127,22 +124,15 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         "run_name": "/".join(folder.parts[-2:]),
         "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
-        "logging_steps": 5 if section == "grpo" else 25,
+        "logging_steps": 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
+        **stages.SECTIONS[section].ours,
     }
-    if section == "sft":
-        # Our tokenised rows carry the mask of the completion.
-        defaults["completion_only_loss"] = True
-    if section == "reward_model":
-        # More epochs over the same comparisons overfit (Ouyang et al. 2022, arXiv:2203.02155, section 3.5).
-        defaults["num_train_epochs"] = 1.0
     if section == "grpo":
         whole = generation(recipe.grpo).whole
         defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole
         defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
-        defaults["log_completions"] = True
-        defaults["num_completions_to_print"] = 0  # they are in the run folder, as parquet
         defaults["reward_weights"] = list(recipe.weights_of_completions.values())
         if recipe.data.order == "easy first":
             defaults["shuffle_dataset"] = False

@@ -10,6 +10,7 @@ from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_o
 from schema.refused_keys import GONE, RESERVED, of_today, removed
 from schema.rules import describe, matches
 from schema.sections import OWN_SECTIONS, Recipe
+from schema.stages import SECTIONS
 from schema.strict_yaml import Unreadable, value_of
 from schema.terminal import make_option
 from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
@@ -137,7 +138,7 @@ class Draft:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
             reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
-        for section in ("sft", "grpo", "reward_model", "dpo"):
+        for section in SECTIONS:
             trackers = sound.get(section, {}).get("report_to")
             if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schema.faults import Fault, RecipeError, nearest_or_all
 from schema.recipe import Recipe, read_recipe
+from schema.stages import SECTIONS
 from schema.strict_yaml import Unreadable, text_of, value_of
 
 
@@ -61,7 +62,7 @@ def shares_weights(launched: dict) -> bool:
 
 
 def read_for(
-    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = ("sft", "grpo", "dpo")
+    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = tuple(SECTIONS)
 ) -> tuple[Recipe | None, list[Fault]]:
     """`read_recipe` as the processes of a launch will."""
     with counted(launched):

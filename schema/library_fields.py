@@ -9,11 +9,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from schema.stages import ALGORITHMS, SECTIONS
+
 _TRAINING = (
     ("trl", "trainer/base_config.py", "_BaseConfig"),
     ("transformers", "training_args.py", "TrainingArguments"),
 )
-# The class of a section and those it inherits from, the nearest first.
+
+
+def _of_trl(config: str) -> tuple[str, str, str]:
+    """`trl.trainer.SFTConfig` is in the file trainer/sft_config.py."""
+    package, *folders, name = config.split(".")
+    return package, "/".join([*folders, f"{name.removesuffix('Config').lower()}_config.py"]), name
+
+
+# The class of a section, or of an algorithm, and those it inherits from, the nearest first.
 CLASSES = {
     "adapter": (
         ("peft", "tuners/lora/config.py", "LoraConfig"),
@@ -21,26 +31,7 @@ CLASSES = {
         ("peft", "config.py", "PeftConfigMixin"),
     ),
     "quantization": (("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),),
-    "sft": (
-        ("trl", "trainer/sft_config.py", "SFTConfig"),
-        *_TRAINING,
-    ),
-    "grpo": (
-        ("trl", "trainer/grpo_config.py", "GRPOConfig"),
-        *_TRAINING,
-    ),
-    "reward_model": (
-        ("trl", "trainer/reward_config.py", "RewardConfig"),
-        *_TRAINING,
-    ),
-    "rloo": (
-        ("trl", "trainer/rloo_config.py", "RLOOConfig"),
-        *_TRAINING,
-    ),
-    "dpo": (
-        ("trl", "trainer/dpo_config.py", "DPOConfig"),
-        *_TRAINING,
-    ),
+    **{name: (_of_trl(each.config), *_TRAINING) for name, each in (SECTIONS | ALGORITHMS).items()},
 }
 
 UNKNOWN = object()  # a default that is worked out when the class is imported

@@ -7,6 +7,7 @@ a mapping is empty there.
 
 import inspect
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from schema.faults import nearest, nearest_or_all
 from schema.names import LEARNED, REWARD_KEYS, benchmark_label, is_reward, named, no_such_folder, reward_function
 from schema.rules import count
 from schema.sections import Evaluate
+from schema.stages import SECTIONS
 
 
 def model(section: dict, recipe: dict) -> Complaints:
@@ -150,9 +152,6 @@ CHECKS = {
     "quantization": quantization,
     "data": data,
     "rewards": rewards,
-    "sft": combinations.sft,
-    "grpo": combinations.grpo,
-    "reward_model": combinations.reward_model,
-    "dpo": combinations.dpo,
+    **{section: partial(combinations.of_stage, section) for section in SECTIONS},
     "evaluate": evaluate,
 }

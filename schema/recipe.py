@@ -7,12 +7,13 @@ from schema import configs
 from schema.draft import Draft
 from schema.faults import Fault, RecipeError
 from schema.sections import Recipe
+from schema.stages import SECTIONS
 
 
 def load_recipe(
     path: str | Path,
     overrides: list[str] = (),
-    check: tuple[str, ...] = ("sft", "grpo", "dpo"),
+    check: tuple[str, ...] = tuple(SECTIONS),
     saved: bool = False,
 ) -> Recipe:
     """Read, override and check a recipe.
@@ -35,7 +36,7 @@ def load_recipe(
 def read_recipe(
     path: str | Path,
     overrides: list[str] = (),
-    check: tuple[str, ...] = ("sft", "grpo", "dpo"),
+    check: tuple[str, ...] = tuple(SECTIONS),
     saved: bool = False,
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
@@ -75,6 +76,6 @@ def require_values(recipe: Recipe, section: str):
         RecipeError: names them.
     """
     alone = "WORLD_SIZE" not in os.environ  # see load_recipe
-    others = tuple(each for each in ("sft", "grpo", "reward_model", "dpo") if each != section) if alone else ()
+    others = tuple(each for each in SECTIONS if each != section) if alone else ()
     if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)

@@ -11,6 +11,7 @@ from schema.hardware import no_compiler
 from schema.launch import shares_weights
 from schema.names import LEARNED
 from schema.recipe import Recipe
+from schema.stages import POLICIES, STAGES
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
@@ -26,7 +27,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    trains = bool({"sft", "grpo", "dpo"} & set(stages))
+    trains = bool(set(POLICIES) & set(stages))
     if trains and (launched or {}).get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
@@ -49,10 +50,11 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
     if "sft" in stages and own and own.model and not finished(recipe.stage_dir("sft")) and not finished(own.model):
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
         found.append(Fault(recipe.place("data", "own_solutions"), message))
-    if "dpo" in stages and recipe.dpo is None:
-        found.append(Fault(recipe.place(), "it has no `dpo` section: write `dpo: {}` for trl's defaults"))
-    trained = ("sft", "grpo", "reward_model", "dpo")
-    for section in [each for each in trained if each in stages and getattr(recipe, each) is not None]:
+    for stage in [STAGES[each] for each in stages if each in STAGES]:
+        section = stage.section
+        if stage.warm_start and getattr(recipe, section) is None:
+            message = f"it has no `{section}` section: write `{section}: {{}}` for trl's defaults"
+            found.append(Fault(recipe.place(), message))
         trackers = setting(recipe, section, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:

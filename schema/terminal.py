@@ -10,6 +10,7 @@ import traceback
 import warnings
 
 from schema.sections import Recipe
+from schema.stages import CHAINS
 
 # What a terminal or a reader obeys or does not see: controls, marks of direction, line separators, blank letters,
 # variation selectors, tags, lone surrogates and private characters. viewer/page/text.js has the same (test_page.py).
@@ -94,10 +95,10 @@ def row(cells: list[str]) -> str:
 
 
 def chain() -> str | None:
-    """The target, `grpo` or `dpo`, for which `make` runs this stage as one of several, and goes on with the next by
-    itself; None where it runs this stage alone."""
+    """The target for which `make` runs this stage as one of several, and goes on with the next by itself; None where it
+    runs this stage alone."""
     target = os.environ.get("MAKE_TARGET")
-    return target if target in ("grpo", "dpo") else None
+    return target if target in CHAINS else None
 
 
 def make_command(target: str, recipe: Recipe, **options: list) -> str:

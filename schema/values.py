@@ -24,6 +24,7 @@ from schema.rules import (
     Span,
     count,
 )
+from schema.stages import ALGORITHMS
 
 
 def refusal(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
@@ -91,7 +92,7 @@ RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
     "rounds": count(2, 1000),
-    "algorithm": OneOf(("rloo",)),
+    "algorithm": OneOf(tuple(each for each in ALGORITHMS if each != "grpo")),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),

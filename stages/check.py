@@ -7,18 +7,17 @@ import argparse
 import sys
 
 from schema import hardware
-from schema.configs import size_of_run
+from schema.configs import SECTIONS, size_of_run
 from schema.faults import Fault, RecipeError
 from schema.gpus import card_named
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
+from schema.stages import POLICIES, STAGES
 from schema.terminal import make_command, say
 from schema.warnings import LEVELS, Finding, finding, warnings_of
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
-
-EVERY = ("sft", "grpo", "reward_model", "dpo", "adapter", "quantization")
 
 
 def main(
@@ -39,14 +38,15 @@ def main(
         say(as_yaml(recipe.resolved()))
     findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
-        findings += [Finding("error", *fault) for fault in missing(recipe, ("sft", "grpo", "evaluate"), launched)]
+        trained = [each for each in POLICIES if getattr(recipe, STAGES[each].section) is not None]
+        findings += [Finding("error", *fault) for fault in missing(recipe, (*trained, "evaluate"), launched)]
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
     told = say_all(findings)  # at once: importing the libraries below takes seconds
     if recipe is not None:
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
-        refused = refused_values(recipe, EVERY) if not faults and launched["num_processes"] == 1 else []
+        refused = refused_values(recipe, tuple(SECTIONS)) if not faults and launched["num_processes"] == 1 else []
         findings += [Finding("error", *fault) for fault in refused]
         if recipe.model.name_or_path or recipe.model.build:
             from evaluation.findings import model_findings
@@ -62,7 +62,7 @@ def main(
         say(f"\nnot ready: {sum(each.level == 'error' for each in findings)} to change")
         sys.exit(2)
     say("\nready, with the warnings above" if "warning" in levels else "\nready")
-    say(f"next: {make_command('grpo' if recipe.dpo is None else 'dpo', recipe)}")
+    say(f"next: {make_command(trained[-1], recipe)}")
 
 
 def say_all(findings: list[Finding]) -> int:

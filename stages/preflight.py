@@ -14,12 +14,11 @@ from schema.faults import RecipeError
 from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
 from schema.requirements import missing
+from schema.stages import POLICIES, STAGES
 from schema.terminal import clean
 from schema.warnings import warnings_of
 from stages.cli import mistakes_reported
-from training.run_folder import DEPENDS_ON, conflict, not_probed
-
-STAGES = ("sft", "grpo", "dpo", "evaluate")
+from training.run_folder import conflict, not_probed
 
 
 def main():
@@ -27,26 +26,27 @@ def main():
     recipe_arguments(parser)
     launch_arguments(parser)
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
-    parser.add_argument("--stages", nargs="*", choices=STAGES, default=[], help="the stages that are about to run")
+    parser.add_argument("--stages", nargs="*", choices=(*POLICIES, "evaluate"), default=[], help="those about to run")
     # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
     options, _ = parser.parse_known_intermixed_args()
     options.overrides = [each for each in options.overrides if "=" in each]
+    trained = [each for each in options.stages if each in POLICIES]
     with mistakes_reported():
         launched = launch(options.accelerate, options.processes, options.machines)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
             faults = missing(recipe, tuple(options.stages), launched)
-            if {"sft", "grpo"} & set(options.stages) and (wrong := wrong_count(launched)):
+            if trained and (wrong := wrong_count(launched)):
                 faults.append(wrong)
-            for stage in options.stages:
-                if stage in DEPENDS_ON and getattr(recipe, stage) is not None:
+            for stage in trained:
+                if getattr(recipe, STAGES[stage].section) is not None:
                     with counted(launched):
                         faults += filter(None, [conflict(recipe, stage)])
             if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
         if faults:
             raise RecipeError(faults)
-    for each in warnings_of(recipe) if "sft" in options.stages or "grpo" in options.stages else ():
+    for each in warnings_of(recipe) if trained else ():
         if each.level != "note":
             print(clean(str(each)), file=sys.stderr)
 

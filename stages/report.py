@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from evaluation.report import CONTROL, write
+from evaluation.report import LABELS, write
 from schema.terminal import clean, say, say_markdown
 from stages.cli import mistakes_reported
 from training.writing import link_inside
@@ -54,8 +54,7 @@ def _known() -> str:
 
 
 def _age(file: Path) -> tuple[int, str]:
-    order = ["base", CONTROL, "sft", "grpo", "dpo"]
-    return (order.index(file.stem) if file.stem in order else len(order)), file.stem
+    return (LABELS.index(file.stem) if file.stem in LABELS else len(LABELS)), file.stem
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main(run: list[str]):
     if folder.finished:
         say(f"reward model: finished already, in {folder.path}")
         return
-    require(recipe, ("reward_model",))
+    require(recipe, ("reward-model",))
     say(f"reward model: {hardware.line(recipe, asked.model.dtype)}")
     quiet_libraries()
 

@@ -23,18 +23,13 @@ from schema.refused_keys import REMOVED, of_today
 from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
+from schema.stages import STAGES, algorithm
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 from training.process_count import began_with, by_batch
 from training.writing import link_inside, lock
 
-# What a stage's result depends on. The evaluation is not here: more benchmarks do not make it another run, unless they
-# remove other problems from the training set, which data.json shows.
-DEPENDS_ON = {"sft": ("seed", "model", "adapter", "quantization", "data", "prompt", "sft")}
-DEPENDS_ON["grpo"] = (*DEPENDS_ON["sft"], "rewards", "grpo", "rounds", "algorithm")
-DEPENDS_ON["dpo"] = (*DEPENDS_ON["grpo"], "dpo")  # it learns from what GRPO sampled
-DEPENDS_ON["reward-model"] = ("seed", "model", "adapter", "data", "prompt", "reward_model")
 # Keys of `data` that choose and order the problems of GRPO alone.
 OF_GRPO = ("pass_rate", "order")
 # What a probe has measured: see evaluation/probe.py.
@@ -234,11 +229,12 @@ def not_probed(recipe: Recipe) -> Fault | None:
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
-    depends_on = {key: without_place(recipe.resolved()).get(key) for key in DEPENDS_ON[stage]}
+    depends_on = {key: without_place(recipe.resolved()).get(key) for key in STAGES[stage].depends_on}
     depends_on["data"] = _data_of(depends_on["data"], stage)
-    if stage in ("grpo", "dpo") and setting(recipe, "grpo", "eval_steps"):
+    of_grpo = "grpo" in depends_on
+    if of_grpo and setting(recipe, "grpo", "eval_steps"):
         depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in ("checkpoint_problems", "patience")}
-    if stage in ("grpo", "dpo") and refreshes(recipe):
+    if of_grpo and refreshes(recipe):
         depends_on["reward_model"] = recipe.reward_model
     if stage == "sft" and recipe.data.own_solutions is not None:
         depends_on["grpo"] = _of_sampling(recipe.grpo)
@@ -251,7 +247,7 @@ def _with_defaults(flat: dict, beside: dict) -> dict:
     for key in beside.keys() - flat.keys():
         section, _, name = key.partition(".")
         if section in library_fields.CLASSES and any(each.startswith(f"{section}.") for each in flat):
-            of = "rloo" if section == "grpo" and flat.get("algorithm") == "rloo" else section
+            of = algorithm(flat.get("algorithm")).name if section == "grpo" else section
             found[key] = library_fields.defaults(of).get(name)
     return flat | found
 

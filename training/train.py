@@ -13,6 +13,7 @@ from transformers import Trainer, TrainerState
 from schema.configs import setting
 from schema.faults import EXIT_CODES, RecipeError, RunStopped, raised_by
 from schema.recipe import Recipe
+from schema.stages import STAGES
 from schema.terminal import chain, is_main_process, make_command, make_line, say
 from training import model_files
 from training.checkpoints import kept, sealed_here
@@ -59,7 +60,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.add_callback(clock)  # after what it times, and before what writes the history that it adds to
     trainer.add_callback(Metrics(folder.path))
     interrupts.clock = clock
-    if stage == "grpo":
+    if STAGES[stage].samples:
         follow_rollouts(trainer, clock)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
@@ -73,7 +74,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
                 f"{folder.path}/checkpoint-{step}"
             )
             again = make_command(chain() or stage, recipe)
-            if stage == "reward-model":  # which is asked for by a run
+            if not STAGES[stage].policy:  # it is asked for by a run
                 again = make_line(stage, RUN=[recipe.output_dir])
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
@@ -161,11 +162,11 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
 
 def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
-    section = stage.replace("-", "_")
+    section = STAGES[stage].section
     size, steps = (
         setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
-    length = "max_completion_length" if section == "grpo" else "max_length"
+    length = "max_completion_length" if STAGES[stage].samples else "max_length"
     limit = setting(recipe, section, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:

@@ -7,9 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from evaluation.report import LABELS
 from evaluation.statistics import wilson
 from schema import library_fields
 from schema.faults import RecipeError
+from schema.stages import algorithm
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_line
 from training.watch import JUDGED, findings
@@ -89,8 +91,7 @@ def describe(run: Path) -> dict[str, Any]:
     rewards = recipe.get("rewards") if isinstance(recipe.get("rewards"), dict) else {}
     options = {str(name): each if isinstance(each, dict) else {} for name, each in rewards.items()}
     settings = {key: _plain((library_fields.defaults("grpo") | given).get(key)) for key in SETTINGS}
-    if recipe.get("algorithm") == "rloo":  # which has neither key; its advantages are not divided by a deviation
-        settings |= {"loss_type": "rloo", "scale_rewards": "none"}
+    settings |= algorithm(recipe.get("algorithm")).shown
     # A reward of steps is no part of a completion's total.
     weights = {name: 0.0 if "steps" in each else each.get("weight") for name, each in options.items()}
     of_steps = [each.get("weight") for each in options.values() if "steps" in each]
@@ -128,7 +129,7 @@ def evaluations(run: Path) -> dict[str, list[str]]:
         files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
         files.sort(key=lambda file: file.stat().st_mtime)
         labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
-        order = {label: i for i, label in enumerate(("base", "base+example", "sft", "grpo", "dpo"))}
+        order = {label: i for i, label in enumerate(LABELS)}
         if labels and folder.name != "models":
             found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
     return found

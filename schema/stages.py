@@ -1,0 +1,107 @@
+"""The table of stages that train, and that of the algorithms by which GRPO's does. Who lists stages reads it here. What
+the keys of a section may be is in schema/values.py and schema/refused_keys.py."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`name`: of its target, its folder, and its answers in a table. `config`: trl's class for its section.
+    `depends_on`: the keys of the recipe that its result depends on. The evaluation is not among them: more benchmarks
+    do not make it another run, unless they remove other problems from the training set, which data.json shows. `made`:
+    what made its model, in a card.
+
+    `policy`: it trains the recipe's policy, so `make` launches it, and an evaluation compares it; a stage that does not
+    is asked for by the folder of a run. `warm_start`: it begins with the warm start, where the recipe has one, and its
+    target first runs what it needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
+    samples completions. `ours`: fields that we set where the recipe does not.
+    """
+
+    name: str
+    config: str
+    depends_on: tuple[str, ...]
+    made: str
+    policy: bool = True
+    warm_start: bool = False
+    learns_from: str | None = None
+    samples: bool = False
+    ours: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def section(self) -> str:
+        return self.name.replace("-", "_")
+
+
+_SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "sft")
+_GRPO = (*_SFT, "rewards", "grpo", "rounds", "algorithm")
+_STAGES = (
+    Stage(
+        "sft",
+        "trl.trainer.SFTConfig",
+        _SFT,
+        made="an SFT warm start",
+        ours={"completion_only_loss": True},  # our tokenised rows carry the mask of the completion
+    ),
+    Stage(
+        "grpo",
+        "trl.trainer.GRPOConfig",
+        _GRPO,
+        made="GRPO",
+        warm_start=True,
+        samples=True,
+        # Completions are written to the run's folder, as parquet.
+        ours={"logging_steps": 5, "log_completions": True, "num_completions_to_print": 0},
+    ),
+    Stage(
+        "dpo",
+        "trl.trainer.DPOConfig",
+        (*_GRPO, "dpo"),
+        made="DPO on pairs from a GRPO run",
+        warm_start=True,
+        learns_from="grpo",
+    ),
+    Stage(
+        "reward-model",
+        "trl.trainer.RewardConfig",
+        ("seed", "model", "adapter", "data", "prompt", "reward_model"),
+        made="pairs from a GRPO run",
+        policy=False,
+        # More epochs over the same comparisons overfit (Ouyang et al. 2022, arXiv:2203.02155, section 3.5).
+        ours={"num_train_epochs": 1.0},
+    ),
+)
+STAGES = {each.name: each for each in _STAGES}
+SECTIONS = {each.section: each for each in _STAGES}
+POLICIES = tuple(each.name for each in _STAGES if each.policy)
+CHAINS = tuple(each.name for each in _STAGES if each.warm_start)  # targets that run several stages
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What trains in the stage `grpo`. `made`: as a card calls it. `config`: trl's class. `trainer`: the class of
+    training/trainer.py. `shown`: what the page is told of settings that GRPO has and this has not."""
+
+    name: str
+    made: str
+    config: str
+    trainer: str
+    shown: dict[str, Any] = field(default_factory=dict)
+
+
+_ALGORITHMS = (
+    Algorithm("grpo", "GRPO", "trl.trainer.GRPOConfig", "GreedyEvaluation"),
+    Algorithm(
+        "rloo",
+        "RLOO",
+        "trl.trainer.RLOOConfig",
+        "LeaveOneOut",
+        {"loss_type": "rloo", "scale_rewards": "none"},  # its advantages are not divided by a deviation
+    ),
+)
+ALGORITHMS = {each.name: each for each in _ALGORITHMS}
+
+
+def algorithm(named: object) -> Algorithm:
+    """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is known."""
+    return ALGORITHMS.get(str(named), ALGORITHMS["grpo"])
