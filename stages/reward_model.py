@@ -6,21 +6,18 @@ verifier. trl's `RewardTrainer` makes it of the recipe's base model; the reward 
 
 import argparse
 import dataclasses
-import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
-from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.names import LEARNED
-from schema.recipe import require_values
-from schema.requirements import require
-from schema.terminal import say
-from stages.cli import mistakes_reported, quiet_libraries
+from stages.cli import mistakes_reported
+from stages.frame import Start, Trained, Training, train_stage
 from training.reward_pairs import PAIRS, write_pairs
-from training.run_folder import find_run, recipe_of
+from training.run_folder import recipe_of
 from training.writing import link_inside
 from viewer.runs import find
-
-STAGE = "reward-model"
 
 
 def main(run: list[str]):
@@ -29,47 +26,34 @@ def main(run: list[str]):
     path = find([each for each in run if "=" not in each])[0]
     if wrong := link_inside(path):
         raise RecipeError([wrong])
-    asked = recipe_of(path, overrides)
-    recipe = hardware.fitted(asked)
-    folder = find_run(recipe, STAGE, to_train=True)
-    if folder.finished:
-        say(f"reward model: finished already, in {folder.path}")
-        return
-    require(recipe, ("reward-model",))
-    say(f"reward model: {hardware.line(recipe, asked.model.dtype)}")
-    quiet_libraries()
+    train_stage("reward-model", recipe_of(path, overrides), partial(right_above_wrong, path))
 
+
+def right_above_wrong(sampled: Path, start: Start) -> Iterator[Training | Trained]:
     from evaluation.pairs import accuracy, require_enough, reward_pairs, split
-    from schema.problem_sets import load_train
-    from training.guards import FiniteNumbers
-    from training.interrupts import Interrupts
-    from training.model import load_tokenizer
     from training.reward_model import load_reward_model, merge_adapter, new_reward_trainer
-    from training.train import train
 
-    require_values(recipe, "reward_model")
-    args, interrupts, began = configs.training_config(recipe, "reward_model"), Interrupts(), time.monotonic()
-    rows, _ = load_train(recipe)
-    pairs = reward_pairs(path, {row["problem"] for row in rows}, recipe.seed)
-    require_enough(pairs, path)
+    recipe, folder = start.recipe, start.folder.path
+    pairs = reward_pairs(sampled, {row["problem"] for row in start.rows}, recipe.seed)
+    require_enough(pairs, sampled)
     learned, measured = split(pairs, recipe.seed)
-    trainer = new_reward_trainer(recipe, args, load_tokenizer(recipe), [each.row() for each in learned])
-    folder.begin(rows, [[each.problem, each.right, each.wrong] for each in learned])
-    of = f"{len(trainer.train_dataset):,} pairs of {len({each.problem for each in learned}):,} problems"
-    say(f"reward model: {of}, from {folder.checkpoint or 'the base model'}")
-    trainer.add_callback(FiniteNumbers())
-    train(trainer, folder, recipe, interrupts, STAGE)
-    merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder.path)
+    trainer = new_reward_trainer(recipe, start.args, start.tokenizer, [each.row() for each in learned])
+    count = len(trainer.train_dataset)
+    learns = f"{count:,} pairs of {len({each.problem for each in learned}):,} problems"
+    yield Training(trainer, learns, start.rows, [[each.problem, each.right, each.wrong] for each in learned])
+    merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder)
     trainer.model.cpu()  # or the loaded one would need room beside it
-    write_pairs(folder.path / PAIRS, learned)  # a run that refreshes the model learns some of them again
-    (folder.path / "README.md").unlink(missing_ok=True)  # trl's card, which knows nothing of the pairs
-    as_reward = {LEARNED: {"model": str(folder.path)}}  # as any recipe would load it
+    write_pairs(folder / PAIRS, learned)  # a run that refreshes the model learns some of them again
+    (folder / "README.md").unlink(missing_ok=True)  # trl's card, which knows nothing of the pairs
+    as_reward = {LEARNED: {"model": str(folder)}}  # as any recipe would load it
     figures = accuracy(load_reward_model(dataclasses.replace(recipe, rewards=recipe.rewards | as_reward)), measured)
-    summary = {"steps": trainer.state.global_step, "pairs": len(trainer.train_dataset)}
-    folder.finish(summary | {"seconds": time.monotonic() - began, "measured": figures})
     share = f"{figures['accuracy']:.1%} of {figures['pairs']:,} pairs of {figures['problems']:,} problems held back"
-    say(f"reward model: right above wrong in {share} (95% interval {figures['low']:.1%} to {figures['high']:.1%})")
-    say(f"reward model: done, in {folder.path}; in a recipe: rewards.{LEARNED}: {{model: {folder.path}, weight: 0.5}}")
+    interval = f"95% interval {figures['low']:.1%} to {figures['high']:.1%}"
+    yield Trained(
+        {"pairs": count, "measured": figures},
+        [f"right above wrong in {share} ({interval})"],
+        f"; in a recipe: rewards.{LEARNED}: {{model: {folder}, weight: 0.5}}",
+    )
 
 
 if __name__ == "__main__":

@@ -6,17 +6,16 @@ Left out on purpose: packing (rows are short), loss on the prompt, and a choice 
 a place to begin from, not a result.
 """
 
-import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from data import prompt
-from schema import configs, hardware
+from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.recipe import Recipe, require_values
-from schema.terminal import chain, is_main_process, make_command, say
-from stages.cli import quiet_libraries, run
-from training.machines import require_same
-from training.run_folder import find_run
+from schema.recipe import Recipe
+from schema.terminal import say
+from stages.cli import run
+from stages.frame import Start, Trained, Training, train_stage
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -24,39 +23,25 @@ if TYPE_CHECKING:
 
 def main(recipe: Recipe, if_needed: bool = False):
     """Train the SFT warm start of a recipe."""
-    if recipe.sft is None:
-        if if_needed:
-            return
+    if recipe.sft is not None:
+        train_stage("sft", recipe, warm_start)
+    elif not if_needed:
         raise RecipeError([Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")])
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
-    folder = find_run(recipe, "sft", to_train=True)
-    require_same(folder)
-    if folder.finished:
-        say(f"sft: finished already, in {folder.path}")
-        return
-    say(f"sft: {hardware.line(recipe, asked)}")
-    quiet_libraries()
 
+
+def warm_start(start: Start) -> Iterator[Training | Trained]:
     from trl import SFTTrainer
 
-    from evaluation import model_card, own_solutions
-    from schema.problem_sets import load_train
-    from training.guards import FiniteNumbers
-    from training.interrupts import Interrupts
-    from training.model import load_model, load_tokenizer
-    from training.train import keep_adapter_float32, train
+    from evaluation import own_solutions
+    from training.model import load_model
+    from training.train import keep_adapter_float32
 
-    require_values(recipe, "sft")
-    args = configs.training_config(recipe, "sft")
-    interrupts = Interrupts()
-    began = time.monotonic()
-    tokenizer = load_tokenizer(recipe)
-    rows, _ = load_train(recipe)
-    own, solved = None, rows[: recipe.data.worked]
+    recipe, tokenizer, own = start.recipe, start.tokenizer, None
+    solved = start.rows[: recipe.data.worked]
     if recipe.data.own_solutions is not None:
-        own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, rows))
+        own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, start.rows))
         solved = own.rows
-    dataset = tokenised(solved, tokenizer, recipe.prompt.system, args.max_length)
+    dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length)
     if not dataset:
         why = "no row has a worked solution (`reasoning`) to learn from that fits into max_length"
         raise RecipeError([Fault(recipe.place("sft", "max_length"), f"sft: {why}")])
@@ -64,28 +49,16 @@ def main(recipe: Recipe, if_needed: bool = False):
     with said_by_library(recipe.place("sft")):
         trainer = SFTTrainer(
             model=model,
-            args=args,
+            args=start.args,
             train_dataset=dataset,
             processing_class=tokenizer,
             peft_config=configs.adapter_config(recipe),
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
-    if is_main_process():
-        keys = ("problem", "reasoning", "answer")
-        folder.begin(rows, [[each[key] for key in keys] for each in (own.rows if own else [])])
-    whose = "own" if own else "worked"
-    say(f"sft: {len(dataset):,} {whose} solutions, from {folder.checkpoint or 'the base model'}")
-    trainer.add_callback(FiniteNumbers())
-    train(trainer, folder, recipe, interrupts, "sft")
-    if is_main_process():
-        summary = {"steps": trainer.state.global_step}
-        summary |= {"seconds": time.monotonic() - began} | ({"own_solutions": own.figures} if own else {})
-        folder.finish(summary)
-        model_card.write(folder.path, "sft")
-    say(f"sft: done, in {folder.path} (contents: docs/run-folder.md)")
-    if not chain():
-        say(f"next: {make_command('grpo', recipe)}")
+    sampled = [[each[key] for key in ("problem", "reasoning", "answer")] for each in (own.rows if own else [])]
+    yield Training(trainer, f"{len(dataset):,} {'own' if own else 'worked'} solutions", start.rows, sampled)
+    yield Trained({"own_solutions": own and own.figures})
 
 
 def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":
