@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from data import prompt
 from data.sources import DataError
-from schema import configs
+from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
 from schema.names import LEARNED, missing_columns, prepare_rewards
 from schema.recipe import Recipe
@@ -165,7 +165,7 @@ def grpo_trainer(
         truth = names.index("correct_answer")
         rewards[truth] = keep_best.watching(rewards[truth])
     with said_by_library(recipe.place("grpo")):
-        kind = LeaveOneOut if recipe.algorithm else ByStep if of_steps else GreedyEvaluation
+        kind = ByStep if of_steps else globals()[stages.algorithm(recipe.algorithm).trainer]
         trainer = kind(
             model=model,
             reward_funcs=rewards,

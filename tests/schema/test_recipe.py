@@ -290,7 +290,7 @@ WRONG = {
     ),
     "expression": (GOOD + "adapter: {target_modules: (a+)+$}\n", ":9:", "expected a list that is not empty"),
     "model is a file": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: README.md}"), ":1:", "README.md is a file"),
-    "model is nowhere": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: outputs/nothere}"), ":1:", "no folder"),
+    "model is nowhere": (GOOD.replace("{build: tiny-qwen3}", "{name_or_path: recipes/nothere}"), ":1:", "no folder"),
     "writes elsewhere": ("output_dir: ../x\n" + GOOD, ":1:", "writes outside outputs/: only the command line may"),
     "no folder's name": ('output_dir: "\\0x"\n' + GOOD, ":1:", "output_dir: expected the name of a folder"),
     "another machine": (GOOD + "  vllm_server_host: example.org\n", ":9:", "sends the run to another machine"),
