@@ -9,10 +9,12 @@ from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from transformers import PreTrainedModel, TrainerCallback
 from trl import GRPOTrainer
 
-from schema.faults import RunStopped
+from schema.faults import Fault, RecipeError, RunStopped
+from schema.recipe import Recipe
 from schema.terminal import is_main_process, say
 from training import model_files
 from training.checkpoints import checkpoints_of, step_of
+from training.sharding import sharded
 
 FROZEN = "ref"  # what trl calls an adapter that is the reference
 
@@ -23,12 +25,17 @@ class Rounds(TrainerCallback):
     A checkpoint holds an adapter's reference beside the adapter. That of a whole model is kept in the run's folder, as
     `reference-<step>`, for a run that is resumed within a round.
 
-    Args:
-        steps: the optimizer steps of a round; a round begins with completions that are newly sampled.
+    `steps`: the optimizer steps of a round; a round begins with completions that are newly sampled.
+
+    Raises:
+        RecipeError: no process has the whole policy.
     """
 
-    def __init__(self, trainer: GRPOTrainer, steps: int):
-        self.trainer, self.steps = trainer, steps
+    def __init__(self, recipe: Recipe, trainer: GRPOTrainer):
+        self.trainer, self.steps = trainer, trainer.args.max_steps // recipe.rounds
+        if sharded(trainer):
+            message = "rounds: no process has the whole policy under FSDP or DeepSpeed, to make it the reference"
+            raise RecipeError([Fault(recipe.place("rounds"), message)])
 
     def on_train_begin(self, args, state, control, **kwargs):
         within = state.global_step % self.steps

@@ -135,73 +135,101 @@ def grpo_trainer(
             there are fewer problems than one batch samples from.
     """
     model = load_model(recipe, tokenizer, warm_start)
+    ends = model.generation_config.eos_token_id
     if args.use_vllm:
-        stop_at_the_end(args, model.generation_config.eos_token_id)
+        stop_at_the_end(args, ends)
     loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
     rows = fitting(recipe, model.config, tokenizer, rows)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
-    if faults := missing_columns(recipe, dataset.column_names):
-        raise RecipeError(faults)
-    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
-        message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
-        raise RecipeError([Fault(recipe.place("data", "train"), message)])
-    prepare_rewards(
-        recipe, [row["solution"] for row in rows if not row.get("check")]
-    )  # while the first completions are sampled
-    rewards, of_steps = guarded_rewards(recipe), step_rewards(recipe, tokenizer)
-    names = list(recipe.rewards)
-    if refreshes(recipe):
-        reward, truth = rewards[names.index(LEARNED)].function.keywords["model"], names.index("correct_answer")
-        refresh = Refresh(recipe, reward, {row["problem"] for row in rows}, args.max_steps // recipe.rounds)
-        rewards[truth] = refresh.watching(rewards[truth])
-    if of_steps:
-        place, steps = of_steps
-        rewards[place] = steps.watching(rewards[place])
-    rewards = counted(rewards, args.reward_weights, args.num_generations)
-    finite = FiniteNumbers()
-    rewards[0] = finite.watching(recorded(rewards[0], set(model.generation_config.eos_token_id)))
-    keep_best = KeepBest(recipe.evaluate.patience)
-    if choosing:
-        truth = names.index("correct_answer")
-        rewards[truth] = keep_best.watching(rewards[truth])
+    require_problems(recipe, args, dataset)
+    rewards = Rewards(recipe, args, tokenizer, rows, set(ends), bool(choosing))
     with said_by_library(recipe.place("grpo")):
-        kind = ByStep if of_steps else globals()[stages.algorithm(recipe.algorithm).trainer]
+        kind = ByStep if rewards.steps else globals()[stages.algorithm(recipe.algorithm).trainer]
         trainer = kind(
             model=model,
-            reward_funcs=rewards,
+            reward_funcs=rewards.functions,
             args=args,
             train_dataset=dataset,
             eval_dataset=with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
             processing_class=tokenizer,
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )
-    trainer.add_callback(finite)
-    trainer.keep_best = keep_best
-    if of_steps:
-        trainer.steps = steps
-    trainer.add_callback(SameOrder())
-    if choosing:
-        trainer.add_callback(keep_best)
-    trainer.add_callback(Advise(recipe))  # after keep_best, which adds to the history which answers were right
+    trainer.steps, trainer.keep_best = rewards.steps, rewards.keep_best
+    for each in parts(recipe, trainer, rewards):
+        trainer.add_callback(each)
     if recipe.quantization is not None:
         keep_adapter_float32(trainer, loaded)
-    policy = trainer.accelerator.unwrap_model(trainer.model)
-    if recipe.adapter is not None and args.use_vllm:
-        keep_base_exact(policy)
-    elif recipe.adapter is not None and not sharded(trainer) and mergeable(policy):
-        sample_merged(policy)
-    if trainer.is_fsdp_enabled:
-        trainer.add_callback(Reshard())
-        if trainer.ref_model is not None:
-            share_reference(trainer, load_model(recipe, tokenizer, warm_start))
-    if recipe.rounds:
-        if sharded(trainer):
-            message = "rounds: no process has the whole policy under FSDP or DeepSpeed, to make it the reference"
-            raise RecipeError([Fault(recipe.place("rounds"), message)])
-        if refreshes(recipe):  # first, as in the paper: a round ends with it, and the next begins with its reference
-            trainer.add_callback(refresh)
-        trainer.add_callback(Rounds(trainer, args.max_steps // recipe.rounds))
+    if recipe.adapter is not None:
+        merge_to_sample(trainer)
+    if trainer.is_fsdp_enabled and trainer.ref_model is not None:
+        share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     return trainer
+
+
+class Rewards:
+    """The recipe's rewards as trl calls them, and who looks on: `finite` and `keep_best`; where the recipe asks for
+    them, `steps` and `refresh`.
+
+    Args:
+        ends: the ids of the tokens that end a completion.
+        choosing: whether held-out answers choose the checkpoint.
+    """
+
+    def __init__(self, recipe: Recipe, args, tokenizer, rows: list[dict], ends: set[int], choosing: bool):
+        # While the first completions are sampled.
+        prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
+        functions, names = guarded_rewards(recipe), list(recipe.rewards)
+        self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
+        self.refresh = self.steps = None
+        if refreshes(recipe):
+            reward, truth = functions[names.index(LEARNED)].function.keywords["model"], names.index("correct_answer")
+            self.refresh = Refresh(recipe, reward, {row["problem"] for row in rows}, args.max_steps // recipe.rounds)
+            functions[truth] = self.refresh.watching(functions[truth])
+        if of_steps := step_rewards(recipe, tokenizer):
+            place, self.steps = of_steps
+            functions[place] = self.steps.watching(functions[place])
+        functions = counted(functions, args.reward_weights, args.num_generations)
+        functions[0] = self.finite.watching(recorded(functions[0], ends))
+        if choosing:
+            truth = names.index("correct_answer")
+            functions[truth] = self.keep_best.watching(functions[truth])
+        self.functions = functions
+
+
+def parts(recipe: Recipe, trainer: GreedyEvaluation | LeaveOneOut, rewards: Rewards) -> list[TrainerCallback]:
+    """What a run has beside trl's own trainer, in the order in which each hears of what happens."""
+    found = (
+        rewards.finite,
+        SameOrder(),
+        rewards.keep_best,
+        Advise(recipe),  # after keep_best, which adds to the history which answers were right
+        Reshard() if trainer.is_fsdp_enabled else None,
+        rewards.refresh,  # as in the paper, a round ends with it, and the next begins with its reference
+        Rounds(recipe, trainer) if recipe.rounds else None,
+    )
+    return [each for each in found if each]
+
+
+def merge_to_sample(trainer: GreedyEvaluation | LeaveOneOut):
+    """Sample with the adapter merged into its base, which is then restored to the bit: trl merges it for vLLM."""
+    policy = trainer.accelerator.unwrap_model(trainer.model)
+    if trainer.args.use_vllm:
+        keep_base_exact(policy)
+    elif not sharded(trainer) and mergeable(policy):
+        sample_merged(policy)
+
+
+def require_problems(recipe: Recipe, args: GRPOConfig | RLOOConfig, dataset: Dataset):
+    """Refuse too few problems, or such as a reward cannot judge.
+
+    Raises:
+        RecipeError: a reward asks for a column that they do not have, or a batch samples from more than there are.
+    """
+    if faults := missing_columns(recipe, dataset.column_names):
+        raise RecipeError(faults)
+    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
+        message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
 
 
 def stop_at_the_end(args: GRPOConfig | RLOOConfig, ends: list[int]):
