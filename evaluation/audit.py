@@ -11,7 +11,7 @@ from data.gold import gold_answer
 from evaluation import cheats
 from rewards.verifier import judge_all
 from schema.recipe import Recipe
-from training.guards import guarded_rewards
+from training.scoring import guarded_rewards
 
 SECONDS = 60  # for a reward on one kind of response
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by

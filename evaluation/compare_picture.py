@@ -5,8 +5,7 @@ from pathlib import Path
 from evaluation.compare_runs import Arm, ComparedRun
 from evaluation.report import drawn
 from evaluation.statistics import over_seeds, wilson
-from schema.configs import ACCURACY
-from training.best_checkpoint import RIGHT
+from schema.configs import ACCURACY, RIGHT
 
 TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right of the held-out problems"}
 WINDOWS = 16  # of a curve over seeds: single batches of a run are too few completions to tell arms apart

@@ -14,12 +14,12 @@ from evaluation.run_files import FinishedRun
 from evaluation.run_report import read_metrics
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from schema import library_fields
+from schema.configs import WITHOUT_SIGNAL
 from schema.faults import RecipeError
 from schema.refused_keys import of_today
 from schema.sections import flat
 from schema.stages import CHAINS, POLICIES, STAGES
 from schema.terminal import code, row
-from training.group_signal import METRIC
 from training.progress import duration
 from training.writing import link_inside
 
@@ -223,7 +223,7 @@ def _cells(arm: Arm) -> list[str]:
     runs = arm.runs
     steps = [each.run.summary.get("steps") for each in runs]
     completions = [each.completions for each in runs]
-    signal = [[line[METRIC] for line in each.metrics if METRIC in line] for each in runs]
+    signal = [[line[WITHOUT_SIGNAL] for line in each.metrics if WITHOUT_SIGNAL in line] for each in runs]
     signal = [sum(each) / len(each) if each else None for each in signal]
     seconds = [run_files.seconds(each.run) for each in runs]
     cells = [_mean(steps, "{:,.0f}".format), _mean(completions, "{:,.0f}".format), *_held_out_cells(runs)]

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from evaluation.report import drawn
 from evaluation.statistics import wilson
-from schema.configs import ACCURACY
-from training.best_checkpoint import RIGHT
-from training.group_signal import METRIC
+from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 
 Points = list[tuple[int, float]]
 COLUMNS = 3
@@ -28,7 +26,7 @@ PANELS = [
     Panel("held-out accuracy", {ACCURACY: ""}, share=True),
     Panel("completion length (tokens)", {"completions/mean_length": "mean", "completions/max_length": "longest"}),
     Panel("truncated completions", {"completions/clipped_ratio": ""}, share=True),
-    Panel("groups without signal", {METRIC: ""}, share=True),
+    Panel("groups without signal", {WITHOUT_SIGNAL: ""}, share=True),
     Panel("entropy (nats a token)", {"entropy": ""}),
     Panel("KL to the reference", {"kl": ""}),
     Panel("learning rate", {"learning_rate": ""}),

@@ -10,12 +10,11 @@ from data.sources import DataError, read_parquet
 from evaluation import model_card, run_files
 from evaluation.curves import draw
 from evaluation.run_files import FinishedRun
-from schema.configs import ACCURACY
+from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
 from schema.names import RESERVED
 from schema.stages import POLICIES, STAGES, algorithm
 from schema.terminal import clean, code, fenced
-from training.best_checkpoint import RIGHT
 from training.checkpoints import write_whole
 from training.model import is_adapter
 from training.watch import findings
@@ -122,7 +121,7 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
 
 def read_metrics(file: Path) -> list[dict]:
     """The lines of `metrics.jsonl`, each with its step and the numbers in it, and which problems were right (see
-    `training.best_checkpoint.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
+    `schema.configs.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
     lines = []
     if not file.is_file() or file.stat().st_size > LARGEST:
         return []

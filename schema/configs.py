@@ -16,8 +16,12 @@ from schema.values import RULES
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
 SECTIONS |= {name: each.config for name, each in stages.SECTIONS.items()}
 
-# trl's name for the share of held-out problems that are right.
+# Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
+# Beside it a "1" or "0" for each problem, in the order of their texts:
+RIGHT = "eval_right"
+# The share of groups whose completions all earn the same:
+WITHOUT_SIGNAL = "groups_without_signal"
 
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.

@@ -80,9 +80,9 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
 
     from evaluation import run_report
     from schema.problem_sets import load_train
-    from training.guards import FiniteNumbers
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
+    from training.saving import FiniteNumbers
     from training.train import train
 
     require_values(recipe, stage.section)

@@ -5,18 +5,13 @@ policy answers `evaluate.checkpoint_problems` of the held-out problems; transfor
 it at the end.
 """
 
-import functools
-from collections.abc import Callable
-
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
-from schema.configs import ACCURACY
+from schema.configs import ACCURACY, RIGHT
 from schema.terminal import say
+from training.scoring import Batch
 from training.watch import gamed
-
-# The key, in the line of an evaluation, of a "1" or "0" for each problem, in the order of their texts.
-RIGHT = "eval_right"
 
 
 class KeepBest(TrainerCallback):
@@ -30,16 +25,9 @@ class KeepBest(TrainerCallback):
         self.batch: list[tuple[str, float | None]] = []  # the last one's problems, and whether each was answered right
         self.right: dict[str, float | None] = {}
 
-    def watching(self, correct_answer: Callable) -> Callable:
-        """The reward function, whose verdicts this callback now sees."""
-
-        @functools.wraps(correct_answer)
-        def reward(problem, **columns):
-            verdicts = correct_answer(problem=problem, **columns)
-            self.batch = list(zip(problem, verdicts, strict=True))
-            return verdicts
-
-        return reward
+    def saw(self, batch: Batch):
+        """Take note of a batch that was scored."""
+        self.batch = list(zip(batch.columns["problem"], batch.rewards["correct_answer"], strict=True))
 
     def on_prediction_step(self, args, state, control, **kwargs):
         self.right.update(self.batch)  # trl called the rewards for this batch

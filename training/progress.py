@@ -8,10 +8,9 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
+from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from schema.terminal import say
-from training import group_signal
-from training.best_checkpoint import RIGHT
 from training.watch import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
@@ -19,7 +18,7 @@ SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy"
 DPO_WORDS = {"loss": "loss", "rewards/accuracies": "pairs ranked right", "rewards/margins": "margin"}
 GRPO_WORDS = {
     "reward": "reward",
-    group_signal.METRIC: "no signal",
+    WITHOUT_SIGNAL: "no signal",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
     "kl": "kl",

@@ -5,8 +5,7 @@ import contextlib
 import dataclasses
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from schema.terminal import say
 from training.checkpoints import checkpoints_of, step_of
 from training.reward_model import RewardModel, load_reward_model, reward_trainer
 from training.reward_pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
+from training.scoring import Batch
 
 
 class Refresh(TrainerCallback):
@@ -44,16 +44,13 @@ class Refresh(TrainerCallback):
         self.pairs: list[RewardPair] = []  # of this round
         self.earlier = read_pairs(first) if first.is_file() else []
 
-    def watching(self, correct_answer: Callable) -> Callable:
-        """The reward function, whose verdicts this callback now sees."""
-
-        @wraps(correct_answer)
-        def reward(prompts, completions, **columns):
-            verdicts = correct_answer(prompts=prompts, completions=completions, **columns)
-            self.pairs += pairs_of_batch(prompts, completions, verdicts, self.problems)
-            return verdicts
-
-        return reward
+    def saw(self, batch: Batch):
+        """Keep the pairs of a batch that was scored."""
+        prompts, completions, verdicts = (
+            *map(batch.columns.get, ("prompts", "completions")),
+            batch.rewards["correct_answer"],
+        )
+        self.pairs += pairs_of_batch(prompts, completions, verdicts, self.problems)
 
     def on_train_begin(self, args, state, control, **kwargs):
         if not state.global_step:

@@ -1,14 +1,28 @@
-"""Seals every checkpoint that a run writes, so that a partial one never passes for whole (see checkpoints.py)."""
+"""Keeps what must not be saved out of a checkpoint, and seals each one that is written, so that a partial one never
+passes for whole (see checkpoints.py)."""
 
 import json
 import shutil
 from pathlib import Path
 
+import torch
 from accelerate import PartialState
 from transformers import TrainerCallback
 
 from schema.faults import RunStopped
-from training.checkpoints import MANIFEST, checkpoints_of, files_of, kept, seal, sha256, step_of, sync, write_whole
+from training.checkpoints import (
+    MANIFEST,
+    checkpoints_of,
+    files_of,
+    kept,
+    newest_good,
+    seal,
+    sha256,
+    step_of,
+    sync,
+    write_whole,
+)
+from training.scoring import Batch
 
 
 class Checkpoints(TrainerCallback):
@@ -65,3 +79,44 @@ class Checkpoints(TrainerCallback):
             if checkpoint.name not in kept:
                 (checkpoint / MANIFEST).unlink(missing_ok=True)  # half removed, the checkpoint must not look whole
                 shutil.rmtree(checkpoint)
+
+
+class FiniteNumbers(TrainerCallback):
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved.
+    DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
+
+    `prompts`: those of the current batch, written beside the run when it stops.
+    """
+
+    def __init__(self):
+        self.prompts: list = []
+
+    def saw(self, batch: Batch):
+        """Take note of a batch that was scored (training/scoring.py)."""
+        self.prompts = batch.columns["prompts"]
+
+    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+        gradients = [each.grad for each in model.parameters() if each.grad is not None]
+        self._require(gradients, "gradient", "applied", args, state)
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        if control.should_save:
+            weights = [each.data for each in model.parameters() if each.requires_grad]
+            self._require(weights, "weight", "saved", args, state)
+
+    def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
+        if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
+            return
+        file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
+        file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
+        last = newest_good(Path(args.output_dir))
+        raise RunStopped(
+            f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
+            f"The batch's prompts are in {file}. {last or 'No checkpoint'} is the last good one. A lower learning_rate "
+            "or max_grad_norm may help, or bfloat16 instead of float16"
+        )
+
+
+def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """One norm for each tensor, finite where all its numbers are; in float32, so that the norm does not overflow."""
+    return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)

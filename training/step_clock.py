@@ -39,7 +39,7 @@ class StepClock(TrainerCallback):
         self.evaluating, self.first = False, 0.0
         self.batches = self.rows = self.token = self.limit = self.step = 0
         self.seconds = dict.fromkeys(PARTS, 0.0)  # since the last line of the history
-        self.lap, self.apart = 0.0, 0.0  # the last moment that was counted, and the seconds counted on their own since
+        self.lap, self.out = 0.0, 0.0  # the last moment that was counted, and the seconds counted on their own since
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.lap = time.monotonic()
@@ -77,8 +77,8 @@ class StepClock(TrainerCallback):
 
     def _count(self, part: str):
         now = time.monotonic()
-        self.seconds[part] += now - self.lap - self.apart
-        self.lap, self.apart = now, 0.0
+        self.seconds[part] += now - self.lap - self.out
+        self.lap, self.out = now, 0.0
 
     def _note(self, history: list[dict]):
         for part, seconds in self.seconds.items() if history else ():
@@ -90,19 +90,20 @@ class StepClock(TrainerCallback):
 
         @functools.wraps(function)
         def timed(*args, **kwargs):
-            with self._apart(part):
+            with self.apart(part):
                 return function(*args, **kwargs)
 
         return timed
 
     @contextlib.contextmanager
-    def _apart(self, part: str):
+    def apart(self, part: str):
+        """The seconds of this block in a step count as a part of their own; in an evaluation as that."""
         began = time.monotonic()
         try:
             yield
         finally:
             if self.began is not None and not self.evaluating:
-                self.apart += (took := time.monotonic() - began)
+                self.out += (took := time.monotonic() - began)
                 self.seconds[part] += took
 
     def watching(self, generate: Callable) -> Callable:
@@ -130,7 +131,7 @@ class StepClock(TrainerCallback):
         if self.began is None:  # between two steps, so this is an evaluation
             self.began, self.evaluating = self.sampling, True
         try:
-            with self._apart("sampling"):
+            with self.apart("sampling"):
                 yield
         finally:
             self.sampling = None

@@ -6,7 +6,6 @@ normalises by themselves: a token's advantage is the completion's, plus `weight`
 of the steps that end at it or after it. Where no step has a reward, that is GRPO as trl has it.
 """
 
-import functools
 import json
 from collections.abc import Callable, Sequence
 
@@ -34,36 +33,33 @@ class StepRewards:
         self.rewards: Rewards = []
         self.ends: list[list[int]] = []
 
-    def watching(self, function: Callable) -> Callable:
-        """The reward function, which is now asked about each step, and returns for trl's log the mean over the steps of
-        a completion; the column `steps` of the completions' files holds them all. The argument `steps_before` has for
-        each step the texts of those before it in its completion."""
-
-        @functools.wraps(function)
-        def reward(completions: list, completion_ids: list, log_extra: Callable, **columns) -> list[float | None]:
-            split = [steps_of(self.tokenizer, ids, self.separator) for ids in completion_ids]
-            owner = [i for i, steps in enumerate(split) for _ in steps]
-            # A value of each row is that of each of its steps; the trainer's own arguments are no lists.
-            repeated = {
-                key: [value[i] for i in owner] if isinstance(value, list) and len(value) == len(completions) else value
-                for key, value in columns.items()
-            }
-            repeated["steps_before"] = [[text for text, _ in steps[:i]] for steps in split for i in range(len(steps))]
-            flat = iter(
-                function(
-                    completions=[text for steps in split for text, _ in steps],
-                    completion_ids=[completion_ids[i] for i in owner],
-                    log_extra=lambda column, values: None,  # of steps, where trl has columns of completions
-                    **repeated,
-                )
+    def ask(
+        self, function: Callable, completions: list, completion_ids: list, log_extra: Callable, **columns
+    ) -> list[float | None]:
+        """Ask a reward function about each step, and return for trl's log the mean over the steps of a completion; the
+        column `steps` of the completions' files holds them all. The argument `steps_before` has for each step the texts
+        of those before it in its completion."""
+        split = [steps_of(self.tokenizer, ids, self.separator) for ids in completion_ids]
+        owner = [i for i, steps in enumerate(split) for _ in steps]
+        # A value of each row is that of each of its steps; the trainer's own arguments are no lists.
+        repeated = {
+            key: [value[i] for i in owner] if isinstance(value, list) and len(value) == len(completions) else value
+            for key, value in columns.items()
+        }
+        repeated["steps_before"] = [[text for text, _ in steps[:i]] for steps in split for i in range(len(steps))]
+        flat = iter(
+            function(
+                completions=[text for steps in split for text, _ in steps],
+                completion_ids=[completion_ids[i] for i in owner],
+                log_extra=lambda column, values: None,  # of steps, where trl has columns of completions
+                **repeated,
             )
-            self.rewards = [[next(flat) for _ in steps] for steps in split]
-            self.ends = [[end for _, end in steps] for steps in split]
-            pairs = [list(zip(*each, strict=True)) for each in zip(self.ends, self.rewards, strict=True)]
-            log_extra("steps", [json.dumps(each) for each in pairs])
-            return [_mean(each) for each in self.rewards]
-
-        return reward
+        )
+        self.rewards = [[next(flat) for _ in steps] for steps in split]
+        self.ends = [[end for _, end in steps] for steps in split]
+        pairs = [list(zip(*each, strict=True)) for each in zip(self.ends, self.rewards, strict=True)]
+        log_extra("steps", [json.dumps(each) for each in pairs])
+        return [_mean(each) for each in self.rewards]
 
     def advantages(self, length: int, group_size: int, scale: str) -> torch.Tensor:
         """What the steps add to the advantages of this process's completions, of shape (completions, length)."""

@@ -1,5 +1,6 @@
 """The training run that SFT and GRPO share: it can be stopped, killed and resumed, and stops rather than go wrong."""
 
+import functools
 import os
 import signal
 import sys
@@ -136,7 +137,7 @@ def _end_at_the_last_step(trainer: Trainer):
 
 def follow_rollouts(trainer: Trainer, clock: StepClock):
     """Let the clock see the tokens that trl samples, and time them and the rewards."""
-    trainer.reward_funcs = [clock.timing("rewards", each) for each in trainer.reward_funcs]
+    trainer.scores.timed = functools.partial(clock.apart, "rewards")
     if trainer.use_vllm:
         trainer.vllm_generation.sync_weights = clock.timing("sampling", trainer.vllm_generation.sync_weights)
         trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)

@@ -19,15 +19,14 @@ from schema.recipe import Recipe
 from schema.reward_models import refreshes
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
-from training.completions import recorded
 from training.exact_merge import adapter_error, keep_base_exact
-from training.group_signal import counted
-from training.guards import FiniteNumbers, guarded_rewards
 from training.model import load_model
 from training.progress import Advise
 from training.refresh import Refresh
 from training.rounds import Rounds
 from training.sampling import mergeable, sample_merged
+from training.saving import FiniteNumbers
+from training.scoring import Scores, guarded_rewards
 from training.sharding import Reshard, sharded, share_reference
 from training.step_rewards import StepRewards, step_rewards
 from training.train import keep_adapter_float32
@@ -154,7 +153,7 @@ def grpo_trainer(
             processing_class=tokenizer,
             peft_config=None if warm_start else configs.adapter_config(recipe),
         )
-    trainer.steps, trainer.keep_best = rewards.steps, rewards.keep_best
+    trainer.steps, trainer.scores, trainer.keep_best = rewards.steps, rewards.scores, rewards.keep_best
     for each in parts(recipe, trainer, rewards):
         trainer.add_callback(each)
     if recipe.quantization is not None:
@@ -167,8 +166,8 @@ def grpo_trainer(
 
 
 class Rewards:
-    """The recipe's rewards as trl calls them, and who looks on: `finite` and `keep_best`; where the recipe asks for
-    them, `steps` and `refresh`.
+    """The recipe's rewards as trl calls them, their `scores`, and who looks on: `finite` and `keep_best`; where the
+    recipe asks for them, `steps` and `refresh`.
 
     Args:
         ends: the ids of the tokens that end a completion.
@@ -178,22 +177,18 @@ class Rewards:
     def __init__(self, recipe: Recipe, args, tokenizer, rows: list[dict], ends: set[int], choosing: bool):
         # While the first completions are sampled.
         prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
-        functions, names = guarded_rewards(recipe), list(recipe.rewards)
+        self.functions = guarded_rewards(recipe)
+        self.scores = Scores(self.functions, args.reward_weights, args.num_generations, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
         self.refresh = self.steps = None
         if refreshes(recipe):
-            reward, truth = functions[names.index(LEARNED)].function.keywords["model"], names.index("correct_answer")
+            reward = self.functions[list(recipe.rewards).index(LEARNED)].function.keywords["model"]
             self.refresh = Refresh(recipe, reward, {row["problem"] for row in rows}, args.max_steps // recipe.rounds)
-            functions[truth] = self.refresh.watching(functions[truth])
         if of_steps := step_rewards(recipe, tokenizer):
             place, self.steps = of_steps
-            functions[place] = self.steps.watching(functions[place])
-        functions = counted(functions, args.reward_weights, args.num_generations)
-        functions[0] = self.finite.watching(recorded(functions[0], ends))
-        if choosing:
-            truth = names.index("correct_answer")
-            functions[truth] = self.keep_best.watching(functions[truth])
-        self.functions = functions
+            self.functions[place].by_step = self.steps.ask
+        onlookers = (self.finite, self.keep_best if choosing else None, self.refresh)
+        self.scores.watchers += [each.saw for each in onlookers if each]
 
 
 def parts(recipe: Recipe, trainer: GreedyEvaluation | LeaveOneOut, rewards: Rewards) -> list[TrainerCallback]:

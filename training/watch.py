@@ -12,7 +12,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
-from schema.configs import ACCURACY
+from schema.configs import ACCURACY, WITHOUT_SIGNAL
 from schema.library_fields import defaults
 from schema.recipe import Recipe
 from schema.warnings import FORM, TRUTH
@@ -28,9 +28,6 @@ NOT_LEARNED = 0.05  # of the answers right
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
 
 CORRECT = ACCURACY.removeprefix("eval_")
-# As training.group_signal and training.best_checkpoint log them; importing these takes seconds.
-FLAT = "groups_without_signal"
-JUDGED = "eval_right"
 
 
 class Advice(NamedTuple):
@@ -105,7 +102,7 @@ def mean(values: list[float]) -> Mean:
 
 def no_signal(run: Run) -> str | None:
     """Most groups earn the same reward for all their completions: all right, or all wrong."""
-    flat, right = run.last(FLAT), run.last(CORRECT)
+    flat, right = run.last(WITHOUT_SIGNAL), run.last(CORRECT)
     if flat is None or flat.low <= NO_SIGNAL:
         return None
     seen = f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"

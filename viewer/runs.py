@@ -10,11 +10,12 @@ from typing import Any
 from evaluation.report import LABELS
 from evaluation.statistics import wilson
 from schema import library_fields
+from schema.configs import RIGHT
 from schema.faults import RecipeError
 from schema.stages import algorithm
 from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import make_line
-from training.watch import JUDGED, findings
+from training.watch import findings
 
 # trl's settings that the page works with; their defaults are trl's own.
 SETTINGS = (
@@ -151,7 +152,7 @@ def _curves(file: Path, _changed: int, _size: int) -> dict[str, list]:
         row = rows.setdefault(line["step"], {})
         # An evaluation has a line of its own, with seconds of its own.
         spent = {key: row[key] + line[key] for key in row.keys() & line.keys() if _seconds(key, row[key], line[key])}
-        row.update(line | spent | _interval(line.get(JUDGED)))
+        row.update(line | spent | _interval(line.get(RIGHT)))
     steps = sorted(rows)
     if len(steps) * len(set().union(*rows.values())) > MOST_NUMBERS:
         raise ValueError(f"{file} holds more numbers than a page can show")

@@ -24,12 +24,12 @@ from trl import GRPOConfig
 
 from schema.recipe import load_recipe
 from stages import grpo, sft
-from training import guards, trainer
+from training import run_folder, scoring, trainer
 from training.checkpoints import damage
-from training.guards import FiniteNumbers, GuardedReward
 from training.interrupts import Interrupts
 from training.run_folder import RunFolder
-from training.saving import Checkpoints
+from training.saving import Checkpoints, FiniteNumbers
+from training.scoring import GuardedReward
 
 spent: dict[str, float] = {}
 
@@ -65,7 +65,7 @@ def bound(name: str, options: dict):
     return counted
 
 
-BIND = guards.bind_reward
+BIND = scoring.bind_reward
 
 
 class LibraryCheckpoints(TrainerCallback):
@@ -79,18 +79,22 @@ class LibraryCheckpoints(TrainerCallback):
 
 
 class Unwatched(TrainerCallback):
-    def watching(self, function):
-        return function
+    def saw(self, batch):
+        pass
+
+
+def unguarded(reward: GuardedReward, **columns):
+    return reward.function(**columns)
 
 
 def without_guards() -> contextlib.ExitStack:
     stack = contextlib.ExitStack()
-    stack.enter_context(patch("training.guards.GuardedReward", lambda function, name, seconds: function))
+    stack.enter_context(patch.object(GuardedReward, "_ask", unguarded))
     stack.enter_context(patch("training.trainer.FiniteNumbers", Unwatched))
     stack.enter_context(patch("training.train.Checkpoints", LibraryCheckpoints))
     stack.enter_context(patch("stages.grpo.damage", lambda checkpoint: None))
     stack.enter_context(patch.object(Interrupts, "on_step_end", lambda *args, **kwargs: None))
-    stack.enter_context(patch.object(RunFolder, "lock", lambda folder: None))
+    stack.enter_context(patch("training.run_folder.lock", lambda folder: None))
     return stack
 
 
@@ -160,13 +164,14 @@ def main():
         if options.pairs:
             pairs(recipe_in, Path(folder), options.pairs)
             return
-        guards.bind_reward = bound
+        scoring.bind_reward = bound
         timed(GuardedReward, "__call__")
         for owner, names in (
             (Checkpoints, ("on_step_end", "on_save")),
             (FiniteNumbers, ("on_pre_optimizer_step", "on_step_end")),
             (Interrupts, ("on_step_end",)),
-            (RunFolder, ("lock", "begin", "finish")),
+            (run_folder, ("lock",)),
+            (RunFolder, ("begin", "finish")),
             (grpo, ("find_run",)),
             (trainer, ("fitting",)),
         ):

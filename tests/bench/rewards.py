@@ -31,8 +31,7 @@ from rewards.verifier.pool import POOL
 from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.rewards.verifier.test_verifier import CASES
-from training.group_signal import counted
-from training.guards import guarded_rewards
+from training.scoring import Scores, guarded_rewards
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
 
@@ -134,7 +133,8 @@ def completions(rows: list[dict], seed: int, longest: int | None = None) -> list
 def a_step(repeats: int):
     """Eight problems a step with eight completions each, in groups, as trl calls the rewards: guarded and counted."""
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
-    rewards = counted(guarded_rewards(recipe), list(recipe.weights.values()), 8)
+    rewards = guarded_rewards(recipe)
+    Scores(rewards, list(recipe.weights.values()), 8, ends=set())
     began = time.perf_counter()
     judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")
     waited = time.perf_counter() - began
@@ -151,7 +151,8 @@ def a_step(repeats: int):
                 "problem": [row["problem"] for row in batch],
                 "solution": [row["solution"] for row in batch],
                 "think_opened": [False] * len(batch),
-                "log_metric": lambda name, value: None,
+                "completion_ids": [[0]] * len(batch),
+                **dict.fromkeys(("log_metric", "log_extra"), lambda name, value: None),
             }
             took.append([_seconds(reward, columns) for reward in rewards])
         medians = [statistics.median(each) for each in zip(*took, strict=True)]

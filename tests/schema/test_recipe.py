@@ -317,9 +317,9 @@ WRONG = {
         "you have not trusted data/__init__.py and data/imports.py yet",
     ),
     "a class of ours": (
-        GOOD.replace("correct_answer:", "training.guards.GuardedReward:"),
+        GOOD.replace("correct_answer:", "training.scoring.GuardedReward:"),
         ":5:",
-        "you have not trusted training/__init__.py and training/guards.py yet",
+        "you have not trusted training/__init__.py and training/scoring.py yet",
     ),
     "a private name": (GOOD.replace("[arithmetic]", "[data.sources._read]"), ":3:", "do not begin with _"),
     "main": (GOOD.replace("correct_answer:", "__main__.main:"), ":5:", "do not begin with _"),

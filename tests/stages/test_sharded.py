@@ -15,9 +15,8 @@ import pandas as pd
 import psutil
 import pytest
 
-from schema.configs import ACCURACY
+from schema.configs import ACCURACY, RIGHT
 from tests.support import ROOT, read_lines, run_stage, same_weights, weights
-from training.best_checkpoint import RIGHT
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.

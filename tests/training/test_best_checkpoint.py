@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from transformers import TrainerControl, TrainerState
 
-from schema.configs import ACCURACY, even_batch
+from schema.configs import ACCURACY, RIGHT, even_batch
 from schema.recipe import RecipeError, load_recipe
-from training.best_checkpoint import RIGHT, KeepBest
+from training.best_checkpoint import KeepBest
 from training.watch import fell, gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]

@@ -17,8 +17,8 @@ from transformers import TrainerControl
 from schema.faults import RunStopped
 from tests.support import ROOT
 from training import checkpoints, interrupts, saving
-from training.guards import FiniteNumbers, GuardedReward
-from training.saving import Checkpoints
+from training.saving import Checkpoints, FiniteNumbers
+from training.scoring import Batch, GuardedReward
 
 
 def guarded(function, seen: int = 1000) -> GuardedReward:
@@ -96,7 +96,7 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     model.weight.grad = torch.zeros(2, 2)
     args = type("Args", (), {"output_dir": str(tmp_path)})
     watch = FiniteNumbers()
-    watch.watching(lambda prompts, completions, **columns: [0.0])(prompts=["the culprit"], completions=["a"])
+    watch.saw(Batch({"prompts": ["the culprit"]}, {}))
     watch.on_pre_optimizer_step(args, State, None, model=model)
     model.weight.grad[1, 1] = value
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
@@ -110,7 +110,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
 from schema.faults import RunStopped
-from training.guards import FiniteNumbers
+from training.saving import FiniteNumbers
 distributed.init_process_group("gloo")
 mesh = torch.distributed.init_device_mesh("cpu", (2,))
 model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))

@@ -3,8 +3,8 @@
 import pytest
 from transformers import TrainerState
 
+from schema.configs import RIGHT
 from tests.support import read_lines
-from training.best_checkpoint import RIGHT
 from training.progress import Metrics, log_line
 from training.step_clock import time_by_part
 

@@ -19,11 +19,11 @@ from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe, read_recipe
 from tests.support import ROOT, run_stage, same_weights, weights
 from tests.training.test_reward_model import made
-from training.guards import guarded_rewards
 from training.refresh import Refresh, undisturbed
 from training.reward_model import load_reward_model
 from training.reward_pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 from training.run_folder import find_run
+from training.scoring import guarded_rewards
 
 TINY = "recipes/tiny-arithmetic.yaml"
 SHORT = [TINY, "rounds=2", "grpo.beta=0.04", "grpo.max_steps=8", "grpo.save_steps=1", "grpo.save_total_limit=8"]

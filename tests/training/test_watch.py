@@ -10,12 +10,13 @@ from ruamel.yaml import YAML
 from transformers import TrainerState
 
 from schema import sections
+from schema.configs import WITHOUT_SIGNAL as FLAT
 from schema.library_fields import fields
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
-from training import best_checkpoint, group_signal, watch
+from training import watch
 from training.progress import Advise
-from training.watch import CORRECT, FLAT, JUDGED, RULES, WINDOW, findings
+from training.watch import CORRECT, RULES, WINDOW, findings
 
 RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
 RECORDED = Path(__file__).parent / "recorded"
@@ -42,7 +43,12 @@ SICK = [
         125,
         ["71% of the groups", "78% of the answers", "too easy", "data.train"],
     ),
-    ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125, ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"]),
+    (
+        "no signal",
+        {FLAT: 0.9, CORRECT: 0.07},
+        125,
+        ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"],
+    ),
     ("no signal", {FLAT: 0.9}, 125, ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"]),
     ("no signal", {FLAT: 0.9, CORRECT: None}, 125, ["(all their completions earn the same)"]),
     ("truncated", {CUT: 0.6}, 125, ["41% of the completions", "grpo.max_completion_length (now 256)"]),
@@ -171,10 +177,6 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
     text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)", re.sub(r"\]\(\S+\)", "", text)))
     assert len(named) > 12 and named - keys == set()
-
-
-def test_what_others_log_is_still_called_so():
-    assert (FLAT, JUDGED) == (group_signal.METRIC, best_checkpoint.RIGHT)
 
 
 def test_a_page_can_ask_without_waiting_for_torch():

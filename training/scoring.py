@@ -1,26 +1,26 @@
-"""Keeps bad numbers away from the weights: what a reward may return, and what a gradient may hold."""
+"""The one way from a completion to its rewards. trl calls a `GuardedReward` for each reward of the recipe; it keeps bad
+numbers away, and hands what it found to the run's `Scores`, which time, record and count it, and show each batch that
+is scored to whoever watches."""
 
 import contextlib
 import faulthandler
 import functools
 import inspect
-import json
 import math
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import torch
-from transformers import TrainerCallback
+from accelerate import PartialState
 
 from data.imports import own_line
+from schema.configs import WITHOUT_SIGNAL
 from schema.faults import RunStopped
 from schema.names import LEARNED, bind_reward
-from schema.sections import Recipe
+from schema.recipe import Recipe
 from schema.terminal import clean
-from training.checkpoints import newest_good
 from training.reward_model import load_reward_model
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
@@ -31,10 +31,13 @@ GRACE = 10  # more seconds for a reward that ignores its timeout
 
 
 class GuardedReward:
-    """Wraps a reward function so that it returns one finite float or None for each completion.
+    """A reward function that returns one finite float or None for each completion.
 
     A row scored NaN, an infinity or text becomes None; so does every row where the function raises, takes more than
     `seconds` or returns no list of the right length. The first case of each kind is reported with its row.
+
+    `by_step`: asks the function about each step of a completion (training/step_rewards.py); by default it is asked
+    about whole ones. `scores`: what hears of each batch; none where there is no run.
 
     Raises:
         RunStopped: more than `SHARE` of its rows were bad, or its whole first batch.
@@ -42,12 +45,22 @@ class GuardedReward:
 
     def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
         self.function, self.name, self.seconds = function, name, seconds
+        self.by_step: Callable | None = None
+        self.scores: Scores | None = None
         self.seen = self.faulty = 0
         self.told: set[str] = set()
-        # trl names a reward after its function, and passes what the signature asks for.
+        # trl names a reward after its function.
         functools.update_wrapper(self, function.func if isinstance(function, functools.partial) else function)
 
     def __call__(self, completions: list, **columns) -> list[float | None]:
+        asked = functools.partial(self.by_step, self._ask) if self.by_step else self._ask
+        with self.scores.timed() if self.scores else contextlib.nullcontext():
+            values = asked(completions=completions, **columns)
+            if self.scores:
+                self.scores.add(self, {"completions": completions} | columns, values)
+        return values
+
+    def _ask(self, completions: list, **columns) -> list[float | None]:
         rows = len(completions)
         try:
             with _limited(self.seconds):
@@ -139,48 +152,81 @@ def _late(seconds: float, number: int, frame):
     raise TimeoutError(f"no answer within {seconds:g} s")
 
 
-class FiniteNumbers(TrainerCallback):
-    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved.
-    DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
+class Batch(NamedTuple):
+    """`columns`: what trl told the rewards. `rewards`: under each reward's name, a value for each completion."""
 
-    `prompts`: those of the current batch, written beside the run when it stops.
+    columns: dict
+    rewards: dict[str, list[float | None]]
+
+
+class Scores:
+    """What a run's rewards have in common, in the recipe's order.
+
+    For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`, and its log the share of
+    groups without signal. With several processes, each counts the groups that are complete in its own batch, and trl
+    averages the shares.
+
+    `watchers`: each is shown every batch once all rewards have scored it. `timed`: a context around each reward.
+
+    Args:
+        weights: of the rewards, in their order.
+        group_size: completions of a problem.
+        ends: the ids of the tokens that end a completion.
     """
 
-    def __init__(self):
-        self.prompts: list = []
+    def __init__(self, rewards: list[GuardedReward], weights: list[float], group_size: int, ends: set[int]):
+        self.rewards, self.weights, self.group_size, self.ends = rewards, weights, group_size, ends
+        self.values: dict[str, list[float | None]] = {}
+        self.watchers: list[Callable[[Batch], None]] = []
+        self.timed: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+        for each in rewards:
+            each.scores = self
 
-    def watching(self, function: Callable) -> Callable:
-        """The reward function, which now also records the prompts it is given."""
-
-        @functools.wraps(function)
-        def reward(prompts, **columns):
-            self.prompts = prompts
-            return function(prompts=prompts, **columns)
-
-        return reward
-
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
-        gradients = [each.grad for each in model.parameters() if each.grad is not None]
-        self._require(gradients, "gradient", "applied", args, state)
-
-    def on_step_end(self, args, state, control, model=None, **kwargs):
-        if control.should_save:
-            weights = [each.data for each in model.parameters() if each.requires_grad]
-            self._require(weights, "weight", "saved", args, state)
-
-    def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
-        if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
+    def add(self, reward: GuardedReward, columns: dict, values: list[float | None]):
+        """Take what a reward found for a batch; trl asks the rewards in their order."""
+        self.values[reward.name] = values
+        if len(self.values) < len(self.rewards):
             return
-        file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
-        file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
-        last = newest_good(Path(args.output_dir))
-        raise RunStopped(
-            f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
-            f"The batch's prompts are in {file}. {last or 'No checkpoint'} is the last good one. A lower learning_rate "
-            "or max_grad_norm may help, or bfloat16 instead of float16"
-        )
+        scored, self.values = Batch(columns, self.values), {}
+        ids, record = columns["completion_ids"], columns["log_extra"]
+        record("gold", [str(each) for each in columns["solution"]])
+        record("tokens", [len(each) for each in ids])
+        record("truncated", [not len(each) or int(each[-1]) not in self.ends for each in ids])
+        first = PartialState().process_index * len(ids)
+        share = without_signal(self._earned(scored), self.group_size, first)
+        if share is not None and _in_groups(columns["prompts"][-first % self.group_size :], self.group_size):
+            columns["log_metric"](WITHOUT_SIGNAL, share)
+        for watch in self.watchers:
+            watch(scored)
+
+    def _earned(self, batch: Batch) -> list[float | None]:
+        """The weighted sum of each completion's rewards; None where no reward scored it."""
+        earned = []
+        for each in zip(*batch.rewards.values(), strict=True):
+            scored = [w * r for r, w in zip(each, self.weights, strict=True) if r is not None]
+            earned.append(sum(scored) if scored else None)
+        return earned
 
 
-def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """One norm for each tensor, finite where all its numbers are; in float32, so that the norm does not overflow."""
-    return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)
+def without_signal(earned: Sequence[float | None], group_size: int, first: int = 0) -> float | None:
+    """The share of complete groups among these completions whose rewards are all equal.
+
+    A group whose completions all earn the same has zero advantages and teaches nothing. trl's `frac_reward_zero_std`
+    takes the standard deviation in float32, where that of eight equal rewards of 1.2 is 1e-7, and misses such groups.
+
+    Args:
+        earned: the weighted reward of each completion; None, where no reward scored it, leaves it out of its group.
+        first: the index of the first of them among the completions of all processes; a group begins at each multiple
+            of `group_size`.
+
+    Returns:
+        a share from 0 to 1, or None where no group is complete.
+    """
+    starts = range(-first % group_size, len(earned) - group_size + 1, group_size)
+    flat = [len({round(r, 6) for r in earned[i : i + group_size] if r is not None}) <= 1 for i in starts]
+    return sum(flat) / len(flat) if flat else None
+
+
+def _in_groups(prompts: list, group_size: int) -> bool:
+    """Whether these prompts form groups: held-out problems are answered once each, and do not."""
+    return all(prompt == prompts[0] for prompt in prompts[:group_size])
