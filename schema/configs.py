@@ -131,7 +131,7 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         "logging_steps": 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
-        **stages.SECTIONS[section].ours,
+        **stages.SECTIONS[section].defaults,
     }
     if section == "grpo":
         whole = generation(recipe.grpo).whole

@@ -15,18 +15,18 @@ class Stage:
     `policy`: it trains the recipe's policy, so `make` launches it, and an evaluation compares it; a stage that does not
     is asked for by the folder of a run. `warm_start`: it begins with the warm start, where the recipe has one, and its
     target first runs what it needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
-    samples completions. `ours`: fields that we set where the recipe does not.
+    samples completions. `defaults`: fields that we set where the recipe does not.
     """
 
     name: str
     config: str
     depends_on: tuple[str, ...]
-    made: str
+    made: str = ""
     policy: bool = True
     warm_start: bool = False
     learns_from: str | None = None
     samples: bool = False
-    ours: dict[str, Any] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def section(self) -> str:
@@ -41,7 +41,7 @@ _STAGES = (
         "trl.trainer.SFTConfig",
         _SFT,
         made="an SFT warm start",
-        ours={"completion_only_loss": True},  # our tokenised rows carry the mask of the completion
+        defaults={"completion_only_loss": True},  # our tokenised rows carry the mask of the completion
     ),
     Stage(
         "grpo",
@@ -51,7 +51,7 @@ _STAGES = (
         warm_start=True,
         samples=True,
         # Completions are written to the run's folder, as parquet.
-        ours={"logging_steps": 5, "log_completions": True, "num_completions_to_print": 0},
+        defaults={"logging_steps": 5, "log_completions": True, "num_completions_to_print": 0},
     ),
     Stage(
         "dpo",
@@ -65,10 +65,9 @@ _STAGES = (
         "reward-model",
         "trl.trainer.RewardConfig",
         ("seed", "model", "adapter", "data", "prompt", "reward_model"),
-        made="pairs from a GRPO run",
         policy=False,
         # More epochs over the same comparisons overfit (Ouyang et al. 2022, arXiv:2203.02155, section 3.5).
-        ours={"num_train_epochs": 1.0},
+        defaults={"num_train_epochs": 1.0},
     ),
 )
 STAGES = {each.name: each for each in _STAGES}
