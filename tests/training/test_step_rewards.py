@@ -1,5 +1,6 @@
 """Process supervision: the advantages of tokens, against numbers worked out by hand, numpy, and trl's own."""
 
+import functools
 import inspect
 import json
 import os
@@ -107,7 +108,7 @@ class Trainer:
     """What `StepRewards` asks of a run, without one."""
 
     def __init__(self, steps: StepRewards, function):
-        self.reward, self.written = steps.watching(function), {}
+        self.reward, self.written = functools.partial(steps.ask, function), {}
 
     def score(self, ids, **columns):
         return self.reward(
