@@ -1,7 +1,7 @@
 """trl's GRPO on a policy of one token, the lab's bandits: what it learns is the distribution that theory gives.
 
 Where the loss has `scale_rewards: none` and one update per batch, its expected gradient by the logits vanishes at a
-policy that can be written down. `use_bias_correction_kl` decides which (docs/grpo.md derives both)."""
+policy that can be written down. `use_bias_correction_kl` decides which."""
 
 import numpy as np
 import pytest
