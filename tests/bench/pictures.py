@@ -1,7 +1,6 @@
 """Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit them.
 
-`python -m tests.bench.pictures outputs/x STEP ROW [PREFIX]`: a run whose completion ROW of STEP `make explain` has
-worked out; the prefix stands before the files' names.
+`python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make explain` has worked out.
 """
 
 import sys
@@ -15,7 +14,7 @@ from tests.viewer.test_server import served
 FOLDER = Path("docs/img")
 
 
-def main(run: str, step: int, row: int, prefix: str = ""):
+def main(run: str, step: int, row: int):
     group = row // 8
     views = {
         "overview": ("overview", ".chart canvas", 900),
@@ -31,9 +30,9 @@ def main(run: str, step: int, row: int, prefix: str = ""):
             page.goto(f"http://127.0.0.1:{port}/#{address}")
             page.wait_for_selector(there)
             page.wait_for_timeout(1000)
-            page.screenshot(path=FOLDER / f"{prefix}{name}.png")
+            page.screenshot(path=FOLDER / f"{name}.png")
         browser.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

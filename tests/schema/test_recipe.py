@@ -14,7 +14,7 @@ from schema.recipe import load_recipe, read_recipe
 from schema.strict_yaml import value_of
 from schema.terminal import make_command
 from schema.warnings import warnings_of
-from tests.support import ROOT, SHIPPED, run_stage
+from tests.support import SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]
 
@@ -448,21 +448,6 @@ def test_every_shipped_recipe_is_thin_and_right(path):
     assert [line[:10].split()[1] for line in top[-3:]] == ["Run", "Needs", "Reaches"]  # a line each: make recipes
     recipe = load_recipe(path)
     assert recipe.name == path.stem
-
-
-def test_the_readme_tells_what_each_larger_recipe_samples(monkeypatch):
-    lines = (ROOT / "README.md").read_text().partition("| recipe | steps |")[2].partition("\n\n")[0].splitlines()
-    told = {}
-    for line in lines[2:]:
-        names, *sizes = (each.strip() for each in line.strip("|").split("|"))
-        told |= dict.fromkeys(re.findall(r"`([\w.-]+)`", names), sizes)
-    larger = [path for path in RECIPES if path.stem.startswith("qwen") or path.stem == "smollm2-gsm8k"]
-    found = {}
-    for path in larger:
-        monkeypatch.setenv("WORLD_SIZE", "4" if path.stem == "qwen-math-full" else "1")
-        steps, completions, tokens = size_of_run(load_recipe(path, check=()))
-        found[path.stem] = [str(steps), f"{completions:,}", f"{tokens / 1e6:.1f} M"]
-    assert told == found
 
 
 @pytest.mark.parametrize(

@@ -56,15 +56,17 @@ def test_the_example_is_right_to_its_last_number():
     with_kl = lab.update(first["logits_after"], answers, gains, start, start, clip=0.2, beta=0.04)
     compared, clipped = tables(FROM_THE_BEGINNING)
     untried = np.delete(second["probabilities"], answers)
-    for i, (row, other) in enumerate(zip(compared, clipped, strict=True)):
+    assert len(compared) == 2
+    for i, (row, other) in enumerate(zip(compared, clipped, strict=True)):  # the wrong answers share a row
+        shown = str(answers[0]) if i == 0 else ", ".join(map(str, answers[1:]))
         learned = first["logits_after"][answers[i]], 100 * np.exp(start[0]), 100 * second["new_probabilities"][i]
-        numbers = [answers[i], rewards[i], rewards[i] - baselines[i], gains[i], *learned]
-        digits = [0, 0, 2, 1, 1, 0, 1]
-        units = ["", "", "", "", "", "%", "%"]
-        assert row == [written(n, d) + unit for n, d, unit in zip(numbers, digits, units, strict=True)]
+        numbers = [rewards[i], rewards[i] - baselines[i], gains[i], *learned]
+        digits = [0, 2, 1, 1, 0, 1]
+        units = ["", "", "", "", "%", "%"]
+        assert row == [shown, *(written(n, d) + unit for n, d, unit in zip(numbers, digits, units, strict=True))]
         branches = second["unclipped"][i], second["clipped"][i]
         numbers = [written(each, 2) for each in (second["ratios"][i], *branches, min(branches))]
-        assert other[:-1] == [str(answers[i]), *numbers]
+        assert other[:-1] == [shown, *numbers]
         assert other[-1].startswith("no" if second["is_clipped"][i] else "yes, down")
     said = [
         'The question is "What is 7 − 4?", the model answers with one digit, and it knows nothing: each digit has a '
