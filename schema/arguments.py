@@ -1,4 +1,4 @@
-"""Whether the arguments that a recipe gives are those of the function that it names."""
+"""Whether a recipe gives a function the arguments that it takes."""
 
 import inspect
 import types

@@ -110,7 +110,7 @@ def _on(base: Text, own: Text) -> Text:
 
 
 def _merged(base: dict, own: dict, above: tuple, replaced: set[tuple], removed: set[tuple]) -> dict:
-    """The values of a mapping on those of the base's; `replaced` and `removed` collect the keys that no longer stand
+    """A mapping's values on its base's; `replaced` and `removed` collect the keys that no longer stand
     where the base, or where the recipe, has them."""
     merged = dict(base)
     for key, value in own.items():

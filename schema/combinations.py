@@ -52,7 +52,7 @@ def dpo(section: dict, recipe: dict) -> Complaints:
         message = f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
         yield ("f_divergence_type",), message
     if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
-        message = "grpo.beta: RLOO's advantages contain its KL, and DPO's pairs are told apart by them: set it to 0"
+        message = "grpo.beta: RLOO's advantages contain its KL, and DPO tells its pairs apart by them: set it to 0"
         yield (), message
     if recipe.get("grpo", {}).get("log_completions") is False:
         yield (), "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out"

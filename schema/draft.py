@@ -31,7 +31,7 @@ class Draft:
         self.places: dict[tuple, Place] = {}
         self.faults: list[Fault] = []
         self.faulty: list[tuple] = []
-        self.files = [str(path)]  # the recipe's own, and those of its bases
+        self.files = [str(path)]  # the recipe's own, and its bases'
         self.overrides: list[str] = []
 
     def fault(self, keys: tuple, message: str):
@@ -42,7 +42,7 @@ class Draft:
         return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
-        """The faults, each once: those of overrides, then those of the file by their lines, then of its bases."""
+        """The faults, each once: overrides' first, then the file's by their lines, then its bases'."""
         of = {file: number for number, file in enumerate(self.files)}
         return sorted(dict.fromkeys(self.faults), key=lambda fault: (of.get(fault.place.source, -1), fault.place.line))
 

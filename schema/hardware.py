@@ -158,7 +158,7 @@ def no_compiler() -> str | None:
     header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
     found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
-    wrong = f" ({chosen}, which CC names, is none: unset CC)" if chosen else ""
+    wrong = f" (CC names {chosen}, which is none: unset CC)" if chosen else ""
     lacking = [] if found else [f"a C compiler{wrong}"]
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
     lacking += [] if header.is_file() else [str(header)]
@@ -193,7 +193,7 @@ def wrong_count(launched: dict) -> str | None:
     if processes > 1 and launched.get("distributed_type") == "NO":  # accelerate would start one, and say nothing
         return f"PROCESSES={processes}: this launcher starts one, whatever the number; ACCELERATE=ddp starts more"
     if processes % machines:
-        return f"PROCESSES={processes}: {machines} machines cannot share so many; it counts those of all of them"
+        return f"PROCESSES={processes}: {machines} machines cannot share so many; count all machines' processes"
     gpus, visible = len(nvidia_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
     whose = "this machine has"
     if gpus and visible is not None:

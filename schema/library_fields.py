@@ -1,5 +1,5 @@
 """What the config classes of trl, peft and transformers declare, read from their source: importing them takes seconds,
-and a misspelt key is told at once. tests/schema/test_library_fields.py holds every field against the class itself.
+and a misspelt key is reported at once. tests/schema/test_library_fields.py holds every field against the class itself.
 """
 
 import ast

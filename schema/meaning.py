@@ -112,7 +112,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         yield (), "rewards: all weights are 0, so nothing would be learned"
     steps = [name for name, options in section.items() if isinstance(options, dict) and "steps" in options]
     if len(steps) > 1:
-        yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} is given for each step already; one may be"
+        yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} has `steps` already, and only one may"
     if steps == list(section):
         yield (), "rewards: add one for whole completions, such as correct_answer: only the steps have one"
     for name, options in section.items():
@@ -138,7 +138,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name == LEARNED:
             yield from reward_models.complaints(options, recipe)
         if name == "brevity" and (refused := count().refusal(options.get("longest"))):
-            yield (name,), f"rewards.brevity.longest: {refused}; grpo.max_completion_length is what it is for"
+            yield (name,), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not is_reward(function):
             wrong += missing_arguments(name, function, arguments)

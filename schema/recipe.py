@@ -1,4 +1,4 @@
-"""Reading a recipe: one strict YAML file. All its faults are found before any weight is loaded, and told together."""
+"""Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
 
 import os
 from pathlib import Path

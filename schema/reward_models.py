@@ -12,7 +12,7 @@ from schema.rules import Pattern
 from schema.sections import Recipe
 from schema.values import RULES
 
-LARGEST = 2**20  # bytes of a config.json; those of known models have a few thousand
+LARGEST = 2**20  # bytes of a config.json; known models' have a few thousand
 OPTIONS = {
     "model": RULES["model"]["name_or_path"],
     "revision": RULES["model"]["revision"],

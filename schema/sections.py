@@ -41,7 +41,7 @@ class Data:
     right completions instead (see `OwnSolutions`).
 
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make probe` measured it.
-    `order`: that of GRPO's problems, one of `schema.values.ORDERS`.
+    `order`: in which GRPO takes its problems, one of `schema.values.ORDERS`.
     """
 
     train: list
@@ -97,7 +97,7 @@ class Evaluate:
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
     recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
-    policy that it begins with for its reference. `algorithm`: that of the section `grpo`, where it is another.
+    policy that it begins with for its reference. `algorithm`: which the section `grpo` is for, where it is another.
     `reward_model`: how `make reward-model` trains one on a run's completions."""
 
     name: str

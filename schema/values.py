@@ -74,7 +74,7 @@ ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_atte
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
 
-# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" that of falling pass rate.
+# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" is by falling pass rate.
 ORDERS = ("shuffled", "easy first")
 LARGEST_GROUP = 65536
 FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"

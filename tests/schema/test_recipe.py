@@ -79,7 +79,7 @@ WRONG = {
     "steps twice": (
         GOOD.replace("{weight: 1.0}", "{weight: 1.0}\n  true_equations: {steps: x}\n  tag_count: {steps: x}"),
         ":7:",
-        "true_equations is given for each step already",
+        "true_equations has `steps` already",
     ),
     "steps alone": (
         GOOD.replace("correct_answer: {weight: 1.0}", "true_equations: {steps: x}"),

@@ -96,7 +96,7 @@ def test_what_triton_compiles_with_is_there_before_anything_trains(bare, monkeyp
     monkeypatch.setenv("CC", "nobody")  # Triton then looks for no other
     (bare / "clang").touch(mode=0o755)
     (bare / "Python.h").touch()
-    assert "Triton needs a C compiler (nobody, which CC names, is none: unset CC) on a GPU: " in hardware.no_compiler()
+    assert "Triton needs a C compiler (CC names nobody, which is none: unset CC) on a GPU: " in hardware.no_compiler()
     monkeypatch.delenv("CC")
     assert hardware.no_compiler() is None
 
