@@ -38,7 +38,7 @@ def _complaint(folder: Path, template: str | None, system: str | None) -> str | 
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except MemoryError:
         raise
-    except Exception:  # which is told where it is loaded to be used
+    except Exception:  # reported where it is loaded to be used
         return None
     tokenizer.chat_template = template or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
     longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)

@@ -62,7 +62,7 @@ def _wrong_state(checkpoint: Path) -> str | None:
         return "trainer_state.json cannot be read"
     # An epoch has a step at least.
     if step != step_of(checkpoint) or type(epoch) not in (int, float) or not 0 <= epoch <= step:
-        return f"trainer_state.json is not that of step {step_of(checkpoint)}"
+        return f"trainer_state.json belongs to another step than {step_of(checkpoint)}"
     if elsewhere:
         raise RecipeError(
             [

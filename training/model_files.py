@@ -207,7 +207,7 @@ def _shapes(file: Path) -> dict[str, list[int]]:
         raise _refused(file, f"cannot be read: {error}") from None
     for name in shapes:
         if not re.fullmatch(r"[\w./-]{1,500}", name, re.ASCII):
-            raise _refused(file, f"has a weight of the name {name!r:.60}")
+            raise _refused(file, f"has a weight named {name!r:.60}")
     return shapes
 
 
@@ -227,9 +227,7 @@ def _require_size(config: dict, file: Path, task: str, held: int | None):
         raise _refused(file, f"{error} to build, without a single weight") from None
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(
-            file, f"{config.get('model_type')!r:.80} is no {task} that can be built of it: {said:.200}"
-        ) from None
+        raise _refused(file, f"{config.get('model_type')!r:.80} cannot be built as a {task}: {said:.200}") from None
     if held is not None and asked > held + SPARE:
         raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
 

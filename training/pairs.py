@@ -70,7 +70,7 @@ def preference_pairs(run: Path, size: int) -> tuple[list[PreferencePair], dict]:
 
 def tokenised(pairs: list[PreferencePair], tokenizer, max_length: int | None) -> list[dict]:
     """`prompt_ids`, `chosen_ids` and `rejected_ids` of every pair whose two sequences fit into `max_length` tokens, as
-    trl's DPOTrainer collates them; the prompt's are those of every other stage.
+    trl's DPOTrainer collates them; the prompt's are the same as in every other stage.
 
     A completion ends with the token that ends a turn where the policy had written it.
     """

@@ -22,7 +22,7 @@ def began_with(folder: Path) -> int | None:
 
 
 def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, dict]:
-    """Two flat recipes, this one and that of the run in a folder, made comparable: where the number of processes is
+    """Two flat recipes, this one and a folder's run's, made comparable: where the number of processes is
     another, with the size of the whole batch in place of the keys that split it among processes."""
     began, split = began_with(folder), {f"{stage}.{key}" for key in (SIZE, ACCUMULATION, GENERATION)}
     if began in (None, processes()):

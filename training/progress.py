@@ -61,7 +61,7 @@ def duration(seconds: float) -> str:
 
 
 class Advise(TrainerCallback):
-    """Says what a run's lines show to be wrong, once: not again what those of its checkpoint showed before."""
+    """Says what a run's lines show to be wrong, once: not again what its checkpoint's lines showed before."""
 
     def __init__(self, recipe: Recipe):
         self.recipe, self.run = recipe, None

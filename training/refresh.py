@@ -80,7 +80,7 @@ class Refresh(TrainerCallback):
             self._take(folder / f"reward-model-{step}")
         told = f"learned from {len(self.pairs):,} new pairs and {len(again):,} earlier ones"
         if not count:
-            told = f"stays as it is: of {len(self.pairs):,} new pairs none could be learned from"
+            told = f"stays as it is: it could learn from none of {len(self.pairs):,} new pairs"
         say(f"round {1 + step // self.steps} of {state.max_steps // self.steps}: the reward model {told}")
         self.pairs = []
 

@@ -39,7 +39,7 @@ def pairs_of_batch(
     Args:
         prompts: of each completion, as messages; a group has one, whose last message is the problem.
         verdicts: 1.0 for a right completion and 0.0 for a wrong one.
-        problems: those of the training data; of others, the held-out ones above all, there are no pairs.
+        problems: the training data's; of others, the held-out ones above all, there are no pairs.
     """
     groups: dict[str, tuple[dict, dict]] = {}
     for prompt, completion, verdict in zip(prompts, completions, verdicts, strict=True):

@@ -39,7 +39,7 @@ def require_same_sharding(trainer: Trainer, checkpoint: str | None):
 
 def share_reference(trainer: Trainer, whole: PreTrainedModel):
     """Send the first process's weights of a reference model to all. With FSDP, transformers loads weights only in the
-    first process of a machine. accelerate sends those of the policy to the others, and trl forgets the reference, most
+    first process of a machine. accelerate sends the policy's to the others, and trl forgets the reference, most
     of whose shards would be zeros.
 
     Args:

@@ -1,7 +1,7 @@
 """Process supervision (Shao et al. 2024, arXiv:2402.03300, section 4.1.3): a reward that is given for each step of a
-completion. A step's tokens share in its reward and in those of the steps after it.
+completion. A step's tokens share in its reward and in the rewards of the steps after it.
 
-The rewards of all steps of a group are normalised together. They stand beside those of whole completions, which trl
+The rewards of all steps of a group are normalised together. They stand beside whole completions' rewards, which trl
 normalises by themselves: a token's advantage is the completion's, plus `weight` times the sum of the normalised rewards
 of the steps that end at it or after it. Where no step has a reward, that is GRPO as trl has it.
 """
@@ -19,7 +19,7 @@ from schema.sections import Recipe
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
 
 Rewards = list[list[float | None]]
-"""For each completion those of its steps; None where a step has nothing to be judged."""
+"""For each completion the rewards of its steps; None where a step has nothing to be judged."""
 
 
 class StepRewards:

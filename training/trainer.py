@@ -257,7 +257,7 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
 
 
 def fitting(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
-    """The rows whose prompts leave room for the longest completion in the window of the model, and in that of vLLM
+    """The rows whose prompts leave room for the longest completion in the window of the model, and in vLLM's
     where it samples.
 
     Raises:

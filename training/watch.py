@@ -31,7 +31,7 @@ CORRECT = ACCURACY.removeprefix("eval_")
 
 
 class Advice(NamedTuple):
-    """`step`: that of the line that showed it. `rule`: its name in `RULES`. `message`: what is seen, and what to do."""
+    """`step`: of the line that showed it. `rule`: its name in `RULES`. `message`: what is seen, and what to do."""
 
     step: int
     rule: str
@@ -50,7 +50,7 @@ def findings(history: list[dict], recipe: Recipe | dict) -> list[Advice]:
 
 
 class Run:
-    """What a run has logged so far. `values`: the numbers of each metric, in order, without those of the learning
+    """What a run has logged so far. `values`: the numbers of each metric, in order, without the lines of the learning
     rate's warm-up."""
 
     def __init__(self, recipe: Recipe | dict):

@@ -484,7 +484,7 @@ MODELS = {
     "limits: 64 GiB in a layer": (model(vocab_size=2**22, hidden_size=2**12), "asks for"),
     "limits: a pipe for a README": (model(pipe("README.md")), Harmless()),
     "words: a code in its rope": (model(rope_parameters={"rope_type": "\x1b]0;x\x07", "rope_theta": 1e4}), "theirs"),
-    "words: a code in a weight": (model(tensor("\x1b]0;x\x07")), "has a weight of the name"),
+    "words: a code in a weight": (model(tensor("\x1b]0;x\x07")), "has a weight named"),
 }
 ADAPTERS = {
     "code: pickled": (adapter(gone("adapter_model.safetensors"), pickled("adapter_model.bin")), "holds no adapter_mod"),

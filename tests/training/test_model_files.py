@@ -82,8 +82,8 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
         ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
         ({"vocab_size": 2**22, "hidden_size": 2**12}, "and the weights beside it are"),
         ({**MILLION, "num_hidden_layers": 2000}, "and the weights beside it are|to build, without"),
-        ({"hidden_size": "x"}, "is no causal language model that can be built of it"),
-        ({"num_attention_heads": 0}, "is no causal language model that can be built of it"),
+        ({"hidden_size": "x"}, "cannot be built as a causal language model"),
+        ({"num_attention_heads": 0}, "cannot be built as a causal language model"),
         (
             {"model_type": "gpt2", **MILLION},
             "to build, without a single weight",
@@ -92,7 +92,7 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
             {"model_type": "bloom", **MILLION},
             "to build, without a single weight",
         ),
-        ({"model_type": "mamba", "state_size": -1}, "is no causal language model that can be built of it"),
+        ({"model_type": "mamba", "state_size": -1}, "cannot be built as a causal language model"),
     ],
 )
 def test_what_a_config_may_not_ask_for(keys, message, folder, monkeypatch):

@@ -141,7 +141,7 @@ def test_what_is_kept_and_used_after_each_round(adapter, tmp_path, capsys):
     assert not reward.model.training and not any(each.requires_grad for each in reward.model.parameters())
     assert not list((tmp_path / "reward-model-12").glob("adapter*"))
     said = capsys.readouterr().out
-    assert "round 2 of 4: the reward model stays as it is: of 0 new pairs none could be learned from" in said
+    assert "round 2 of 4: the reward model stays as it is: it could learn from none of 0 new pairs" in said
     assert "round 4 of 4: the reward model learned from 10 new pairs and 1 earlier ones" in said
 
 

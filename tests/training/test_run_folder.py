@@ -293,7 +293,7 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
 )
 def test_a_state_that_is_not_of_its_step_is_passed_over(false, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | false))
-    assert checkpoints.damage(tmp_path / "checkpoint-1") == "trainer_state.json is not that of step 1"
+    assert checkpoints.damage(tmp_path / "checkpoint-1") == "trainer_state.json belongs to another step than 1"
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
