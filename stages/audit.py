@@ -27,8 +27,7 @@ def main(recipe: Recipe, rows: int = 100):
     if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
         raise RecipeError(faults)
     gradable, ungraded = by_gradability(sample, recipe)
-    told = "are accepted when repeated, and are told apart from a wrong answer"
-    say(f"{len(gradable)} of {len(sample)} gold answers {told}")
+    say(f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong answer is not")
     for row, why in ungraded:
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:

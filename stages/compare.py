@@ -1,6 +1,6 @@
 """Compare finished runs from the files in their folders alone: what each cost and reached, and whether they differ.
 
-`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or that of a recipe's seeds.
+`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or a recipe's seeds' folder.
 """
 
 import argparse

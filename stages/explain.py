@@ -61,7 +61,7 @@ def _say(found: dict):
     for note in found["notes"]:
         say(f"note: {note}")
     moved = sorted(range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i]))[:SHOWN]
-    say(f"advantage {found['advantage']:.3f}; in their order, those that moved furthest:")
+    say(f"advantage {found['advantage']:.3f}; the tokens that moved furthest, in their order:")
     say(f"{'token':>14}  {'advantage':>9}  {'ratio':>9}  {'kl':>9}  {'entropy':>9}  {'loss':>9}")
     for i in sorted(moved):
         shown = ("advantages", "ratio", "kl", "entropy", "loss")

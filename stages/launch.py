@@ -127,7 +127,7 @@ def _failed(error) -> tuple[int, str]:
 
 
 def _of_shell(code: int) -> int:
-    """An exit code as a shell has it, where Python has that of a process that a signal ended below 0."""
+    """An exit code as a shell has it, where Python's is below 0 if a signal ended the process."""
     return code if code >= 0 else 128 - code
 
 

@@ -1,4 +1,4 @@
-"""Write the report of an evaluation again, from the answers on disk alone; or that of a run, with its curves and its
+"""Write the report of an evaluation again, from the answers on disk alone; or a run's, with its curves and its
 card, from the files in its folder.
 
 `python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it, or `outputs/<recipe>/grpo`.

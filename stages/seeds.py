@@ -61,7 +61,7 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     lines = [row(["seed", *map(inline, labels)]), row(["---", *["---:"] * len(labels)])]
     lines += [row([str(seed), *(f"{each[of]:.1%}" for of in labels)]) for seed, each in accuracies.items()]
     if len(accuracies) < 2:
-        return [*lines, "", "One seed says nothing of others: no interval."]
+        return [*lines, "", "One seed says nothing about others: no interval."]
     means = [over_seeds([each[label] for each in accuracies.values()]) for label in labels]
     lines += [row(["mean", *(f"{mean:.1%} ± {100 * half:.1f}" for mean, half in means)]), ""]
     for before, after in compared(labels):

@@ -64,7 +64,7 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
 def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":
     """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens.
 
-    Tokenised here, not by the trainer: the prompt's ids are then exactly those of GRPO and the evaluation, and a chat
+    Tokenised here, not by the trainer: the prompt's ids are then the same in GRPO and the evaluation, and a chat
     template that rewrites past turns (or drops their thoughts) has no say in what is learned.
     """
     from datasets import Dataset
@@ -84,7 +84,7 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
         mask = [0] * len(prefix) + [1] * len(completion)
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
-        longer = f" and {too_long:,} of over {max_length} tokens" if too_long else ""
+        longer = f" and {too_long:,} with more than {max_length} tokens" if too_long else ""
         say(f"sft: left out {without:,} rows without a worked solution{longer}")
     return Dataset.from_list(examples)
 

@@ -43,7 +43,7 @@ def main(recipe: Recipe):
 
 
 def executable() -> str:
-    """vLLM's program: that of this environment, whatever the PATH says."""
+    """vLLM's program in this environment, whatever the PATH says."""
     beside = Path(sys.executable).with_name("vllm")
     return str(beside) if beside.is_file() else shutil.which("vllm")
 

@@ -48,7 +48,7 @@ def test_rows_too_long_or_without_a_worked_solution_are_left_out(tokenizer, caps
         {"problem": "none", "solution": "2", "reasoning": None},
     ]
     assert len(tokenised(rows, tokenizer, None, 256)) == 1
-    assert "left out 1 rows without a worked solution and 1 of over 256 tokens" in capsys.readouterr().out
+    assert "left out 1 rows without a worked solution and 1 with more than 256 tokens" in capsys.readouterr().out
 
 
 def test_think_opened_and_end_of_turn(tiny_qwen2):

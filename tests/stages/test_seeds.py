@@ -78,7 +78,7 @@ def test_a_gain_that_rounds_to_nothing_is_none():
 
 
 def test_one_seed_has_no_interval():
-    assert table({1: {"sft": 0.5, "grpo": 0.6}})[-1] == "One seed says nothing of others: no interval."
+    assert table({1: {"sft": 0.5, "grpo": 0.6}})[-1] == "One seed says nothing about others: no interval."
 
 
 def test_the_last_stage_is_compared_with_the_first_too():
