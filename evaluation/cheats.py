@@ -12,7 +12,7 @@ from data.prompt import completion
 
 
 class Problem(NamedTuple):
-    """What the responses are made of: `gold` is a right answer, `wrong` those of other problems, none right here."""
+    """What the responses are made of: `gold` is a right answer, `wrong` other problems' answers, none right here."""
 
     text: str
     gold: str

@@ -37,7 +37,7 @@ class Policy(NamedTuple):
 class Terms(NamedTuple):
     """What a token's loss is made of, each of shape (tokens,): DeepSeekMath, arXiv:2402.03300, equation 3.
 
-    `ratio`: the policy's probability over that of the policy that sampled. `unclipped`, `clipped`: both branches of the
+    `ratio`: the policy's probability over the sampler's. `unclipped`, `clipped`: both branches of the
     min. `kl`: to the reference, by Schulman's estimator. `loss`: −min + β · kl. `stopped`: whether the clip leaves the
     token without a gradient.
     """
@@ -141,7 +141,7 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
     found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
     if recipe.algorithm:
-        message = f"algorithm: {recipe.algorithm} has a loss of completions, which is not worked out token by token"
+        message = f"algorithm: {recipe.algorithm} has one loss for a completion, which is not worked out token by token"
         raise RecipeError([Fault(recipe.place("algorithm"), message)])
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
@@ -175,9 +175,9 @@ def explained(
     if chosen["truncated"] is None:
         notes.append("the run did not write whether it was cut off; it is taken to have ended")
     if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
-        notes.append("the run did not write its steps, whose part in the advantages is left out")
+        notes.append("the run did not write its steps, so their part in the advantages is left out")
     if best := _kept(run):
-        notes.append(f"the weights that the run ended with are those of {best}")
+        notes.append(f"the run ended with the weights of {best}")
     used = policies(run, step, warm_start)
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():

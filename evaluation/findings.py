@@ -76,7 +76,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
 
 
 def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str) -> Iterator[Finding]:
-    """Each fault in its own place of the recipe, or else in that of the keys."""
+    """Each fault at its own place of the recipe, or else at the keys'."""
     for fault in error.faults:
         in_recipe = isinstance(fault.place, Place)
         place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")

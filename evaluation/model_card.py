@@ -111,14 +111,14 @@ def licence_of_base(run: FinishedRun) -> str | None:
         licence = value_of(matter[1])["license"]
     except (OSError, UnicodeDecodeError, Unreadable, TypeError, LookupError):
         return None
-    # One that the Hub calls "other" is told by a name and a link, which belong to the base's own card.
+    # One that the Hub calls "other" has a name and a link, which belong to the base's own card.
     known = isinstance(licence, str) and re.fullmatch(r"[a-z0-9.-]+", licence) and licence != "other"
     return licence if known else None
 
 
 def usage(run: FinishedRun, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a question greedily, as an
-    evaluation does. The tokenizer is named because that of an adapter's base may have no chat template."""
+    evaluation does. The tokenizer is named because an adapter's base may have none with a chat template."""
     system = run.section("prompt").get("system")
     asked = messages(QUESTION, system if isinstance(system, str) else None)
     evaluate, grpo = run.section("evaluate"), run.section("grpo")

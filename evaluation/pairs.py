@@ -22,7 +22,7 @@ def reward_pairs(run: Path, problems: set[str], seed: int) -> list[RewardPair]:
     """Of each group that the run's files hold, up to `PER_GROUP` pairs, no completion in two of them.
 
     Args:
-        problems: those of the training data. What a file holds of others is left out: held-out problems above all.
+        problems: the training data's. What a file holds of others is left out: held-out problems above all.
 
     Raises:
         DataError: a file of the run is not one of completions.

@@ -109,7 +109,7 @@ class RepeatedAnswers(Answers):
 
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
-    """What the pass rates of the training rows depend on. Weights are told by what is in them, which takes a second or
+    """What the pass rates of the training rows depend on. Weights are known by what is in them, which takes a second or
     so per GB: a run's folder may be copied, and its files are newer then."""
     first = prompt.prompt_ids(tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system))
     of_answers = settings(contestant, rows, first)
@@ -255,7 +255,7 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
 
 
 def read(file: Path) -> tuple[dict, dict[int, float]]:
-    """What the pass rates depend on, and those of the problems by their index among the training rows.
+    """What the pass rates depend on, and the rates by the problems' index among the training rows.
 
     Raises:
         RecipeError: it is not what a probe wrote.

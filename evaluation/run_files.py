@@ -245,7 +245,7 @@ def results(run: FinishedRun, stage: str) -> list[str]:
             continue
         terms = comparison.terms[stage]
         if terms.get("weights") != weights_of(run.folder):
-            others = "are of other weights, or of these before the folder was copied: `make evaluate` answers anew"
+            others = "belong to other weights, or to these before the folder was copied: `make evaluate` answers anew"
             lines += [f"The answers in `eval/{folder.name}` {others}.", ""]
             continue
         how = "greedy" if terms.get("temperature") == 0 else f"temperature {code(terms.get('temperature'))}"

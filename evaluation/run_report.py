@@ -110,7 +110,7 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
         last = [line[ACCURACY] for line in metrics if ACCURACY in line][-1:]
         then = f"; at the last evaluation it was {last[0]:.1%}" if last else ""
         best = code(summary["best_checkpoint"].rpartition("/")[2])
-        lines.append(f"It kept {best}, of held-out accuracy {summary['best_accuracy']:.1%}{then}.")
+        lines.append(f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}{then}.")
     if "adapter_error" in summary:
         lines.append(
             "The saved adapter on a clean base gives the trained policy's log-probabilities within "

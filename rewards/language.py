@@ -1,6 +1,6 @@
 r"""Which words of a text are in which language, cheaply.
 
-A word's script settles most languages. Seven in the Latin script are told apart by their function words (the, los,
+A word's script settles most languages. Seven in the Latin script differ in their function words (the, los,
 nicht, ...), which are nearly half of running prose, so that a change in the middle of a sentence is seen too. Only text
 that holds too few of them, and Latin-script languages without a list here, go to py3langid, which is slower.
 

@@ -200,7 +200,7 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
     """The rows of a file of completions, each with its total reward and what its text gives reason to look at.
 
     Raises:
-        ValueError: the file is not one of completions, or its rewards are not those of the recipe.
+        ValueError: the file is not one of completions, or its rewards are not the recipe's.
     """
     try:
         rows = read_parquet(file, tuple(NEEDED), MEMORY)

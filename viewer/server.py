@@ -43,7 +43,7 @@ def app(runs: list[Path]) -> Starlette:
 
 
 def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
-    """Serve the page on 127.0.0.1 until the process is stopped; port 0 takes a free one. `ready` is told the port.
+    """Serve the page on 127.0.0.1 until the process is stopped; port 0 takes a free one. `ready` gets the port.
 
     Raises:
         OSError: the port is taken.

@@ -178,7 +178,7 @@ def test_the_report_says_what_happened(run):
     assert "30 steps on `a card` in 80 s: sampling 75.0%, update 25.0%" in report
     assert "It ended at step 30 of 40." in report and "`grpo: stopped at step 30: flat`" in report
     assert "It was interrupted, and resumed from `checkpoint-10`." in report
-    assert "It kept `checkpoint-20`, of held-out accuracy 50.0%; at the last evaluation it was 50.0%." in report
+    assert "It kept `checkpoint-20`, whose held-out accuracy is 50.0%; at the last evaluation it was 50.0%." in report
     assert (
         "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n"
         "```\n<answer>4</answer> 0" in report
@@ -216,7 +216,7 @@ def test_both_show_the_result_of_these_weights_alone(run):
     evaluated(run, [True] * 40, weights="those of another run")
     for text in written(run):
         assert "| grpo |" not in text and "base → grpo" not in text
-        assert "The answers in `eval/held-out` are of other weights" in text
+        assert "The answers in `eval/held-out` belong to other weights" in text
 
 
 def test_it_is_written_again_from_the_files_alone(run):

@@ -164,7 +164,7 @@ function tile(run, columns, i) {
   ];
   if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} at step ${number(columns.step[judged.indexOf(accuracies[0])])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
   if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
-  if (run.result) facts.push(["its weights", `those of ${run.result}`]);
+  if (run.result) facts.push(["its weights", `from ${run.result}`]);
   const hardware = run.hardware.join(", ");
   return h(
     "section",

@@ -19,7 +19,7 @@ const ORDERS = {
 };
 const LISTED = 60; // groups at a time
 
-/** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` is told what is opened. */
+/** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` learns what is opened. */
 async function groupsView(number_, run, chosen, went) {
   const { groups, of, unreadable, why } = await ask(`${number_}/groups`);
   let asked = 0;

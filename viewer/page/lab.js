@@ -120,7 +120,7 @@ async function labView() {
     h(
       "section",
       { "aria-label": "Settings" },
-      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are those of a real run (of the KL, the paper's); only the model is small. docs/grpo.md works one step out in words."),
+      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. docs/grpo.md works one step out in words."),
       h(
         "div",
         { class: "choices" },
