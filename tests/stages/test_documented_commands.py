@@ -21,6 +21,7 @@ from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAM = r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python -m)[ \n]"
 IN_A_BLOCK = re.compile(rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M)  # goes on behind \ and inside quotes
 IN_PROSE = re.compile(rf"`({PROGRAM}[^`]+)`")
@@ -45,7 +46,7 @@ def blocks(text: str, language: str = "") -> list[str]:
 def collected() -> dict[str, str]:
     """Every command, and the file that shows it first."""
     shown, commands = [], {}
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in PAGES:
         text = page.read_text(encoding="utf-8")
         found = [each for block in blocks(text) for each in IN_A_BLOCK.findall(block)]
         shown += [(each, page.name) for each in found + IN_PROSE.findall(text.replace("```", ""))]
@@ -141,6 +142,30 @@ def require_well_formed(words: list[str], clone: Path):
     overrides = [each for each in arguments if re.match(r"[a-z]\w*(\.\w+)*=", each)]
     for recipe in (each for each in arguments if each.endswith(".yaml") and not each.startswith(MADE)):
         assert read_recipe(recipe, overrides, check=())[1] == []
+
+
+def headings(page: Path) -> set[str]:
+    """As GitHub names them in links."""
+    found = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in found}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(ROOT / each for each in SHIPPED)], ids=lambda page: page.name)
+def test_every_link_leads_to_a_heading(page):
+    """Of the pages; and of the recipes, which name pages in their first lines."""
+    text = page.read_text(encoding="utf-8")
+    links = [(page.parent, each) for each in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text)]
+    links += [(ROOT, each) for each in re.findall(r"\((docs/[\w.#-]+)\)", text) if page.suffix == ".yaml"]
+    for folder, link in links:
+        file, _, heading = link.partition("#")
+        target = folder / file if file else page
+        assert target.exists() and (not heading or heading in headings(target)), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_is_wider_than_a_screen(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [each for each in lines if len(each) > 120 and not each.startswith("|")] == []
 
 
 def test_the_commands_are_found():
