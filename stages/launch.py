@@ -3,8 +3,7 @@
     python -m stages.launch --config_file accelerate_configs/ddp.yaml -m stages.grpo recipes/x.yaml
 
 accelerate itself ends with 1 and a stack trace, whatever its processes returned, so that a batch system could not tell
-a run that was preempted from one that failed. Here a failure has one message, and where there are several machines,
-all of them end with the first (training/machines.py). The options are accelerate's.
+a run that was preempted from one that failed. Here a failure has one message. The options are accelerate's.
 """
 
 import argparse
@@ -20,10 +19,7 @@ import psutil
 from schema.faults import EXIT_CODES, on_signals
 from schema.hardware import wrong_count
 from schema.terminal import clean
-from training.machines import FAILED, Watch
-
-SECONDS = 600  # to wait for the other machines
-PORT = 29500  # accelerate's
+from training.machines import FAILED
 
 
 def main():
@@ -33,7 +29,7 @@ def main():
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    parser, watch, said = launch_command_parser(), None, ""
+    parser, code = launch_command_parser(), 0
     parser.usage = "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
     options = parser.parse_args()
     elastic = logging.getLogger("torch.distributed.elastic")  # it tells every signal that it sends
@@ -43,24 +39,20 @@ def main():
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
         options.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
     try:
-        if watch := _prepared(options):
-            watch.wait()
+        _complete(options)
         launch_command(options)
-        code = 0
     except ChildFailedError as error:
-        code, said = _failed(error)
+        code = _failed(error)
     except subprocess.CalledProcessError as error:  # of one process
         code = _of_shell(error.returncode)
     except SignalException as error:  # by now its processes have ended
         code = EXIT_CODES.get(error.sigval, 128 + error.sigval)
     except (ImportError, OSError, ValueError) as error:  # accelerate's own refusals
-        code, said = 2, _said(error)
+        code = 2
+        _say(error)
     except DistError as error:
-        code, said = FAILED, _said(f"the machines did not find one another: {error}")
-    if watch:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one, for which torch would still raise
-        watch.ended(code, said)
-        os._exit(code)  # whatever its thread waits for
+        code = FAILED
+        _say(f"the machines did not find one another: {error}")
     sys.exit(code)
 
 
@@ -70,14 +62,13 @@ def _passed_on(number: int, frame: object):
         each.send_signal(number)
 
 
-def _prepared(options: argparse.Namespace) -> Watch | None:
-    """Complete accelerate's options; with several machines, the watch over them, which has begun.
+def _complete(options: argparse.Namespace):
+    """Set what accelerate leaves to its user.
 
     Raises:
         ValueError: the processes cannot be shared among the machines, or the machines could not meet.
     """
     from accelerate.commands.config import config_args
-    from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
     has_file = options.config_file or (Path(config_args.default_config_file).is_file() and not options.cpu)
     file = config_args.load_config_from_file(options.config_file) if has_file else None
@@ -93,37 +84,26 @@ def _prepared(options: argparse.Namespace) -> Watch | None:
         raise ValueError(wrong)
     if machines == 1:
         options.main_process_port = given("main_process_port", 0)  # any that is free: others may run on this machine
-        return None
-    if (address := given("main_process_ip", None)) is None:
+        return
+    if given("main_process_ip", None) is None:
         raise ValueError(f"--num_machines {machines}, but no --main_process_ip, the address of the first of them")
     if not 0 <= (machine := int(given("machine_rank", 0))) < machines:
         raise ValueError(f"--machine_rank {machine}: the ranks of {machines} machines are 0 to {machines - 1}")
     # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
     options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
-    options.main_process_port = int(given("main_process_port", PORT))
-    words = [each.strip().partition("=")[::2] for each in options.rdzv_conf.split(",") if each]
-    conf = {"timeout": str(SECONDS)} | dict(words)
-    options.rdzv_conf = ",".join(map("=".join, conf.items()))
-    started = f"--num_machines {machines} --num_processes {processes}"
-    where = parse_rendezvous_endpoint(f"{address}:{options.main_process_port}", PORT)
-    watch = Watch(where, machine, machines, started, int(conf["timeout"]))
-    watch.start()
-    return watch
 
 
-def _failed(error) -> tuple[int, str]:
-    """The exit code of the process that ended first, and what it said, if it left that to its launcher."""
+def _failed(error) -> int:
+    """The exit code of the process that ended first. What it left to its launcher to say is said."""
     rank, failure = error.get_first_failure()
     code = _of_shell(failure.exitcode)
     if failure.error_file_data.get("message") != "<NONE>":  # see stages/cli.py
-        said = failure.message
         if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
-            print(clean(said), file=sys.stderr)
-        return code, said
-    if failure.exitcode < 0:
+            print(clean(failure.message), file=sys.stderr)
+    elif failure.exitcode < 0:
         why = ", as the system does when memory runs out" if failure.signal_name() == "SIGKILL" else ""
-        return code, _said(f"process {rank} was ended by {failure.signal_name()}{why}; the same command resumes")
-    return code, ""
+        _say(f"process {rank} was ended by {failure.signal_name()}{why}; the same command resumes")
+    return code
 
 
 def _of_shell(code: int) -> int:
@@ -131,10 +111,8 @@ def _of_shell(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _said(error: Exception | str) -> str:
-    said = " ".join(str(error).split())
-    print(clean(f"launch: {said}"), file=sys.stderr)
-    return said
+def _say(what: Exception | str):
+    print(clean(f"launch: {' '.join(str(what).split())}"), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ killed, the launch is given again on both, and ends as if nothing had been. What
 that are wrong: each ends on both machines, in one message."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,7 +34,6 @@ SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_t
 SHORT += ["grpo.max_steps=24"]
 PATIENCE = 240  # seconds for what takes one on a slow core that others use too
 ALONE = 60  # seconds in which a machine must have ended after its peer
-SILENT = 120  # the same, if its peer could not say so
 
 pytestmark = pytest.mark.slow
 
@@ -113,9 +113,10 @@ def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
     rank_of(second).kill()
     said = ended(first, ALONE), ended(second, ALONE)
     print(*said)
-    assert first.returncode == second.returncode == 128 + signal.SIGKILL
+    assert (first.returncode, second.returncode) == (3, 128 + signal.SIGKILL)
     why = "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command resumes"
-    assert last(said[1]) == f"launch: {why}" and last(said[0]).endswith(f" ended: {why}")
+    assert last(said[1]) == f"launch: {why}"
+    assert re.fullmatch(r"other processes of this run are gone \(.+\); the same command resumes", last(said[0]))
     assert "Traceback" not in said[0] + said[1]
     assert not (tmp_path / "killed/grpo/summary.json").exists()
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -138,20 +139,3 @@ def test_a_machine_that_never_comes(rank, machines, tmp_path):
     assert waiting.returncode == 3
     assert last(said).startswith("launch: the machines did not find one another: ")
     assert "Traceback" not in said and not (tmp_path / "grpo").exists()
-
-
-def test_a_cable_that_is_cut_ends_both(machines, tmp_path):
-    """As a machine that loses its power: nothing tells the other."""
-    run_stage("sft", *SHORT, f"output_dir={tmp_path}")
-    first, second = start(tmp_path, tmp_path)
-    while not list(tmp_path.glob("grpo/checkpoint-*/manifest.json")):
-        assert first.poll() is None, ended(first, 1)
-        time.sleep(0.002)
-    subprocess.run(["ip", "-n", MACHINES[1], "link", "set", "cable", "down"], check=True)
-    began = time.monotonic()
-    said = ended(first, SILENT), ended(second, SILENT)
-    print(*said, f"after {time.monotonic() - began:.0f} s")
-    assert (first.returncode, second.returncode) == (3, 3)
-    assert last(said[0]).endswith(") has not been heard of for 60 s; the same commands resume")
-    assert last(said[1]) == "launch: machine 0 (10.77.0.1) does not answer any more; the same commands resume"
-    assert "Traceback" not in said[0] + said[1]

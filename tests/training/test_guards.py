@@ -190,7 +190,7 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
 
 
 def test_no_process_leaves_before_the_checkpoint_is_sealed(tmp_path, monkeypatch):
-    """One that has left after a signal has the others ended with it: see training/machines.py."""
+    """Once one has left after a signal, its launcher ends the others."""
     waited = []
 
     class Others:
