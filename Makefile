@@ -217,7 +217,10 @@ ON_CPU := CUDA_VISIBLE_DEVICES=-1 $(PY)
 IN_PARALLEL := OMP_NUM_THREADS=1 $(ON_CPU) pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test: setup  ## run the tests that take seconds, on the CPU
-	@$(IN_PARALLEL) -m 'not slow and not browser'
+	@$(IN_PARALLEL) -m 'not train and not slow and not browser'
+
+test-train: setup  ## run the tests that train, attack or start several processes; CI does too
+	@$(IN_PARALLEL) -m train
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'

@@ -1,7 +1,9 @@
-"""Fixtures that tests share: a small real model and small data sets, made once per session. A summary at the end shows
-what the session counted and measured."""
+"""Fixtures that tests share: a small real model, small data sets, a short run of all stages, made once per session. A
+summary at the end shows what the session counted and measured."""
 
+import fcntl
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schema.local_models import built_model
-from tests.support import COUNTED, GPU_TABLE, OWN_REWARDS
+from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage
 
 os.environ["TQDM_DISABLE"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
@@ -111,4 +113,22 @@ def math_data(tmp_path_factory) -> Path:
         frame = pd.DataFrame(maths, columns=["problem", "solution", "level", "type"])
         frame.to_parquet(folder / f"math-{split}.parquet")
     frame.to_parquet(folder / "math-500.parquet")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chain(tmp_path_factory) -> Path:
+    """The folder of a short run of all stages, evaluated on its held-out problems; `said/<stage>` holds what each said.
+    It is trained once for all workers, and no test writes into it: see `copied`."""
+    home = tmp_path_factory.getbasetemp()
+    home = home.parent if "PYTEST_XDIST_WORKER" in os.environ else home
+    folder, said = home / "chain", home / "chain/said"
+    with (home / "chain.lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        if not (said / "evaluate").is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            said.mkdir(parents=True)
+            for stage, *options in (["sft"], ["grpo"], ["dpo"], ["evaluate", "--held-out"]):
+                done = run_stage(stage, "recipes/tiny-dpo.yaml", f"output_dir={folder}", *CHAIN, *OF_DPO, *options)
+                (said / stage).write_text(done.stdout)
     return folder

@@ -4,6 +4,7 @@ stand-in for the Hub."""
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from schema.bases import read_with_bases
 from tests import stage_process
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +29,15 @@ _TRACKED = subprocess.run(
     ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
 ).stdout.split()
 SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
+
+
+def _learned(path: str) -> str:
+    values = read_with_bases(ROOT / path).values
+    return repr([values.get(key) for key in ("data", "rewards", "prompt")])
+
+
+# Of these one for each combination of data, rewards and prompt, for a test to which the others are the same.
+DISTINCT = sorted({_learned(path): path for path in reversed(SHIPPED)}.values())
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
 TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
 WITH_VLLM = [
@@ -38,6 +49,12 @@ WITH_VLLM = [
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
 # For TRUST_FILES: what recipes of tests name.
 OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py tests/bench/learning/sums.py"
+# The settings of the short run that tests share (conftest.py). It samples cooler than a run would, so that some groups
+# have no two different rewards, on any CPU.
+CHAIN = ["data.train=[arithmetic: {digits: 1}]", "data.validation=16", "sft.max_steps=100", "grpo.max_steps=8"]
+CHAIN += ["sft.per_device_train_batch_size=32", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.save_steps=2"]
+CHAIN += ["grpo.temperature=0.3"]
+OF_DPO = [f"dpo.{each}" for each in ("max_steps=6", "per_device_train_batch_size=8", "save_steps=2", "logging_steps=1")]
 COUNTED: Counter = Counter()  # how many hostile values met which end
 
 
@@ -120,6 +137,13 @@ def same_weights(folder: Path, other: Path) -> bool:
     """To the bit; of a NaN nothing is the same."""
     ours, theirs = weights(folder), weights(other)
     return len(ours) > 0 and ours.keys() == theirs.keys() and all(np.array_equal(ours[n], theirs[n]) for n in ours)
+
+
+def copied(chain: Path, folder: Path, *stages: str) -> Path:
+    """A run's folder with these stages of another, as if they had been made there."""
+    for stage in stages:
+        shutil.copytree(chain / stage, folder / stage)
+    return folder
 
 
 @contextmanager

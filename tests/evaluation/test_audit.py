@@ -6,10 +6,10 @@ import pytest
 
 from schema.recipe import load_recipe
 from stages import audit
-from tests.support import SHIPPED
+from tests.support import DISTINCT
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
 def test_no_cheat_beats_honesty_in_a_shipped_recipe(path, math_data, capsys):
     overrides = [f"data.dir={math_data}", "data.validation=10", "evaluate.checkpoint_problems=5"]
     audit.main(load_recipe(path, overrides, check=()), rows=20)

@@ -20,7 +20,7 @@ SHORT += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "sft.max
 SHORT += ["grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.max_completion_length=24"]
 
 
-pytestmark = pytest.mark.slow  # a whole chain, which CI runs beside the fast tests
+pytestmark = pytest.mark.train  # a whole chain, which CI runs beside the fast tests
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """The report of an evaluation: its table, its verdicts, its picture; and the same again from the answers alone."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from evaluation.report import write
 from tests.schema.test_terminal import MARKDOWN, kinds
+from tests.support import run_stage
 
 
 def answers(folder, label, right, samples=1, lenient=None, tokens=10):
@@ -107,10 +106,6 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
     assert "\x1b" not in written
 
 
-def remade(*arguments):
-    return subprocess.run([sys.executable, "-m", "stages.report", *arguments], capture_output=True, text=True)
-
-
 def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     answers(tmp_path, "base", [True, False] * 50)
     answers(tmp_path, "grpo", [True] * 100)
@@ -122,30 +117,25 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()
-    done = remade(*sorted(tmp_path.glob("*.jsonl"), reverse=True))  # the stages' order is their own
+    done = run_stage("report", *sorted(tmp_path.glob("*.jsonl"), reverse=True))  # the stages' order is their own
     assert done.stdout.startswith(text), done.stderr
     assert {name: (tmp_path / name).read_bytes() for name in first} == first
 
 
-@pytest.mark.parametrize(("content", "message"), [("{}\n", "holds no answers"), (None, "base.jsonl: name the folder")])
-def test_answers_that_are_not_there_are_named(content, message, tmp_path):
-    if content is not None:
-        (tmp_path / "base.jsonl").write_text(content)
-    done = remade(tmp_path / "base.jsonl")
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
-
-
-def test_a_name_that_is_not_there_is_told_as_it_was_given():
-    """Not what lies beside it: /nope is in /, which has links of its own."""
-    done = remade("/nope")
-    assert done.returncode == 2 and done.stderr.startswith("report: /nope: name the folder of one benchmark's answers")
-
-
-def test_answers_of_other_terms_are_not_compared(tmp_path):
+def test_what_is_not_there_or_cannot_be_compared_is_named(tmp_path):
     answers(tmp_path, "base", [True] * 4)
     answers(tmp_path, "grpo", [True] * 4, samples=2)
-    done = remade(tmp_path)
-    assert done.returncode == 2 and "cannot be compared: they differ in samples" in done.stderr
+    (tmp_path / "empty.jsonl").write_text("{}\n")
+    for file, said in (
+        (tmp_path / "empty.jsonl", "holds no answers"),
+        (tmp_path / "gone.jsonl", "gone.jsonl: name the folder"),
+        # Not what lies beside it: /nope is in /, which has links of its own.
+        ("/nope", "report: /nope: name the folder of one benchmark's answers"),
+        (tmp_path, "cannot be compared: they differ in samples"),
+    ):
+        (tmp_path / "empty.jsonl").unlink(missing_ok=file == tmp_path)
+        done = run_stage("report", file, check=False)
+        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_response_may_hold_any_line_separator(tmp_path):

@@ -74,7 +74,7 @@ raise RuntimeError("trace " + evil)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_what_libraries_log_of_a_strangers_model_is_spelled_out():
     said = subprocess.run([sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True).stderr
     spelled = r"\x1b]0;evil\x07\u202e"

@@ -9,7 +9,7 @@ from schema import hardware, requirements, warnings
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import SHIPPED, run_stage, write_lines
+from tests.support import DISTINCT, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -74,7 +74,7 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
     assert "not ready: 7 to change" in out
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: Path(path).stem)
+@pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
 def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
     hub = [] if path == "recipes/tiny-arithmetic.yaml" else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]

@@ -33,7 +33,7 @@ def test_a_finished_stage_leaves_its_process_group():
 LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml"]
 
 
-@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("processes", "program", "code"),
     [
@@ -65,7 +65,7 @@ with mistakes_reported():
 GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is typically caused by"
 
 
-@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("each_process", "code", "said"),
     [
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
     assert time.monotonic() - began < 45
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
     (tmp_path / "program.py").write_text(
         "import pathlib, time\npathlib.Path(__file__).with_name('there').touch()\ntime.sleep(60)\n"
@@ -108,7 +108,7 @@ def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
     assert "Traceback" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ["--num_machines", "2", "--machine_rank", "0", "--main_process_ip", "127.0.0.1"]

@@ -8,77 +8,68 @@ import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 
-from tests.support import kill_after_lines, read_lines, run_stage, same_weights, weights
+from tests.support import CHAIN, OF_DPO, copied, kill_after_lines, read_lines, run_stage, same_weights, weights
 from training.pairs import preference_pairs, tokenised
 
-pytestmark = pytest.mark.slow  # all stages, which CI runs beside the fast tests
-RECIPE = "recipes/tiny-dpo.yaml"
-SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=16", "sft.max_steps=100", "grpo.max_steps=8"]
-# Cooler than a run would be, so that some groups have no two different rewards, on any CPU.
-SHORT += ["sft.per_device_train_batch_size=32", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.temperature=0.3"]
-SHORT += ["dpo.max_steps=6", "dpo.per_device_train_batch_size=8", "dpo.save_steps=2", "dpo.logging_steps=1"]
+pytestmark = pytest.mark.train
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:
-    return [RECIPE, f"output_dir={folder}", *SHORT, *overrides]
+    return ["recipes/tiny-dpo.yaml", f"output_dir={folder}", *CHAIN, *OF_DPO, *overrides]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    """The output folder of one short run of all stages, evaluated."""
-    folder = tmp_path_factory.mktemp("run")
+def test_it_says_what_has_to_run_before(chain, tmp_path):
     for stage in ("sft", "grpo"):
-        early = run_stage("dpo", *tiny(folder), check=False)
+        early = run_stage("dpo", *tiny(tmp_path), check=False)
         assert early.returncode == 2 and f"run `make {stage} " in early.stderr.replace("finished: make", "run `make")
-        assert not (folder / "dpo").exists()
-        run_stage(stage, *tiny(folder))
-    said = run_stage("dpo", *tiny(folder)).stdout
+        assert not (tmp_path / "dpo").exists()
+        copied(chain, tmp_path, stage)
+
+
+def test_it_says_what_it_learned_from_and_is_compared(chain):
+    said, evaluation = ((chain / "said" / stage).read_text() for stage in ("dpo", "evaluate"))
     assert "of 32 groups, 256 completions, from " in said and "next: make evaluate RECIPE=tiny-dpo" in said
-    said = run_stage("evaluate", *tiny(folder), "--held-out").stdout
-    assert all(f"- {pair}: " in said for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo"))
-    card = (folder / "dpo/README.md").read_text()
+    assert all(f"- {pair}: " in evaluation for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo"))
+    card = (chain / "dpo/README.md").read_text()
     assert "made by DPO on pairs from a GRPO run after an SFT warm start" in card and "| dpo |" in card
-    return folder
 
 
-def test_it_learns_the_pairs_of_its_own_run(run):
-    figures = json.loads((run / "dpo/summary.json").read_text())["pairs"]
-    files = [pd.read_parquet(each) for each in sorted((run / "grpo/completions").iterdir())]
+def test_it_learns_the_pairs_of_its_own_run(chain):
+    figures = json.loads((chain / "dpo/summary.json").read_text())["pairs"]
+    files = [pd.read_parquet(each) for each in sorted((chain / "grpo/completions").iterdir())]
     rewards = [file["correct_answer"] + 0.25 * file["format_tags"] for file in files]
     spread = [each.groupby(each.index // 8).agg(lambda group: group.max() - group.min()) for each in rewards]
     mixed = int(sum((each > 0).sum() for each in spread))
     assert 0 < mixed < 32  # or this shows nothing
     assert figures == {"completions": 256, "groups": 32, "pairs": mixed, "used": mixed}
-    lines = [line for line in read_lines(run / "dpo/metrics.jsonl") if "loss" in line]
+    lines = [line for line in read_lines(chain / "dpo/metrics.jsonl") if "loss" in line]
     assert lines[0]["rewards/margins"] == pytest.approx(0, abs=1e-3)  # the policy is still its reference
     assert lines[-1]["rewards/margins"] > 0
-    assert not same_weights(run / "dpo", run / "sft") and not same_weights(run / "dpo", run / "grpo")
-    held_out = {each["problem"] for each in read_lines(run / "eval/held-out/dpo.jsonl")[1:]}
+    assert not same_weights(chain / "dpo", chain / "sft") and not same_weights(chain / "dpo", chain / "grpo")
+    held_out = {each["problem"] for each in read_lines(chain / "eval/held-out/dpo.jsonl")[1:]}
     asked = {each[-1]["content"] for file in files for each in file["prompt"]}
     assert len(held_out) == 16 and not held_out & asked
 
 
-def test_killed_and_resumed_it_ends_with_the_same_weights(run, tmp_path):
-    for stage in ("sft", "grpo"):
-        shutil.copytree(run / stage, tmp_path / stage)
+def test_killed_and_resumed_it_ends_with_the_same_weights(chain, tmp_path):
+    copied(chain, tmp_path, "sft", "grpo")
     kill_after_lines(3, tmp_path / "dpo/metrics.jsonl", "dpo", *tiny(tmp_path))
     assert not (tmp_path / "dpo/summary.json").exists()
     assert "checkpoint-" in run_stage("dpo", *tiny(tmp_path)).stdout
-    assert same_weights(tmp_path / "dpo", run / "dpo")
+    assert same_weights(tmp_path / "dpo", chain / "dpo")
     assert "dpo: finished already" in run_stage("dpo", *tiny(tmp_path)).stdout
 
 
-def test_it_compares_with_the_run_that_it_learned_from(run):
-    done = run_stage("compare", run / "grpo", run / "dpo")
+def test_it_compares_with_the_run_that_it_learned_from(chain):
+    done = run_stage("compare", chain / "grpo", chain / "dpo")
     rows = {line.split(" | ")[0]: line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")}
-    grpo, dpo = (next(row for name, row in rows.items() if name.endswith(end)) for end in (run.name, "/dpo"))
+    grpo, dpo = (next(row for name, row in rows.items() if name.endswith(end)) for end in (chain.name, "/dpo"))
     assert grpo[3] == dpo[3] == "256"  # completions: it sampled none of its own
     assert grpo[5].split(" → ")[0] == dpo[5].split(" → ")[0]  # the warm start
 
 
-def test_what_it_cannot_learn_from_is_told(run, tmp_path):
-    for stage in ("sft", "grpo"):
-        shutil.copytree(run / stage, tmp_path / stage)
+def test_what_it_cannot_learn_from_is_told(chain, tmp_path):
+    copied(chain, tmp_path, "sft", "grpo")
     other = run_stage("dpo", *tiny(tmp_path, "grpo.beta=0.5"), check=False)
     assert other.returncode == 2 and "grpo.beta: 0.0 there, 0.5 here" in other.stderr
     short = run_stage("dpo", *tiny(tmp_path, "dpo.max_length=2"), check=False)
@@ -92,10 +83,9 @@ def test_what_it_cannot_learn_from_is_told(run, tmp_path):
     assert not (tmp_path / "dpo").exists()
 
 
-def test_pairs_that_are_too_long_are_told(run, tmp_path):
-    for stage in ("sft", "grpo"):
-        shutil.copytree(run / stage, tmp_path / stage)
-    rows = tokenised(preference_pairs(run / "grpo", 8)[0], AutoTokenizer.from_pretrained(run / "sft"), None)
+def test_pairs_that_are_too_long_are_told(chain, tmp_path):
+    copied(chain, tmp_path, "sft", "grpo")
+    rows = tokenised(preference_pairs(chain / "grpo", 8)[0], AutoTokenizer.from_pretrained(chain / "sft"), None)
     lengths = [len(each["prompt_ids"]) + max(len(each["chosen_ids"]), len(each["rejected_ids"])) for each in rows]
     fits = max(lengths) - 1
     said = run_stage("dpo", *tiny(tmp_path, f"dpo.max_length={fits}", "dpo.max_steps=1")).stdout
@@ -104,7 +94,8 @@ def test_pairs_that_are_too_long_are_told(run, tmp_path):
 
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
     adapter, varied = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "tests.varied_reward.varied"
-    given = tiny(tmp_path, adapter, f"rewards={{{varied}: {{weight: 1.0}}}}")  # so that every group has a pair
+    given = [adapter, f"rewards={{{varied}: {{weight: 1.0}}}}"]  # so that every group has a pair
+    given = tiny(tmp_path, *given, "sft.max_steps=20", "grpo.max_steps=4")
     for stage in ("sft", "grpo", "dpo"):
         run_stage(stage, *given)
     lines = [line for line in read_lines(tmp_path / "dpo/metrics.jsonl") if "loss" in line]

@@ -120,7 +120,7 @@ time.sleep(150)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_machines_that_are_stopped_may_save(tmp_path):
     """As by a batch system, which tells all of them. Two launchers on this machine pass for two machines."""
     program = tmp_path / "program.py"

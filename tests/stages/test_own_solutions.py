@@ -13,15 +13,14 @@ from tests.support import kill_after_lines, read_lines, run_stage, same_weights
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
 SHORT += ["sft.per_device_train_batch_size=32", "sft.logging_steps=1"]
+pytestmark = pytest.mark.train
 OWN = "data.own_solutions={problems: 24, samples: 4}"
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory) -> Path:
-    """A model that solves some sums: a short warm start. The recipe's own base is random, and solves none."""
-    folder = tmp_path_factory.mktemp("base")
-    run_stage("sft", RECIPE, f"output_dir={folder}", *SHORT)
-    return folder / "sft"
+def base(chain) -> Path:
+    """A model that solves some sums. The recipe's own base is random, and solves none."""
+    return chain / "sft"
 
 
 def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:

@@ -11,16 +11,15 @@ from evaluation.report import batches
 from schema.configs import without_place
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import kill_after_lines, read_lines, run_stage, same_weights, write_lines
+from tests.support import CHAIN, copied, kill_after_lines, read_lines, run_stage, same_weights, write_lines
 from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
-SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
-SHORT += ["sft.per_device_train_batch_size=32", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
-SHORT += ["grpo.num_iterations=1"]
 STEPS, CUT = 8, 5
-SHORT += [f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9", "grpo.logging_steps=1"]
+SHORT = [*CHAIN, "evaluate.batch_size=8", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
+SHORT += ["grpo.temperature=1", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
 CHOSEN = ["data.pass_rate=[0.25, 0.75]", "data.order=easy first"]
+pytestmark = pytest.mark.train
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:
@@ -32,10 +31,9 @@ def probed(folder: Path) -> dict[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def run(chain, tmp_path_factory) -> Path:
     """The output folder of a short warm start and its probe."""
-    folder = tmp_path_factory.mktemp("run")
-    run_stage("sft", *tiny(folder))
+    folder = copied(chain, tmp_path_factory.mktemp("run"), "sft")
     said = run_stage("probe", *tiny(folder), "--problems", "24", "--samples", "4").stdout
     assert "probe completions: 96/96  0 s left" in said
     assert "| probe (n = 24 × 4) | pass rate |" in said and "| 4 of 4 | " in said
@@ -88,7 +86,6 @@ def test_asked_again_it_answers_nothing_anew(copy):
     assert len(many) > 70 and all(many[problem]["right"] == line["right"] for problem, line in rates.items())
 
 
-@pytest.mark.slow
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
     file = copy / "probe/completions.jsonl"
@@ -148,7 +145,7 @@ def test_grpo_trains_on_the_chosen_problems_in_their_order(copy):
     kept = sorted((rate for rate in rates.values() if 0.25 <= rate <= 0.75), reverse=True)
     assert 4 <= len(kept) < 24
     said = run_stage("grpo", *tiny(copy, *CHOSEN)).stdout
-    assert f"data: {len(kept)} of the 24 problems that were probed (of 82 in all)" in said
+    assert f"data: {len(kept)} of the 24 problems that were probed (of 74 in all)" in said
     assert "have a pass rate from 0.25 to 0.75" in said and f"grpo: {len(kept)} problems, from " in said
     seen = []
     for step in range(1, STEPS + 1):
@@ -193,13 +190,13 @@ def test_a_check_takes_a_probe_of_data_that_overlaps_with_a_benchmark(copy, tmp_
     shutil.rmtree(copy / "probe")
     assert "1 training problems dropped" in run_stage("probe", *given, "--problems", "8").stdout
     checked = run_stage("check", *given, "data.order=easy first").stdout
-    assert "data: 8 of the 8 problems that were probed (of 81 in all)" in checked
+    assert "data: 8 of the 8 problems that were probed (of 73 in all)" in checked
 
 
 def test_a_choice_that_leaves_nothing_is_refused(copy):
     done = run_stage("grpo", *tiny(copy, "data.pass_rate=[0.3, 0.4]"), check=False)
     assert done.returncode == 2
-    assert "data.pass_rate: 0 of the 24 problems that were probed (of 82 in all)" in done.stderr
+    assert "data.pass_rate: 0 of the 24 problems that were probed (of 74 in all)" in done.stderr
 
 
 def test_the_held_out_problems_are_the_same():
@@ -262,6 +259,6 @@ def test_what_cannot_be_probed_is_told(arguments, message, tmp_path):
 
 def test_without_a_warm_start_the_base_model_is_probed(tmp_path):
     said = run_stage("probe", *tiny(tmp_path, "sft=null"), "--problems", "4", "--samples", "2").stdout
-    assert "4 of 82 problems × 2 completions of the base model" in said
+    assert "4 of 74 problems × 2 completions of the base model" in said
     assert "| base | 0.0% |" in said and "| needs --samples 4 |" in said
     assert "advice: nearly every completion is wrong" in said

@@ -44,7 +44,7 @@ NO_MEMORY = re.compile(r"MemoryError|malloc of size|allocate memory")
 CODES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;]*m)")  # colours are the libraries'
 
 
-pytestmark = pytest.mark.slow  # all of them; CI runs it
+pytestmark = pytest.mark.train  # all of them; CI runs it
 
 
 class Harmless(str):

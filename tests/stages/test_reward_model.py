@@ -87,7 +87,7 @@ def trained(tmp_path_factory) -> tuple[Path, str]:
     return folder, run_stage("reward_model", folder).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_it_learns_to_tell_right_from_wrong(trained):
     folder, said = trained
     summary = json.loads((folder / "reward-model/summary.json").read_text())
@@ -105,7 +105,7 @@ def test_it_learns_to_tell_right_from_wrong(trained):
     assert f"rewards.learned: {{model: {folder}/reward-model, weight: 0.5}}" in said
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_recipe_can_name_what_it_made(trained):
     folder, _ = trained
     recipe = load_recipe(TINY, [f"rewards.learned={{model: {folder}/reward-model}}"], check=())
@@ -115,7 +115,7 @@ def test_a_recipe_can_name_what_it_made(trained):
     assert better > worse
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_asked_again_it_trains_nothing_and_half_made_it_is_not_finished(trained, tmp_path):
     folder, _ = trained
     assert "finished already" in run_stage("reward_model", folder).stdout
@@ -129,6 +129,7 @@ def test_asked_again_it_trains_nothing_and_half_made_it_is_not_finished(trained,
     assert same_weights(half, folder / "reward-model")
 
 
+@pytest.mark.train
 def test_an_adapter_ends_as_a_whole_model(tmp_path):
     made(tmp_path)
     run_stage("reward_model", tmp_path, "adapter={r: 4, target_modules: all-linear}", "reward_model.max_steps=2")

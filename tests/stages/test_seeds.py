@@ -86,25 +86,27 @@ def test_the_last_stage_is_compared_with_the_first_too():
     assert lines[-1].startswith("- base → grpo: +52.0 ± 2.5 points")
 
 
-def make(*options: str) -> subprocess.CompletedProcess:
-    """Its first line is run, the others are only shown."""
-    command = ["make", "--no-print-directory", "seeds", *options, "-o", "setup"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-
-
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("given", "told"),
     [
-        (["SEEDS=1 2 x"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "x"'),
-        (["CHAIN=dp0"], "CHAIN=dp0: expected grpo or dpo"),
-        (["SEEDS="], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
-        (["ARGS=seed=5"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
-        (["ARGS=output_dir=outputs/y"], "output_dir: make seeds sets it for each seed: leave it out"),
-        (["RECIPE=it's/it's.yaml"], "it's"),
-        (["ARGS=grpo.max_stepz=5"], "did you mean max_steps?"),
+        (["--seeds", "1", "2", "x"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "x"'),
+        (["--seeds"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
+        (["seed=5", "--seeds", "1"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
+        (["output_dir=outputs/y", "--seeds", "1"], "output_dir: make seeds sets it for each seed: leave it out"),
+        (["grpo.max_stepz=5", "--seeds", "1"], "did you mean max_steps?"),
     ],
     ids=str,
 )
-def test_a_mistake_is_told_before_any_seed_is_trained(options, told):
-    done = make(*options)
+def test_a_mistake_is_told_before_any_seed_is_trained(given, told):
+    done = run_stage("seeds", RECIPE, "--check", *given, check=False)
+    assert (done.returncode, told in done.stderr, done.stdout) == (2, True, ""), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [("CHAIN=dp0", "CHAIN=dp0: expected grpo or dpo"), ("RECIPE=it's/it's.yaml", "it's")]
+)
+def test_make_ends_with_the_mistake(options, told):
+    """Its first line is run, the others would only be shown."""
+    command = ["make", "--no-print-directory", "seeds", options, "-o", "setup"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (2, True, False), done.stderr

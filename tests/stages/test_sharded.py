@@ -18,7 +18,7 @@ import pytest
 from schema.configs import ACCURACY, RIGHT
 from tests.support import ROOT, read_lines, run_stage, same_weights, weights
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.train
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
 ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no", "-m"]
 # Way to its file and what follows it; cpu2.yaml is ddp.yaml for two processes on a CPU.

@@ -105,6 +105,7 @@ def read_until_ready(process: subprocess.Popen) -> list[str]:
     return said
 
 
+@pytest.mark.train
 def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
     port = free_port()
     process = started(port)
@@ -117,6 +118,7 @@ def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
     assert vllm_server.served(recipe) is None
 
 
+@pytest.mark.train
 def test_a_server_that_ends_before_it_answers_is_said(started):
     process = started(free_port(), late="1")
     said, _ = process.communicate(timeout=60)
@@ -228,7 +230,7 @@ cli.run("grpo", grpo.main)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     keys = ["sft=null", "grpo.num_iterations=1", "grpo.max_steps=3", "grpo.save_steps=2", f"output_dir={tmp_path}"]
     command = [sys.executable, "-c", DIES, RECIPE, *keys]

@@ -112,7 +112,7 @@ RECIPE += ["grpo.scale_rewards=none", "grpo.num_iterations=1", f"grpo.beta={BETA
 RECIPE += ["grpo.optim=sgd", "grpo.learning_rate=0.9", "grpo.max_grad_norm=0", "grpo.logging_steps=100"]
 
 
-@pytest.mark.slow
+@pytest.mark.train
 @BOTH_KLS
 def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     model = tmp_path / "model"

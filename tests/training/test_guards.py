@@ -131,7 +131,7 @@ except RunStopped as stopped:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
     """As FSDP2 leaves them, on two processes of a CPU; an infinity in the second's shard."""
     (tmp_path / "sharded.py").write_text(SHARDED)

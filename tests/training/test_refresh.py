@@ -17,7 +17,7 @@ from transformers import set_seed
 
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe, read_recipe
-from tests.support import ROOT, run_stage, same_weights, weights
+from tests.support import CHAIN, ROOT, copied, run_stage, same_weights, weights
 from tests.training.test_reward_model import made
 from training.refresh import Refresh, undisturbed
 from training.reward_model import load_reward_model
@@ -26,9 +26,8 @@ from training.run_folder import find_run
 from training.scoring import guarded_rewards
 
 TINY = "recipes/tiny-arithmetic.yaml"
-SHORT = [TINY, "rounds=2", "grpo.beta=0.04", "grpo.max_steps=8", "grpo.save_steps=1", "grpo.save_total_limit=8"]
-SHORT += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.per_device_train_batch_size=16", "data.validation=8"]
-SHORT += ["data.train=[arithmetic: {digits: 1}]", "evaluate.benchmarks=[]", "sft.max_steps=60"]
+SHORT = [TINY, *CHAIN, "rounds=2", "grpo.beta=0.04", "grpo.save_steps=1", "grpo.save_total_limit=8"]
+SHORT += ["grpo.temperature=1", "grpo.per_device_train_batch_size=16", "evaluate.benchmarks=[]"]
 SHORT += ["reward_model={max_steps: 4, per_device_train_batch_size: 4, learning_rate: 1.0e-3}"]
 BEFORE = [RewardPair(f"{i}?", [{"role": "user", "content": f"{i}?"}], f"{i}", f"not {i}") for i in range(30)]
 
@@ -179,19 +178,18 @@ def test_a_strangers_pairs_are_text_and_nothing_else(line, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> tuple[list[str], Path, Path]:
+def run(chain, tmp_path_factory) -> tuple[list[str], Path, Path]:
     """The arguments of a run in two rounds but for its folder, the folder, and that of its first reward model."""
-    folder, first = tmp_path_factory.mktemp("run"), made(tmp_path_factory.mktemp("reward"))
+    folder, first = copied(chain, tmp_path_factory.mktemp("run"), "sft"), made(tmp_path_factory.mktemp("reward"))
     write_pairs(first / PAIRS, BEFORE)
     arguments = [*SHORT, f"rewards.learned={{model: {first}, weight: 0.5, refresh: true}}"]
-    run_stage("sft", *arguments, f"output_dir={folder}")
     shutil.copytree(folder, folder.parent / "killed")
     said = run_stage("grpo", *arguments, f"output_dir={folder}").stdout
     assert said.count("the reward model learned from") == 1 and "round 2 of 2: the reward model learned" in said
     return arguments, folder, first
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_round_begins_with_a_reward_model_that_learned_from_the_round_before(run):
     arguments, folder, first = run
     kept, problems = folder / "grpo/reward-model-4", set()
@@ -221,7 +219,7 @@ def test_a_round_begins_with_a_reward_model_that_learned_from_the_round_before(r
         find_run(load_recipe(TINY, [*arguments[1:], "reward_model.max_steps=5", f"output_dir={folder}"]), "grpo")
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_run_that_was_killed_is_resumed_to_the_bit(run):
     arguments, folder, _ = run
     killed = folder.parent / "killed"
@@ -246,7 +244,7 @@ def test_a_run_that_was_killed_is_resumed_to_the_bit(run):
             assert ours.read_bytes() == theirs.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_refresh_disturbs_nothing_but_the_reward(run):
     """Where the reward has no weight, the policy is the one of a run without a refresh."""
     arguments, folder, first = run

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, as_process_1, run_stage, same_weights, send, weights
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.train
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 SHORT = ["data.validation=40", "sft.max_steps=60", "sft.save_steps=20", "grpo.max_steps=8", "grpo.save_steps=2"]

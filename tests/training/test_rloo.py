@@ -40,7 +40,7 @@ def test_what_it_lacks_is_refused(override, told):
     assert any(told in str(fault) for fault in faults)
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(tmp_path):
     whole, killed = ([RECIPE, f"output_dir={tmp_path / name}", *SHORT] for name in ("whole", "killed"))
     run_stage("sft", *whole)

@@ -32,7 +32,7 @@ def run(request, tmp_path):
     return arguments, tmp_path / "run/grpo"
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_round_begins_without_a_distance_and_is_resumed_to_the_bit(run, tmp_path):
     arguments, folder = run
     killed = [*arguments[:-1], f"output_dir={tmp_path}/killed"]
@@ -56,6 +56,7 @@ def test_a_round_begins_without_a_distance_and_is_resumed_to_the_bit(run, tmp_pa
     assert same_weights(tmp_path / "killed/grpo", folder)
 
 
+@pytest.mark.train
 def test_a_reference_that_is_gone_is_told(tmp_path):
     """Of a whole model: an adapter's is in the checkpoint."""
     arguments = [*SHORT, "sft=null", "grpo.max_steps=4", f"output_dir={tmp_path}"]
@@ -67,7 +68,7 @@ def test_a_reference_that_is_gone_is_told(tmp_path):
     assert "reference-2 is missing" in done.stderr and "Traceback" not in done.stderr and done.returncode
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_checkpoint_of_an_earlier_round_keeps_its_reference(tmp_path):
     """Where checkpoints are rarer than rounds, a run goes back over the beginning of one."""
     arguments = [
@@ -87,6 +88,7 @@ def test_a_checkpoint_of_an_earlier_round_keeps_its_reference(tmp_path):
     assert same_weights(tmp_path / "grpo", tmp_path / "whole")
 
 
+@pytest.mark.train
 def test_a_round_leads_elsewhere(tmp_path):
     for rounds in ("2", "null"):
         overrides = [f"rounds={rounds}", "sft=null", "grpo.max_steps=4", "grpo.learning_rate=1e-3"]

@@ -96,7 +96,7 @@ run("grpo", main)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
     """In float32 a merged layer's output differs in its last bits, which moves no sampled token of these four steps;
     and what is learned from the same tokens is the same, to the bit."""

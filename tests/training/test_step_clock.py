@@ -139,7 +139,7 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
     assert said in capfd.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
     """Of the sampling, token by token, and of the batches trained on."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)
@@ -153,7 +153,7 @@ def test_a_log_file_gets_a_line_now_and_then(tmp_path):
     assert any(re.search(r"[123] of 4 batches trained on", each) for each in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_ctrl_c_while_it_samples(tmp_path):
     """It says so, goes on to the end of the step, and saves it."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)

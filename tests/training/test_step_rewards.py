@@ -157,6 +157,7 @@ state.destroy_process_group()  # gloo's threads abort a process that ends under 
 """
 
 
+@pytest.mark.train
 def test_a_group_may_lie_on_two_processes(tmp_path):
     (tmp_path / "two.py").write_text(PROCESSES)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
@@ -178,6 +179,7 @@ def trained(folder, *steps: str):
     return folder / "grpo"
 
 
+@pytest.mark.train
 def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
     plain = trained(tmp_path / "plain")
     nothing = trained(tmp_path / "nothing", "tests.varied_reward.of_nothing: {weight: 1.0, steps: '1'}")
@@ -189,6 +191,7 @@ def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
         assert np.mean([reward for _, reward in json.loads(text)]) == pytest.approx(mean, abs=1e-6)
 
 
+@pytest.mark.train
 def test_where_only_the_last_step_is_rewarded_it_is_outcome_grpo(tmp_path):
     """The same reward as that of the one step of a completion, and as the outcome's: twice the advantage, and at half
     the rate of SGD the same weights."""

@@ -149,7 +149,7 @@ distributed.destroy_process_group()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
     """trl takes `full_tensor()` of each parameter for vLLM, which those left whole do not have."""
     (tmp_path / "whole.py").write_text(FSDP2)

@@ -203,7 +203,7 @@ def test_the_table_has_every_rule_with_its_threshold():
     assert f"last {WINDOW} logged lines" in text
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_a_real_run_is_told(tmp_path):
     """Four tokens are no room for an answer."""
     overrides = [f"output_dir={tmp_path}", "data.validation=16", "sft.max_steps=60", "grpo.max_steps=10"]

@@ -20,7 +20,7 @@ def command(folder, stage: str = "grpo") -> list[str]:
     return [sys.executable, "-m", f"stages.{stage}", *RUN, f"output_dir={folder}"]
 
 
-@pytest.mark.slow
+@pytest.mark.train
 def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command(tmp_path), cwd=ROOT, **pipes) for _ in range(2)]
@@ -96,7 +96,7 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
 
 @no_disk
 @pytest.mark.parametrize(
-    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe"))]
+    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.train) for each in ("own_solutions", "probe"))]
 )
 def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
     own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
@@ -129,7 +129,7 @@ run("grpo", main)
 
 
 @no_disk
-@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("module", "owner", "function", "said"),
     [

@@ -226,7 +226,7 @@ time.sleep(60 if sys.argv[2] == "wait" else 0)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("how", ["end", "KILL"])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
