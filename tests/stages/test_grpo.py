@@ -106,7 +106,7 @@ def test_a_finished_run_is_left_alone(chain):
 
 
 def test_a_finished_run_that_ended_early_says_why_again(chain, tmp_path):
-    file = copied(chain, tmp_path, "grpo") / "grpo/summary.json"
+    file = copied(chain, tmp_path, "sft", "grpo") / "grpo/summary.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"stopped": "grpo: stopped at step 3: flat"}))
     said = run_stage("grpo", *tiny(tmp_path)).stdout
     assert said == f"grpo: finished already, in {tmp_path}/grpo\ngrpo: stopped at step 3: flat\n"

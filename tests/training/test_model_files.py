@@ -77,8 +77,8 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
     [
         ({"quantization_config": {"quant_method": "bitnet"}}, "is quantised already"),
         ({"text_config": {"backbone": "a/b"}}, "backbone names other models"),
-        ({"model_type": "detr"}, "'detr' is no causal language model"),
-        ({"model_type": ["qwen3"]}, "is no causal language model"),
+        ({"model_type": "detr"}, "'detr' cannot be built as a causal language model"),
+        ({"model_type": ["qwen3"]}, "cannot be built as a causal language model"),
         ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
         ({"vocab_size": 2**22, "hidden_size": 2**12}, "and the weights beside it are"),
         ({**MILLION, "num_hidden_layers": 2000}, "and the weights beside it are|to build, without"),
