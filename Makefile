@@ -174,12 +174,12 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
-	@$(PY) stages.seeds $(ASKED) --check --seeds "SEEDS=$$SEEDS"
-	@name=$$(basename -- "$$RECIPE_FILE" .yaml); for seed in $$SEEDS; do \
+	@$(PY) stages.seeds $(ASKED) --check "--seeds=$$SEEDS"
+	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; for seed in $$SEEDS; do \
 	  echo "seeds: $$seed of $$SEEDS"; \
 	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
-	@$(PY) stages.seeds $(ASKED) --seeds "SEEDS=$$SEEDS"
+	@$(PY) stages.seeds $(ASKED) "--seeds=$$SEEDS"
 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
 	@$(PY) stages.report "FILE=$$FILE"

@@ -4,9 +4,7 @@ A run keeps few checkpoints, so for the policy that sampled a step stands the ne
 compared with the newest of all: their ratio says how far the run has moved each token since.
 """
 
-import contextlib
 import gc
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +14,7 @@ from data import prompt
 from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.requirements import finished
+from schema.requirements import finished, read_object
 from training.checkpoints import altered, checkpoints_of, step_of
 from training.model import load_for_answers
 from training.step_rewards import spread
@@ -208,6 +206,5 @@ def explained(
 
 def _kept(run: Path) -> str | None:
     """The name of the checkpoint whose weights a finished run ended with, where it chose one."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        return Path(json.loads((run / "summary.json").read_text(encoding="utf-8"))["best_checkpoint"]).name
-    return None
+    best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
+    return Path(best).name if isinstance(best, str) else None

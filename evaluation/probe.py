@@ -20,6 +20,7 @@ from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
+from schema.requirements import parsed
 from schema.terminal import make_command, say
 from training import memory
 from training.checkpoints import sha256, write_whole
@@ -263,7 +264,7 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError("it is too large")
-        head, *lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        head, *lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
         if not (_whole(head["probed"], 1) and _whole(head["samples"], 1)):
             raise ValueError("it was asked for no number of completions")
         rates = {}
@@ -275,7 +276,7 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
         if len(rates) != head["probed"]:
             raise ValueError("lines are missing")
         return head, rates
-    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, LookupError) as error:
         raise RecipeError([f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]) from None
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
+from schema.requirements import parsed, read_lines
 from schema.stages import CHAINS, POLICIES
 from schema.terminal import clean, code, fenced, inline, row
+from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip
 CONTROL = "base+example"
@@ -45,8 +47,8 @@ def write(folder: Path, labels: list[str]) -> str:
     _, answers, figures, table = compare(folder, labels)
     flips = [line for before, after in pairwise(_trained(labels)) for line in _flips(before, after, answers)]
     parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
-    (folder / "report.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
-    (folder / "summary.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / "report.md", "\n".join(parts) + "\n")
+    write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     draw(folder / "accuracy.png", folder.name, answers)
     return "\n".join(table)
 
@@ -108,9 +110,8 @@ def batches(file: Path) -> list[tuple[float, float]]:
     """(seconds, tokens) of each batch that was answered, from the file that records them. A full disk leaves a torn
     line, which counts nothing."""
     timed = []
-    for line in file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else ():
-        with suppress(ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
-            batch = json.loads(line)
+    for batch in read_lines(file):
+        with suppress(ValueError, TypeError, LookupError):
             timed.append((max(0.0, float(batch["seconds"])), float(batch["tokens"])))
     return timed
 
@@ -258,14 +259,14 @@ def read(file: Path) -> list[dict]:
     """
     try:
         # Not splitlines: a response may hold a line separator of Unicode's.
-        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
         if not all(isinstance(each, dict) for each in lines):
             raise TypeError("a line is not a JSON object")
         if missing := next((KEYS - each.keys() for each in lines[1:] if KEYS - each.keys()), None):
             raise KeyError(min(missing))
         if any(type(each[key]) is not int or not 0 <= each[key] < 2**53 for each in lines[1:] for key in WHOLE):
             raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError) as error:
         raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
     return lines
 

@@ -2,7 +2,6 @@
 may be a stranger's, so each is checked, or stands where it is only text."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ from evaluation.answers import weights_of
 from schema.faults import RecipeError
 from schema.local_models import BUILDERS
 from schema.names import named
-from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.requirements import read_object
+from schema.strict_yaml import Unreadable, saved
 from schema.terminal import code
 from training.progress import duration
 from training.step_clock import PARTS
@@ -53,15 +53,12 @@ def read_run(folder: Path) -> FinishedRun:
     if not (folder / "summary.json").is_file():
         raise RecipeError([f"{folder} holds no finished run"])
     try:
-        file = folder / "recipe.yaml"
-        if file.stat().st_size > 4 * LARGEST:
-            raise Unreadable("it is too large")
-        recipe = value_of(file.read_text(encoding="utf-8"))
-        if not isinstance(recipe, dict):
-            raise TypeError("it is no mapping")
-        found = {name: _json(file := folder / name) for name in ("versions.json", "summary.json", "data.json")}
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise RecipeError([f"{file} is not what a run wrote ({type(error).__name__}: {error})"]) from None
+        recipe = saved(folder / "recipe.yaml")
+    except Unreadable as error:
+        raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
+    found = {name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")}
+    if wrong := [f"{folder / name} is not what a run wrote" for name in found if found[name] is None]:
+        raise RecipeError(wrong)
     kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
     kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
     summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
@@ -71,16 +68,9 @@ def read_run(folder: Path) -> FinishedRun:
     )
 
 
-def _json(file: Path) -> dict:
-    value = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(value, dict):
-        raise TypeError("it is no JSON object")
-    return value
-
-
 def is_of(value: Any, kind: type | None) -> bool:
     """Whether a value that was read is of that type, and a number one that a run can have measured."""
-    number = type(value) in (int, float) and math.isfinite(value) and abs(value) < 2**53
+    number = type(value) in (int, float) and abs(value) < 2**53
     return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
 
 
@@ -175,9 +165,9 @@ def data(run: FinishedRun) -> list[str]:
 def _own_solutions(file: Path) -> str:
     """How many there were, by the warm start's own summary; nothing where that does not say."""
     try:
-        figures = _json(file)["own_solutions"]
+        figures = (read_object(file) or {})["own_solutions"]
         counts = {key: figures[key] for key in ("completions", "problems", "accepted", "solved", "kept")}
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+    except (TypeError, LookupError):
         return ""
     if not all(is_of(each, int) for each in counts.values()):
         return ""

@@ -1,7 +1,6 @@
 """Writes the page that a person reads first of a run: result, curves, what happened, and completions to read. It is
 made from the files of the run's folder alone, and can be made again at any time."""
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from evaluation.run_files import FinishedRun
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
 from schema.names import RESERVED
+from schema.requirements import read_lines
 from schema.stages import POLICIES, STAGES, algorithm
 from schema.terminal import clean, code, fenced
 from training.checkpoints import write_whole
@@ -22,7 +22,6 @@ from training.writing import link_inside, lock
 
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
-LARGEST = 2**28  # bytes of metrics.jsonl: some 100,000 logging steps
 
 
 def write(folder: Path) -> Path:
@@ -123,14 +122,8 @@ def read_metrics(file: Path) -> list[dict]:
     """The lines of `metrics.jsonl`, each with its step and the numbers in it, and which problems were right (see
     `schema.configs.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
     lines = []
-    if not file.is_file() or file.stat().st_size > LARGEST:
-        return []
-    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict) and run_files.is_of(line.get("step"), int):
+    for line in read_lines(file):
+        if run_files.is_of(line.get("step"), int):
             numbers = {key: value for key, value in line.items() if run_files.is_of(value, float)}
             right = line.get(RIGHT)
             answered = isinstance(right, str) and re.fullmatch("[01]+", right)

@@ -8,10 +8,10 @@
 #
 # ARGS, ACCELERATE and PROCESSES are as for make. docs/scaling.md tells what to expect.
 set -euo pipefail
-name=$(basename "${RECIPE:?is the name of a recipe}" .yaml)
+name=$(basename -- "${RECIPE:?is the name of a recipe}" .yaml)
 folder=outputs/$name
 bucket=hf://buckets/${BUCKET:?is the name of a bucket, such as me/grpo}/$name
-export RECIPE
+export RECIPE ARGS="${ARGS-} output_dir=${folder@Q}"  # whatever else names one: what is not kept is lost
 
 # Copied, for in a bucket mounted with `-v` no file can be appended to (hf-mount's default). One at a time: the last must not
 # be overtaken by one that began before it.
@@ -24,6 +24,6 @@ while sleep "${EVERY:-300}"; do keep || echo "not kept this time" >&2; done &
 keeping=$!
 code=0
 make grpo || code=$?
-kill $keeping
+kill $keeping || true  # it has ended where EVERY is no time
 keep
 exit $code

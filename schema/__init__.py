@@ -8,6 +8,10 @@ import sys
 for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Of a closed stream the next file that is opened would take the number, and what libraries say to that.
+for number, name in enumerate(("stdin", "stdout", "stderr")):
+    if getattr(sys, name) is None:
+        setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
 # A progress bar belongs on a terminal; in a file or a pipe, one line per logging step is enough.
 if not sys.stderr.isatty():
     os.environ.setdefault("TQDM_DISABLE", "1")

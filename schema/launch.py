@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def launch(accelerate: str | None, given: str | None, machines: int | None = Non
     Raises:
         RecipeError: there is no such file, several processes and no file to launch them by, or no number of them.
     """
-    if given is not None and not (given.isdecimal() and int(given)):
+    if given is not None and not re.fullmatch("[1-9][0-9]{0,5}", given):  # which a shell reads as the same number
         raise RecipeError([f"PROCESSES={given}: expected a whole number of at least 1"])
     processes = int(given) if given else None
     if accelerate is None and (processes or 1) > 1:

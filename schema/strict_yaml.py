@@ -30,7 +30,7 @@ class Unreadable(ValueError):
         self.line = line
 
 
-def text_of(path: Path) -> str:
+def text_of(path: Path, most: int = LARGEST) -> str:
     """The text of a file.
 
     Raises:
@@ -41,8 +41,8 @@ def text_of(path: Path) -> str:
         raise FileNotFoundError(path)
     if not path.is_file():
         raise Unreadable("is not a file")
-    if (size := path.stat().st_size) > LARGEST:
-        raise Unreadable(f"has {size:,} bytes, and a recipe is a page: {LARGEST:,} at most")
+    if (size := path.stat().st_size) > most:
+        raise Unreadable(f"has {size:,} bytes, and a recipe is a page: {most:,} at most")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -50,6 +50,21 @@ def text_of(path: Path) -> str:
         raise Unreadable("not UTF-8: save the file in that encoding", line) from None
     except OSError as error:
         raise Unreadable(f"cannot be read: {error.strerror}") from None
+
+
+def saved(file: Path) -> dict:
+    """The mapping in a recipe that a run saved, which its base and our defaults make longer than a written one.
+
+    Raises:
+        Unreadable: it is not there, or holds none.
+    """
+    try:
+        value = value_of(text_of(file, 4 * LARGEST))
+    except FileNotFoundError:
+        raise Unreadable("it is not there") from None
+    if not isinstance(value, dict):
+        raise Unreadable("it holds no recipe")
+    return value
 
 
 def value_of(text: str) -> Any:
@@ -84,13 +99,15 @@ def read(text: str) -> tuple[Any, list[tuple[Place, int]]]:
         raise Unreadable(f"not valid YAML: {problem}", line + 1) from None
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
-    _require_text_keys(value)
+    _require_plain_values(value)
     return value, [] if root is None else _keys(root, ())
 
 
-def _require_text_keys(value: Any):
+def _require_plain_values(value: Any):
+    if isinstance(value, int) and abs(value) > 1e300:
+        raise Unreadable("not valid YAML: a number of hundreds of digits")
     for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else []:
-        _require_text_keys(each)
+        _require_plain_values(each)
     for key in value if isinstance(value, dict) else []:
         if not isinstance(key, str):
             raise Unreadable(f"the key {key} is no name")

@@ -1,6 +1,7 @@
 """What a stage says to a person: on the terminal once, whatever the number of processes, and in Markdown; with texts of
 others that neither rewrite it nor hide in it, and commands that can be pasted whatever the names in them hold."""
 
+import argparse
 import logging
 import os
 import re
@@ -41,8 +42,8 @@ def clean(text: str) -> str:
 
 
 def clean_libraries():
-    """Let what libraries log and warn of, and the traces of errors, pass `clean` as our own words do: names of weights
-    and values of configs are in it. Colours are dropped."""
+    """Let what libraries log and warn of, what argparse refuses and the traces of errors pass `clean` as our own words
+    do: names of weights and values of configs are in it. Colours are dropped."""
 
     class Record(logging.LogRecord):
         def getMessage(self) -> str:  # which the formatter of every handler asks
@@ -51,6 +52,8 @@ def clean_libraries():
     format_warning = warnings.formatwarning
     logging.setLogRecordFactory(Record)
     warnings.formatwarning = lambda *given, **named: clean(format_warning(*given, **named))
+    refuse = argparse.ArgumentParser.error
+    argparse.ArgumentParser.error = lambda parser, message: refuse(parser, clean(message))
     sys.excepthook = lambda *error: print(clean("".join(traceback.format_exception(*error))), end="", file=sys.stderr)
 
 

@@ -6,7 +6,7 @@ import sys
 import schema  # noqa: F401 - what libraries read when they are imported
 from schema.faults import end, on_signals
 
-SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS", "SEEDS")  # options of `make` that hold several words
+SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS")  # options of `make` that hold several words
 
 
 def parted(arguments: list[str]) -> list[str]:

@@ -78,6 +78,5 @@ def answering(recipe: Recipe, trained: Path):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m stages.chat", description=main.__doc__)
     parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
-    given = vars(parser.parse_args())
     with mistakes_reported():
-        main(**given)
+        main(**vars(parser.parse_args()))

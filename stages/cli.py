@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, clean_libraries, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
-from training.writing import remove_unused, unwritten
+from training.writing import begun, remove_unused, unwritten
 
 clean_libraries()  # every stage imports this, and most before the libraries
 
@@ -44,9 +45,7 @@ def mistakes_reported() -> Iterator[None]:
     """End the program on a user's mistake in the block, with a message from one process only and exit code 2."""
     on_signals(end, (signal.SIGTERM, signal.SIGHUP))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is getattr(sys, f"__{name}__"):  # not where a test reads it
-            setattr(sys, name, _lasting(stream))
+    lasting_streams()
     try:
         yield
     except (RecipeError, DataError) as error:
@@ -74,20 +73,30 @@ def mistakes_reported() -> Iterator[None]:
 
 
 class _Lasting(io.FileIO):
-    """A terminal or a pipe to which nothing is written any more once its reader is gone: a run goes on, or saves."""
+    """Standard output or error, which may refuse what is said: a run goes on, or saves. Only where nothing trains, and
+    what is said is all there is, an output that is no pipe ends the stage, once."""
 
-    def write(self, data) -> int | None:
+    told = False
+
+    def write(self, data) -> int:
         try:
-            return super().write(data)
+            while (written := super().write(data)) is None:  # a pipe that shall not wait, and is full
+                select.select([], [self], [])
+            return written
         except OSError as error:
-            if error.errno not in (errno.EIO, errno.EPIPE):
-                raise
+            go_on = self.told or begun or error.errno in (errno.EIO, errno.EPIPE) or self.fileno() != 1
+            self.told = True
+            if not go_on:
+                raise OSError(error.errno, error.strerror, "standard output") from None
             return len(data)
 
 
-def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    raw = _Lasting(stream.fileno(), "w", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
+def lasting_streams():
+    """Let no print fail: see `_Lasting`. A letter that the terminal's encoding lacks is spelled out."""
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is getattr(sys, f"__{name}__"):  # not where a test reads it
+            raw = io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False))
+            setattr(sys, name, io.TextIOWrapper(raw, stream.encoding, "backslashreplace", line_buffering=True))
 
 
 def _say_once(text: str):

@@ -74,6 +74,5 @@ if __name__ == "__main__":
     parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
     parser.add_argument("--step", help="a step whose completions were written")
     parser.add_argument("--row", default="0", help="the completion's number in that step")
-    given = vars(parser.parse_args())
     with mistakes_reported():
-        main(**given)
+        main(**vars(parser.parse_args()))

@@ -19,6 +19,7 @@ import psutil
 from schema.faults import EXIT_CODES, on_signals
 from schema.hardware import wrong_count
 from schema.terminal import clean
+from stages.cli import lasting_streams
 from training.machines import FAILED
 
 
@@ -29,6 +30,7 @@ def main():
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    lasting_streams()
     parser, code = launch_command_parser(), 0
     parser.usage = "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
     options = parser.parse_args()

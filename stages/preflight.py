@@ -27,11 +27,11 @@ def main():
     launch_arguments(parser)
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
     parser.add_argument("--stages", nargs="*", choices=(*POLICIES, "evaluate"), default=[], help="those about to run")
-    # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
-    options, _ = parser.parse_known_intermixed_args()
-    options.overrides = [each for each in options.overrides if "=" in each]
-    trained = [each for each in options.stages if each in POLICIES]
     with mistakes_reported():
+        # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
+        options, _ = parser.parse_known_intermixed_args()
+        options.overrides = [each for each in options.overrides if "=" in each]
+        trained = [each for each in options.stages if each in POLICIES]
         launched = launch(options.accelerate, options.processes, options.machines)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
@@ -46,9 +46,9 @@ def main():
                 faults += filter(None, [not_probed(recipe)])
         if faults:
             raise RecipeError(faults)
-    for each in warnings_of(recipe) if trained else ():
-        if each.level != "note":
-            print(clean(str(each)), file=sys.stderr)
+        for each in warnings_of(recipe) if trained else ():
+            if each.level != "note":
+                print(clean(str(each)), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,17 @@
 import re
 from pathlib import Path
 
+from schema.strict_yaml import Unreadable, text_of
 from schema.terminal import say
+from stages.cli import mistakes_reported
 
 
 def main(folder: Path = Path("recipes")):
     for path in sorted(folder.glob("*.yaml")):
-        what, told = header(path.read_text(encoding="utf-8", errors="replace"))
+        try:
+            what, told = header(text_of(path))
+        except (FileNotFoundError, Unreadable) as error:  # a link that an editor leaves beside a file, say
+            what, told = f"cannot be read ({error})", {}
         say(f"{path.stem}\n  {what or 'no description'}")
         for word, line in told.items():
             say(f"  {word:<8} {line}")
@@ -30,4 +35,5 @@ def header(text: str) -> tuple[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_reported():
+        main()

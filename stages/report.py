@@ -5,29 +5,22 @@ card, from the files in its folder.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from evaluation.report import LABELS, write
-from schema.terminal import clean, say, say_markdown
+from schema.faults import Fault, RecipeError
+from schema.terminal import say, say_markdown
 from stages.cli import mistakes_reported
 from training.writing import link_inside
 
 
-def main():
+def main(files: list[Path]):
     """Write the report of finished answers, or of a finished run, again."""
-    parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
-    what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
-    parser.add_argument("files", nargs="*", type=Path, help=what)
-    given = parser.parse_args().files
-    runs = (
-        [each for each in (given[0], given[0] / "grpo") if (each / "recipe.yaml").is_file()] if len(given) == 1 else []
-    )
-    if runs:
-        with mistakes_reported():
-            say(f"report: {of_run(runs[0])}")
+    alone = files[0] if len(files) == 1 else None
+    if runs := [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()] if alone else []:
+        say(f"report: {of_run(runs[0])}")
         return
-    files = sorted(given[0].glob("*.jsonl")) if len(given) == 1 and given[0].is_dir() else given
+    given, files = files, sorted(alone.glob("*.jsonl")) if alone and alone.is_dir() else files
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
     try:
         strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
@@ -37,9 +30,8 @@ def main():
         if wrong := link_inside(files[0].parent):
             raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))
-    except (OSError, ValueError) as error:
-        print(f"report: {clean(str(error))}", file=sys.stderr)
-        sys.exit(2)
+    except ValueError as error:
+        raise RecipeError([Fault("report", str(error))]) from None
 
 
 def of_run(folder: Path) -> Path:
@@ -58,4 +50,8 @@ def _age(file: Path) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
+    what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
+    parser.add_argument("files", nargs="*", type=Path, help=what)
+    with mistakes_reported():
+        main(**vars(parser.parse_args()))

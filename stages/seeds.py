@@ -3,13 +3,14 @@ own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the held-o
 """
 
 import argparse
-import json
+import re
 from pathlib import Path
 
 from evaluation.report import compared
 from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
+from schema.requirements import parsed
 from schema.terminal import inline, make_command, row, say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
@@ -18,7 +19,9 @@ from training.writing import link_inside
 
 def main(recipe: Recipe, seeds: list[str], check: bool = False):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval over the seeds."""
-    if wrong := [each for each in seeds if not each.isdecimal()] or ([] if seeds else [""]):
+    # make's shell parts them again: of plain numbers and blanks it makes the same.
+    seeds = re.split("[ \t\n]+", " ".join(seeds).strip(" \t\n"))
+    if wrong := [each for each in seeds if not re.fullmatch("0|[1-9][0-9]{0,9}", each)]:
         raise RecipeError([f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong[0]}"'])
     if check:
         # Each seed's own; the stages are given them after whatever the recipe says.
@@ -34,11 +37,11 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     for seed in dict.fromkeys(map(int, seeds)):
         file = recipe.stage_dir(f"seed-{seed}") / "eval/held-out/summary.json"
         try:
-            figures = json.loads(file.read_text(encoding="utf-8"))
+            figures = parsed(file.read_text(encoding="utf-8"))
             found[seed] = {label: (int(each["n"]), float(each["accuracy"])) for label, each in figures.items()}
         except FileNotFoundError:
             raise RecipeError([f"{file} is not there: {make_command('seeds', recipe)} makes it"]) from None
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise RecipeError([f"{file} is not what an evaluation wrote ({type(error).__name__}): delete it"]) from None
     labels = list(next(iter(found.values())))
     sizes = {n for each in found.values() for n, _ in each.values()}

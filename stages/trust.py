@@ -12,16 +12,13 @@ from stages.cli import mistakes_reported
 def main(files: list[str]):
     """Let recipes run functions of these Python files, now and after you edit them. To take it back, remove their lines
     from .trusted."""
-    try:
-        if faults := [Fault(f"FILE={file}", wrong) for file in files if (wrong := _wrong(file))]:
-            raise RecipeError(faults)
-        if not files:
-            raise RecipeError(["name a Python file of yours: make trust FILE=my_rewards.py"])
-        added = [imports.as_trusted(Path(file).resolve()) for file in files]
-        lines = dict.fromkeys([*imports.trusted_lines(), *added])
-        imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
-    except OSError as error:
-        raise RecipeError([f"{error.filename}: {error.strerror}"]) from error
+    if faults := [Fault(f"FILE={file}", wrong) for file in files if (wrong := _wrong(file))]:
+        raise RecipeError(faults)
+    if not files:
+        raise RecipeError(["name a Python file of yours: make trust FILE=my_rewards.py"])
+    added = [imports.as_trusted(Path(file).resolve()) for file in files]
+    lines = dict.fromkeys([*imports.trusted_lines(), *added])
+    imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
     say(f"recipes may now run {', '.join(added)}; to take it back, remove the line from {imports.TRUSTED}")
 
 

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ PORT = "8090"
 
 def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
-    if not port.isdecimal():
+    if not re.fullmatch("[0-9]{1,5}", port):
         raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
     if lab and html:
         raise RecipeError([f"HTML={html}: the lab computes, so it needs its server"])
@@ -32,10 +33,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
             text = whole(found)
         except (ValueError, OSError) as error:
             raise RecipeError([str(error)]) from None
-        try:
-            html.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise RecipeError([f"HTML={html}: {error.strerror}"]) from None
+        html.write_text(text, encoding="utf-8")
         say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
         return
 
@@ -62,6 +60,5 @@ if __name__ == "__main__":
     parser.add_argument("--html", type=Path, help="write one file instead of serving a page")
     parser.add_argument("--port", default=PORT, help="0 takes any that is free")
     parser.add_argument("--lab", action="store_true", help="the lab alone, without a run")
-    given = vars(parser.parse_args())
     with mistakes_reported():
-        main(**given)
+        main(**vars(parser.parse_args()))

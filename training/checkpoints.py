@@ -6,6 +6,7 @@ the size and hash of every file, all of them already on the disk. Older checkpoi
 """
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
@@ -14,7 +15,7 @@ import re
 from pathlib import Path
 
 from schema.faults import RecipeError
-from schema.requirements import read_object
+from schema.requirements import LARGEST, read_object
 from schema.terminal import say
 
 MANIFEST = "manifest.json"
@@ -52,7 +53,7 @@ def _wrong_state(checkpoint: Path) -> str | None:
     Raises:
         RecipeError: the run is a copy, and the original is still there. Starting the copy over would lose it.
     """
-    state = read_object(checkpoint / "trainer_state.json")
+    state = read_object(checkpoint / "trainer_state.json", LARGEST)
     try:
         step, epoch, best = (state[key] for key in ("global_step", "epoch", "best_model_checkpoint"))
         elsewhere = (
@@ -151,5 +152,8 @@ def sync(path: Path):
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a disk that syncs no folders
+            raise
     finally:
         os.close(descriptor)

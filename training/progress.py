@@ -11,6 +11,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from schema.terminal import say
+from training.checkpoints import write_whole
 from training.watch import Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
@@ -87,7 +88,7 @@ class Metrics(TrainerCallback):
         history = state.log_history if isinstance(state.log_history, list) else []
         state.log_history = [line for line in history if _written_by_a_run(line)]
         if state.is_world_process_zero:
-            self.file.write_text("".join(json.dumps(line) + "\n" for line in state.log_history), encoding="utf-8")
+            write_whole(self.file, "".join(json.dumps(line) + "\n" for line in state.log_history))
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if state.is_world_process_zero and state.log_history:
@@ -96,10 +97,14 @@ class Metrics(TrainerCallback):
 
 
 def _written_by_a_run(line) -> bool:
-    """Whether it has a step, numbers by name, and text only where answers were judged."""
+    """Whether it has a step, numbers by name that can be summed, and text only where answers were judged."""
     if not isinstance(line, dict) or not isinstance(line.get("step"), int):
         return False
-    return all(isinstance(each, str if key == RIGHT else float | int | None) for key, each in line.items())
+    for key, each in line.items():
+        kind = str if key == RIGHT else float | int if key.startswith("seconds/") else float | int | None
+        if not isinstance(each, kind) or (isinstance(each, int) and abs(each) >= 2**53):
+            return False
+    return True
 
 
 def show_progress(trainer) -> Progress:

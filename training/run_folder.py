@@ -24,7 +24,7 @@ from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
 from schema.stages import STAGES, algorithm
-from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.strict_yaml import Unreadable, saved
 from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 from training.process_count import began_with, by_batch
@@ -167,22 +167,16 @@ def trained(path: Path) -> bool:
 def conflict(recipe: Recipe, stage: str) -> Fault | None:
     """The fault where the stage's folder holds a run of another recipe: the keys that differ, and the ways out."""
     path = recipe.stage_dir(stage)
-    saved = path / "recipe.yaml"
     if wrong := link_inside(path):
         return wrong
     if not trained(path):
         return None
     try:
-        if saved.stat().st_size > 4 * LARGEST:
-            raise Unreadable("it is too large")
-        there = value_of(saved.read_text(encoding="utf-8"))
-        if not isinstance(there, dict):
-            raise Unreadable("it holds no recipe")
-    except (Unreadable, OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
+        there = saved(path / "recipe.yaml")
+    except Unreadable as error:
         return Fault(
-            str(saved),
-            f"says what the run beside it was trained with, and cannot be read ({why}): put it back, or move {path} "
+            str(path / "recipe.yaml"),
+            f"says what the run beside it was trained with, and cannot be read ({error}): put it back, or move {path} "
             "away, or give this run its own folder (output_dir)",
         )
     depends_on = _depends_on(hardware.fitted(recipe), stage)

@@ -1,7 +1,5 @@
 """A GRPO run's folder as the page shows it. It only reads, and only inside the folder: a run may be a stranger's."""
 
-import json
-import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -12,8 +10,9 @@ from evaluation.statistics import wilson
 from schema import library_fields
 from schema.configs import RIGHT
 from schema.faults import RecipeError
+from schema.requirements import read_lines, read_object
 from schema.stages import algorithm
-from schema.strict_yaml import LARGEST, Unreadable, value_of
+from schema.strict_yaml import saved
 from schema.terminal import make_line
 from training.watch import findings
 
@@ -37,9 +36,7 @@ SETTINGS = (
     "mask_truncated_completions",
 )
 LONGEST_FILE = 256 * 2**20  # bytes of a file that is read whole
-LONGEST_JSON = 4 * 2**20  # of summary.json and its like
 MOST_NUMBERS = 10_000_000  # steps × names of metrics
-LONGEST_RECIPE = 4 * LARGEST  # as training/run_folder.py bounds a saved recipe
 
 
 def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
@@ -174,15 +171,7 @@ def _seconds(key: str, *values: Any) -> bool:
 
 def _lines(file: Path) -> list[dict]:
     """The lines that a run logged, without one that is being written, or is not a run's."""
-    lines = []
-    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict) and type(line.get("step")) is int:
-            lines.append(line)
-    return lines
+    return [line for line in read_lines(file) if type(line.get("step")) is int]
 
 
 def advice(run: Path) -> list[dict[str, Any]]:
@@ -206,24 +195,18 @@ def _number(value: Any) -> bool:
 
 def finite(value: Any) -> float | None:
     """The number with six digits; None for what JSON does not know as one, or what has no square."""
-    return float(f"{value:.6g}") if _number(value) and abs(value) < 1e150 and math.isfinite(value) else None
+    return float(f"{value:.6g}") if _number(value) and abs(value) < 1e150 else None
 
 
 def _yaml(run: Path) -> dict:
     try:
-        file = inside(run, "recipe.yaml")
-        if file.stat().st_size > LONGEST_RECIPE:
-            return {}
-        value = value_of(file.read_text(encoding="utf-8"))
-    except (Unreadable, ValueError, OSError):
+        return saved(inside(run, "recipe.yaml"))
+    except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _json(run: Path, name: str) -> dict:
     try:
-        file = inside(run, name)
-        value = json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size < LONGEST_JSON else {}
-    except (ValueError, OSError, RecursionError):
+        return read_object(inside(run, name)) or {}
+    except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}

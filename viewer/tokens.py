@@ -1,10 +1,10 @@
 """The completions that `make explain` has worked out token by token, from the files that it wrote into the run."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from schema.requirements import parsed
 from viewer.runs import inside
 
 FILE = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
@@ -29,11 +29,11 @@ def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
     """
     file = inside(run, f"explain/{step}-{row}.json")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = parsed(file.read_text(encoding="utf-8"))
         count = len(found["tokens"])
         found.setdefault("advantages", [found["advantage"]] * count)  # before there were rewards of steps
         if any(len(found[name]) != count for name in (*NUMBERS, "advantages")):
             raise ValueError("its columns are of different lengths")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is not what make explain wrote ({error})") from None
     return found

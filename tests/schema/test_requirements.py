@@ -45,6 +45,12 @@ def test_the_package_of_smollm2_whatever_runs():
     assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
 
 
+@pytest.mark.parametrize("given", ["two", "0", "08", "\u0662", "9" * 5000, ""])
+def test_processes_are_a_number_that_a_shell_reads_as_the_same(given):
+    with pytest.raises(RecipeError, match=r"^PROCESSES=.*: expected a whole number of at least 1"):
+        launch("ddp", given)
+
+
 def test_processes_without_a_launcher_are_not_dropped_in_silence():
     with pytest.raises(RecipeError, match=r"PROCESSES=2 .* ACCELERATE=ddp"):
         launch(None, "2")

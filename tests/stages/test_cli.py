@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from tests.support import ROOT
+from stages import recipes
+from tests.support import ROOT, run_stage
 
 STAGE = """
 import torch
@@ -28,6 +29,46 @@ def test_a_finished_stage_leaves_its_process_group():
     command = [sys.executable, "-c", STAGE, "recipes/tiny-arithmetic.yaml"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "left"
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("stage", "given"),
+    [
+        ("report", [LONG]),
+        ("view", [LONG]),
+        ("chat", [LONG]),
+        ("explain", [LONG]),
+        ("compare", [LONG, LONG]),
+        ("reward_model", [LONG]),
+        ("trust", [LONG]),
+        ("check", [f"recipes/{LONG}.yaml"]),
+        ("preflight", [f"recipes/{LONG}.yaml"]),
+        ("preflight", ["recipes/tiny-arithmetic.yaml", f"--accelerate={LONG}"]),
+        ("evaluate", ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"--model={LONG}"]),
+    ],
+)
+def test_a_name_that_no_disk_can_have_is_one_message(stage, given):
+    done = run_stage(stage, *given, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert "aaa: File name too long." in done.stderr.splitlines()[-1]
+
+
+def test_what_argparse_refuses_is_spelled_out():
+    refused = run_stage("view", "--\x1b]0;x", check=False)
+    assert refused.returncode == 2 and r"unrecognized arguments: --\x1b]0;x" in refused.stderr
+
+
+def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text("# What it is.\n# Needs  much\n")
+    (tmp_path / ".#a.yaml").symlink_to("me@here.123")  # of an editor
+    (tmp_path / "b.yaml").mkdir()
+    os.mkfifo(tmp_path / "c.yaml")
+    recipes.main(tmp_path)
+    said = capsys.readouterr().out
+    assert said.count("cannot be read (") == 3 and "a\n  What it is.\n  needs    much\n" in said
 
 
 LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml"]

@@ -19,12 +19,15 @@ from=${3/hf:\\/\\//./} to=${4/hf:\\/\\//./}
 [[ -d $from ]] || exit 0
 mkdir -p "$to" && cp -r "$from/." "$to" && echo "copied to $to"
 """
+# A run, into the folder that the last of the overrides names.
 MAKE = """#!/bin/bash
 [[ $1 == setup ]] || {
-  echo "$RECIPE $ARGS: found $(ls outputs/mine)"
-  echo trained > outputs/mine/step
-  for _ in {1..100}; do [[ -f buckets/me/grpo/mine/step ]] && break; sleep 0.1; done
-  echo trained > outputs/mine/end
+  eval "words=($ARGS)"
+  folder=${words[-1]#output_dir=}
+  echo "$RECIPE ${words[0]}: found $(ls "$folder")"
+  echo trained > "$folder/step"
+  for _ in {1..100}; do [[ $EVERY != 1 || -f buckets/me/grpo/${folder#*/}/step ]] && break; sleep 0.1; done
+  echo trained > "$folder/end"
   exit $CODE
 }
 """
@@ -48,23 +51,33 @@ def test_the_documented_command_is_read_as_meant():
     assert str(SCRIPT.relative_to(ROOT)) in words[-1] and os.access(SCRIPT, os.X_OK)
 
 
-@pytest.mark.parametrize(("kept", "code"), [("", 0), ("checkpoint", 0), ("checkpoint", 2)])
-def test_a_job_finds_what_the_last_one_kept(kept, code, tmp_path):
+@pytest.mark.parametrize(
+    ("kept", "code", "name", "every"),
+    [
+        ("", 0, "mine", "1"),
+        ("checkpoint", 0, "mine", "1"),
+        ("checkpoint", 2, "mine", "1"),
+        ("checkpoint", 0, "it's $(touch ran).yml", "1"),
+        ("", 0, "mine", "never"),
+    ],
+)
+def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     programs = {".venv/bin/hf": HF, "bin/make": MAKE}
-    for name, text in programs.items():
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    bucket = tmp_path / "buckets/me/grpo/mine"
+    for file, text in programs.items():
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text)
+        (tmp_path / file).chmod(0o755)
+    bucket = tmp_path / "buckets/me/grpo" / name
     if kept:
         (bucket / kept).mkdir(parents=True)
-    given = {"RECIPE": "recipes/mine.yaml", "BUCKET": "me/grpo", "ARGS": "seed=2", "CODE": str(code), "EVERY": "1"}
+    given = {"RECIPE": f"recipes/{name}" + ".yaml" * (name == "mine"), "BUCKET": "me/grpo", "CODE": str(code)}
+    given |= {"ARGS": "seed=2 output_dir=outputs/other", "EVERY": every}
     given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
     done = subprocess.run([SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
-    assert f"recipes/mine.yaml seed=2: found {kept}\n" in done.stdout
-    assert done.stdout.count("copied to ./buckets") >= 2  # while it ran, too
-    assert (bucket / "end").read_text() == "trained\n"
+    assert f"{given['RECIPE']} seed=2: found {kept}\n" in done.stdout
+    assert done.stdout.count("copied to ./buckets") >= 1 + (every == "1")  # while it ran, too
+    assert (bucket / "end").read_text() == "trained\n" and not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("missing", ["RECIPE", "BUCKET"])

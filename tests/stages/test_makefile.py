@@ -170,8 +170,8 @@ def test_the_values_reach_each_seed_once(stages_told):
     """Through a make inside make."""
     recipe, args = f"mine/{HOSTILE[5]}.yaml", HOSTILE
     told = stages_told(make_line("seeds", RECIPE=recipe, ARGS=args, SEEDS="1 2"))
-    assert told[0] == ["stages.seeds", recipe, *args, "--check", "--seeds", "1", "2"]
-    assert told[-1] == ["stages.seeds", recipe, *args, "--seeds", "1", "2"]
+    assert told[0] == ["stages.seeds", recipe, *args, "--check", "--seeds=1 2"]
+    assert told[-1] == ["stages.seeds", recipe, *args, "--seeds=1 2"]
     trained = [each[1:] for each in told if each[0] == "stages.grpo"]
     assert trained == [[recipe, *args, f"seed={i}", f"output_dir=outputs/{HOSTILE[5]}/seed-{i}"] for i in (1, 2)]
 

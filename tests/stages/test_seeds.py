@@ -89,11 +89,20 @@ def test_the_last_stage_is_compared_with_the_first_too():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--seeds", "1", "2", "x"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "x"'),
-        (["--seeds"], 'SEEDS: expected whole numbers such as SEEDS="1 2 3", got ""'),
-        (["seed=5", "--seeds", "1"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
-        (["output_dir=outputs/y", "--seeds", "1"], "output_dir: make seeds sets it for each seed: leave it out"),
-        (["grpo.max_stepz=5", "--seeds", "1"], "did you mean max_steps?"),
+        *(
+            ([f"--seeds={given}"], f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong}"')
+            for given, wrong in [
+                ("1 2 x", "x"),
+                ("", ""),
+                ("1 02", "02"),
+                ("1 '2'", "'2'"),
+                ("1 \u0663", "\u0663"),
+                ("-1", "-1"),
+            ]
+        ),
+        (["seed=5", "--seeds=1"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
+        (["output_dir=outputs/y", "--seeds=1"], "output_dir: make seeds sets it for each seed: leave it out"),
+        (["grpo.max_stepz=5", "--seeds=1"], "did you mean max_steps?"),
     ],
     ids=str,
 )

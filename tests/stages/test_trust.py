@@ -48,7 +48,6 @@ def test_a_line_that_was_written_by_hand_stays(root):
         ("mine.py nope.py", "FILE=nope.py: there is no such file"),
         ("'a folder'", "FILE=a folder: is a folder; name its Python files"),
         ("words.txt", "FILE=words.txt: is no Python file, whose name ends in .py"),
-        (f"{'x' * 300}.py", "File name too long"),
         ("'line\nbreak.py'", "its path has characters that cannot be shown: rename it"),
     ],
 )

@@ -1,5 +1,7 @@
 """The line of a logging step, and the lines that a resumed run keeps."""
 
+import os
+
 import pytest
 from transformers import TrainerState
 
@@ -58,7 +60,9 @@ def test_a_history_that_is_none_is_empty(history, tmp_path):
         {RIGHT: ["1", "0"]},
         {"reward": "high"},
         {"eval_reward": {}},
+        {"reward": 10**400},
         {"seconds/sampling": "x"},
+        {"seconds/sampling": None},
         {"step": "2"},
         {"step": None},
     ],
@@ -67,6 +71,9 @@ def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
     """A checkpoint may be a stranger's, and what reads its history counts on numbers."""
     good = [{"step": 1, "reward": 0.5, "seconds/sampling": 2.0}, {"step": 2, "eval_loss": None, RIGHT: "10"}]
     state = TrainerState(log_history=[good[0], {"step": 1} | wrong, 7, {}, good[1]], is_world_process_zero=True)
+    (tmp_path / "metrics.jsonl").write_text("as it was")
+    os.link(tmp_path / "metrics.jsonl", tmp_path / "backup")
     Metrics(tmp_path).on_train_begin(None, state, None)
     assert state.log_history == good == read_lines(tmp_path / "metrics.jsonl")
     assert time_by_part(state.log_history)["sampling"]["seconds"] == 2
+    assert (tmp_path / "backup").read_text() == "as it was"

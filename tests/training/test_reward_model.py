@@ -159,7 +159,11 @@ WRONG = [
         "'MyRewardModel', whose own code is never run here",
         True,
     ),
-    (lambda folder: changed(folder, model_type="mine"), "'mine' cannot be built as a model for sequence classification", False),
+    (
+        lambda folder: changed(folder, model_type="mine"),
+        "'mine' cannot be built as a model for sequence classification",
+        False,
+    ),
     (without_head, "its weights do not match its config.json; score.weight is missing", False),
     (without("chat_template.jinja"), "no chat template", False),
 ]

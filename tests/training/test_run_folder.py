@@ -226,6 +226,15 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
     assert canary.read_text() == "as it was"
 
 
+@pytest.mark.parametrize(
+    "name", ["README.md", "metrics.jsonl", "model.safetensors", "completions/completions_1.parquet"]
+)
+def test_a_folder_in_the_place_of_a_file_is_told_before_anything_trains(name, tmp_path):
+    (tmp_path / "sft" / name).mkdir(parents=True)
+    with pytest.raises(RecipeError, match=f"{name}: is a folder, where a run writes a file: remove it"):
+        find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft")
+
+
 def test_a_place_that_cannot_be_written_is_told_first():
     told = run_stage("sft", RECIPE, "output_dir=/proc/x", check=False)
     assert told.returncode == 2
@@ -234,7 +243,7 @@ def test_a_place_that_cannot_be_written_is_told_first():
 
 
 NOT_WRITTEN = "trainer_state.json is not the file that was written (67 bytes)"
-FALSE = ('[1e999, "x"]', f'[{"9" * 4000}, "x"]', '["67", "x"]', "[67]", "3", "null")
+FALSE = ('[1e999, "x"]', '[9999999999999999, "x"]', '["67", "x"]', "[67]", "3", "null")
 STATE = '{"best_model_checkpoint": null, "global_step": 1, "epoch": 0.00125}'
 
 
@@ -252,6 +261,7 @@ def whole(folder, **files):
         ("[]", "manifest.json cannot be read"),
         ('{"files": []}', "manifest.json cannot be read"),
         ("[" * 100_000, "manifest.json cannot be read"),
+        (f'{{"files": {{"x": {10**400}}}}}', "manifest.json cannot be read"),
         ('{"files": {}}', "trainer_state.json is not one of its files"),
         ('{"files": {"../../../etc/hostname": [1, "x"]}}', "../../../etc/hostname is missing"),
         ('{"files": {"/etc/hostname": [1, "x"]}}', "/etc/hostname is missing"),

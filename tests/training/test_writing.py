@@ -1,15 +1,21 @@
 """One process writes into a folder, and a disk that refuses is one message."""
 
 import errno
+import fcntl
+import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 
 import pytest
 
+from schema.faults import RecipeError
+from stages import parted
 from tests.support import ROOT, as_process_1, run_stage, send
 from training import writing
+from training.checkpoints import write_whole
 from training.writing import unwritten
 
 RUN = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft=null", "grpo.max_steps=4", "grpo.save_steps=2"]
@@ -37,13 +43,18 @@ def test_a_folder_that_was_only_locked_is_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-LOCK = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1])); input()"
+LOCK = """
+import sys; from pathlib import Path; from training.writing import lock
+folder = Path(sys.argv[1])
+lock(folder)
+(folder / ".lock").read_text()
+"""
 
 
 @pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
     folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
-    holder = subprocess.Popen([sys.executable, "-c", LOCK, folder], cwd=ROOT, stdin=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE)
     while not (folder / ".lock").is_file() or not (folder / ".lock").read_text():
         assert holder.poll() is None
     (folder / "data.json").write_text("{}")
@@ -57,6 +68,44 @@ def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "number"), [(b"123\n", "123"), (b"", "?"), (b"\xff\xfe\x00" * 9, "?"), (b"x" * 10**6, "?")]
+)
+def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
+    with (tmp_path / ".lock").open("w+b") as file:
+        file.write(text)
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RecipeError) as told:
+            writing.lock(tmp_path)
+    assert str(told.value).startswith(f"{tmp_path} is in use by process {number}: wait for it")
+
+
+def test_what_a_killed_process_has_forked_holds_no_folder(tmp_path):
+    forks = "import os, time\nos.fork() or time.sleep(60)\nos.kill(os.getpid(), 9)"
+    holder = subprocess.Popen([sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True)
+    assert holder.wait(60) == -signal.SIGKILL
+    with (tmp_path / ".lock").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.killpg(holder.pid, signal.SIGKILL)
+
+
+def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, monkeypatch, capsys):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def syncs_files(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(writing, "_locks", {})
+    monkeypatch.setattr(writing.fcntl, "flock", refused)
+    monkeypatch.setattr(os, "fsync", syncs_files)
+    writing.lock(tmp_path / "x")
+    write_whole(tmp_path / "x/y", "z")
+    assert f"{tmp_path}/x is on a disk without locks (No locks available): start no" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("error", "said"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "cannot write a file (No space left on device): "),
@@ -64,6 +113,11 @@ def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
         (OSError(errno.EDQUOT, "Disk quota exceeded", "x"), "cannot write x (Disk quota exceeded): "),
         (PermissionError(errno.EACCES, "Permission denied", "x"), "cannot write x (Permission denied): "),
         (RuntimeError("I/O error: File too large (os error 27)"), "cannot write a file (File too large): "),
+        (
+            OSError(errno.ENAMETOOLONG, "File name too long", "x" * 999),
+            f"{'x' * 300}: File name too long.",
+        ),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "x/y"), "x/y: Is a directory."),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
         (PermissionError(errno.EPERM, "Operation not permitted"), None),  # of no file
         (RuntimeError("shapes differ"), None),
@@ -73,11 +127,14 @@ def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "begun", [])  # other tests train in this process
     stopped = unwritten(error)
     assert stopped is None if said is None else str(stopped).startswith(said) and stopped.exit_code == 2
-    monkeypatch.setattr(writing, "begun", [tmp_path])
+    monkeypatch.setattr(writing, "begun", [run := tmp_path / "a b"])
+    assert not isinstance(error, FileNotFoundError) or f"{run} was moved or removed" in str(unwritten(error))
+    run.mkdir()
     stopped = unwritten(error)
     assert said is None or (str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3)
-    (tmp_path / "summary.json").write_text('{"steps": 3}')
-    assert said is None or f"The run is finished; make report FILE={tmp_path}" in str(unwritten(error))
+    (run / "summary.json").write_text('{"steps": 3}')
+    command = str(unwritten(error)).partition(" The run is finished; make report ")[2]
+    assert said is None or parted(shlex.split(command)) == [str(run)]
 
 
 DISK = ["unshare", "-rm", "sh", "-c"]
@@ -150,11 +207,36 @@ def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
     assert "(No space left on device): make room" in done.stderr and said in done.stderr, done.stderr[-3000:]
 
 
+@pytest.mark.parametrize(
+    ("streams", "trains", "code", "said"),
+    [
+        (">&-", False, 7, ""),
+        ("<&- >&- 2>&-", False, 7, ""),
+        (">/dev/full", False, 2, "cannot write standard output (No space left on device): make room there"),
+        (">/dev/full 2>&1", False, 2, ""),
+        (">/dev/full", True, 7, ""),
+        ("2>/dev/full", False, 7, ""),
+    ],
+)
+def test_a_stream_that_refuses_is_one_message_or_ends_nothing(streams, trains, code, said):
+    program = (
+        "import schema, sys\nfrom stages import cli\nwith cli.mistakes_reported():\n"
+        f"    cli.begun += [None] * {trains}\n"
+        "    [print(each, file=file) for each in range(9) for file in (sys.stdout, sys.stderr)]\n    sys.exit(7)\n"
+    )
+    words = ["bash", "-c", f'"$@" {streams}', "sh", sys.executable, "-c", program]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert done.returncode == code and said in done.stderr
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_is_gone_ends_nothing(stream):
     program = (
         f"import sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
-        f"    sys.stdin.read()\n    [print(each, file=sys.{stream}, flush=True) for each in range(9)]\n"
+        f"    sys.stdin.read()\n    [print(each, '→', file=sys.{stream}, flush=True) for each in range(9)]\n"
         "    sys.exit(7)\n"
     )
     pipes = {"stdin": subprocess.PIPE, stream: subprocess.PIPE}

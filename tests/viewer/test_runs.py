@@ -52,6 +52,7 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
         '{"step": 5, "reward": 0.5, "kl": NaN}',
         '{"step": 5, "eval_reward": 0.25, "eval_right": "0110"}',
         '{"step": 10, "reward": 1e999, "flag": true, "eval_right": "0120"}',
+        f'{{"step": 12, "reward": {10**400}}}',
         "no JSON",
         '["step"]',
         '{"step": "7", "reward": 1}',
@@ -74,11 +75,12 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
 WRONG = {
     "recipe.yaml": [
         "grpo: {epsilon: .nan, num_generations: 1e400}",
+        f"seed: {10**400}",
         "rewards: {a: {weight: [1]}, b: {weight: x}}",
         "[1]",
     ],
     "versions.json": ['{"hardware": [NaN, {"a": 1}]}', '{"hardware": 5}', "[]"],
-    "summary.json": ['{"steps": NaN}', '{"steps": 1e999, "time": [1]}', "5"],
+    "summary.json": ['{"steps": NaN}', '{"steps": 1e999, "time": [1]}', f'{{"steps": {10**400}}}', "5"],
 }
 
 
