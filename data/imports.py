@@ -26,8 +26,8 @@ def named_function(path: str, parameter: str) -> Callable:
         ImportError: the function may not be named, does not exist, or its file fails; the message says which.
     """
     module, _, name = path.rpartition(".")
-    if not all(part.isidentifier() and part[0] != "_" and len(part.encode()) < 250 for part in path.split(".")):
-        raise ImportError("a dotted path is file.function, with names that do not begin with _")
+    if not all(part.isidentifier() and part[0] != "_" for part in path.split(".")) or len(path.encode()) > 250:
+        raise ImportError("a dotted path is file.function, of at most 250 letters, with names that do not begin with _")
     files = _files(module)
     _require_trusted(files.values())
     function = getattr([_loaded(*each) for each in files.items()][-1], name, None)

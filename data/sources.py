@@ -156,6 +156,8 @@ def _within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> 
         return limited(read, file, *given, memory=memory)
     except Exceeded as error:
         raise DataError(f"{file} {error}: split it") from None
+    except RecursionError:
+        raise DataError(f"{file} is nested too deeply") from None
 
 
 def _jsonl(file: Path) -> list[dict]:

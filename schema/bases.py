@@ -18,7 +18,7 @@ from schema.values import MAY_BE_NOTHING
 REQUIRED = ("model", "data", "rewards", "grpo")
 MOST = 4  # bases, each the base of the one before it: what a reader can still follow from file to file
 # A file of the recipe's own folder. At most 60 letters, whose bytes a file's name can hold in any alphabet.
-NAME = r"[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,60}\.yaml"
+NAME = r"[^/\\\x00-\x1f\x7f-\x9f]{1,60}\.yaml"
 OF_THE_RECIPE = ("output_dir",)  # keys that no base gives: two recipes on one base are two runs
 
 

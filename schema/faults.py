@@ -23,6 +23,7 @@ REFUSALS = (
 
 # Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
+OUT_OF_MEMORY = 4  # exit code
 
 
 class Place(NamedTuple):
@@ -102,6 +103,12 @@ def raised_by(error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     parts = Path(frames[-1].filename).parts if frames else ()
     return parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was too little memory. On a CPU torch says so in words alone, and so does the system."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or re.search("(can't|Cannot) allocate memory", str(error)) is not None
 
 
 @contextlib.contextmanager

@@ -101,11 +101,11 @@ def is_reward(function: Callable) -> bool:
 
 
 def _settings(name: str, options: dict) -> set[str]:
-    """The arguments of a reward that are the recipe's to give: those it does, and of our own rewards those that take no
-    column, which stand behind a `*`."""
-    parameters = {} if "." in name else inspect.signature(reward_function(name)).parameters
-    ours = {each for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
-    return ours | (options.keys() - REWARD_KEYS.keys())
+    """The arguments of a reward that are the recipe's to give: those it does, and those behind a `*` that have a
+    default."""
+    parameters = inspect.signature(reward_function(name)).parameters
+    own = {key for key, each in parameters.items() if each.kind is each.KEYWORD_ONLY and each.default is not each.empty}
+    return own | (options.keys() - REWARD_KEYS.keys())
 
 
 def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:

@@ -2,6 +2,7 @@
 is refused, since none of it is needed and all of it has been used to attack: aliases that multiply, tags that create
 objects, nesting that overflows the stack, megabytes of text."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def read(text: str) -> tuple[Any, list[tuple[Place, int]]]:
         yaml.allow_duplicate_keys = True  # schema/draft.py reports all of them, not only the first
         root = yaml.compose(text)
         value = None if root is None else yaml.constructor.construct_document(root)
+        str(value)  # which fails for a number of more digits than Python writes
     except Unreadable:
         raise
     except YAMLError as error:
@@ -131,6 +133,8 @@ def _require_plain(text: str):
             documents += 1
             if documents > 1 or event.version or event.tags:
                 raise Unreadable("a recipe is one YAML document, without directives", line)
+        if re.search("[\ud800-\udfff]", getattr(event, "value", None) or ""):
+            raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
         if isinstance(event, AliasEvent) or getattr(event, "anchor", None) or getattr(event, "value", "") == "<<":
             raise Unreadable(
                 "an alias, an anchor or a merge (*, &, <<): write the value out, since people read recipes", line

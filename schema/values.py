@@ -77,7 +77,8 @@ BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "fr
 # The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" is by falling pass rate.
 ORDERS = ("shuffled", "easy first")
 LARGEST_GROUP = 65536
-FOLDER = r"(?!.*[^/]{256})[^\x00-\x1f\x7f-\x9f]{1,500}"
+# A file's name has 255 bytes at most, and a letter up to four.
+FOLDER = r"(?!.*[^/]{256})(?!(.*/)?(?=[^/]{64})[^/]*[^/\x00-\x7f])[^\x00-\x1f\x7f-\x9f]{1,500}"
 # See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a probe may have.
 OWN_SOLUTIONS = {
     "problems": count(1, 100_000),

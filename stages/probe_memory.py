@@ -13,7 +13,7 @@ import torch
 
 from data import prompt
 from schema import configs, hardware
-from schema.faults import RunStopped
+from schema.faults import OUT_OF_MEMORY, RunStopped
 from schema.problem_sets import load_train
 from schema.recipe import Recipe
 from schema.requirements import require
@@ -21,7 +21,7 @@ from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training import memory
 from training.model import load_tokenizer
-from training.train import OUT_OF_MEMORY, out_of_memory
+from training.train import out_of_memory
 from training.trainer import grpo_trainer
 
 

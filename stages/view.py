@@ -11,6 +11,7 @@ from pathlib import Path
 from schema.faults import RecipeError
 from schema.terminal import say
 from stages.cli import mistakes_reported
+from viewer.answers import ODD, complaint
 from viewer.runs import find, name_of
 
 PORT = "8090"
@@ -31,8 +32,8 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
             raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
         try:
             text = whole(found)
-        except (ValueError, OSError) as error:
-            raise RecipeError([str(error)]) from None
+        except ODD as error:
+            raise RecipeError([complaint(error)]) from None
         html.write_text(text, encoding="utf-8")
         say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
         return

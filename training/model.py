@@ -21,7 +21,7 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 
 from data import hub, prompt
 from schema import configs, hardware
-from schema.faults import Fault, NotReached, RecipeError
+from schema.faults import Fault, NotReached, RecipeError, is_out_of_memory
 from schema.local_models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -43,8 +43,9 @@ def base_model(recipe: Recipe) -> str:
 
 
 def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
-    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached."""
-    if isinstance(error, RecipeError):
+    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached. One of
+    memory stays what it is."""
+    if isinstance(error, RecipeError) or is_out_of_memory(error):
         return error
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = str(error).strip().splitlines() or [type(error).__name__]
@@ -125,14 +126,15 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
         RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose shapes often fit and
             whose answers would be nonsense.
     """
-    folder, settings = model_files.adapter(adapter)
-    trained_on = model_files.base_of(adapter)
-    base = base_model(recipe)
+    trained_on, base = model_files.base_of(adapter), base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
-    if trained_on and not isinstance(trained_on, str):
-        raise RecipeError([f"{adapter}: base_model_name_or_path is {trained_on!r:.60}"])
     if trained_on and Path(trained_on).name != Path(base).name:
         raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
+    try:
+        with looked_at(base, recipe.model.revision, weights=False) as model:
+            folder, settings = model_files.adapter(adapter, model)
+    except Exception as error:
+        raise not_loaded(recipe, base, error) from error
     return folder, LoraConfig(task_type="CAUSAL_LM", base_model_name_or_path=base, **settings)
 
 
@@ -183,8 +185,6 @@ def load_model(
                 **placed,
             )
     except Exception as error:
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
-            raise
         raise not_loaded(recipe, name, error) from error
     if loaded["missing_keys"] or loaded["mismatched_keys"]:
         wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))

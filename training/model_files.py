@@ -13,16 +13,19 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    PreTrainedModel,
 )
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
@@ -42,7 +45,7 @@ TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")  # transforme
 STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json")
 # What the Hub is asked for, before weights and with them.
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
-WHOLE = [*SMALL, WEIGHTS, INDEX, "model-*-of-*.safetensors"]
+WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
 
 AUTO = {
     "causal language model": AutoModelForCausalLM,
@@ -51,15 +54,16 @@ AUTO = {
 }
 CAUSAL_LM, OF_SEQUENCES, OF_TOKENS = AUTO
 
-# Of a config, what the recipe decides, or names code or other files.
+# Of a config, what the recipe or the trainer decides, or names code or other files.
 DROPPED = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
+DROPPED += ("return_dict", "is_encoder_decoder", "output_attentions", "output_hidden_states")
 # The settings of a tokenizer that hold text; any other text might be the path of a file.
 OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend|(padding|truncation)_side"
 OF_TOKENIZER += "|model_input_names|tokenizer_type"
 # What peft writes beside the settings of an adapter.
 FACTS = ("fan_in_fan_out", "task_type", "base_model_name_or_path", "revision", "peft_type", "peft_version")
-FACTS += ("inference_mode",)
+FACTS += ("inference_mode", "auto_mapping")
 
 
 def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
@@ -76,7 +80,7 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
     if not (folder / CONFIG).exists():
         adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
         raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
-    config = _without(_json(folder, CONFIG), DROPPED)
+    config = _json(folder, CONFIG, DROPPED)
     _require_plain(config, folder / CONFIG)
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
     for name in TOKENIZER_SETTINGS:
@@ -96,54 +100,57 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
     return _private(folder, links, copies)
 
 
-def adapter(folder: Path) -> tuple[Path, dict[str, Any]]:
+def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
     """The private folder of an adapter, and the fields of `LoraConfig` that it sets; each is one that a recipe may set
     too.
 
+    Args:
+        base: the private folder of its base model.
+
     Raises:
-        RecipeError: it is not a plain LoRA adapter with safetensors.
+        RecipeError: it is not a plain LoRA adapter with safetensors, or its weights are not those that its settings
+            ask of the base.
     """
-    settings = _lora_settings(folder)
-    return _private(folder, [ADAPTER], {ADAPTER_CONFIG: _adapter_config(folder, settings)}), settings
+    file, settings = folder / ADAPTER_CONFIG, _lora_settings(folder)
+    if not os.path.lexists(folder / ADAPTER):
+        raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
+    shapes = _shapes(_plain(folder / ADAPTER))
+    given = ((base / CONFIG).read_text(encoding="utf-8"), json.dumps(settings), json.dumps(shapes))
+    if lacking := _tried(file, "its weights are others", _lacking, *given):
+        raise _refused(folder / ADAPTER, f"lacks {lacking[0]}")
+    return _private(folder, [ADAPTER], {ADAPTER_CONFIG: {"peft_type": "LORA"} | settings}), settings
 
 
 def checkpoint(folder: Path) -> Path:
-    """The private folder of a checkpoint that a trainer resumes: a model or an adapter, the frozen adapter that is its
-    reference, and the state of the training.
+    """The private folder of a checkpoint that a trainer resumes: the weights of a model or an adapter, those of the
+    frozen adapter that is its reference, and the state of the training. The trainer has the settings of both.
 
     Raises:
-        RecipeError: its model or its adapter is refused.
+        RecipeError: its weights are refused.
     """
     there = [each.name for each in folder.iterdir()]
     links = [name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)]
-    copies = {}
-    if os.path.lexists(folder / ADAPTER):
-        links, copies = [*links, ADAPTER], {ADAPTER_CONFIG: _adapter_config(folder, _lora_settings(folder))}
-    else:
-        parts, copies = _parts(folder)
-        links += parts
-    place = _private(folder, links, copies)
-    if os.path.lexists(folder / "ref" / ADAPTER):
-        adapter(folder / "ref")[0].rename(place / "ref")
-    return place
+    adapters = [each for each in (ADAPTER, f"ref/{ADAPTER}") if os.path.lexists(folder / each)]
+    parts, copies = ([], {}) if ADAPTER in adapters else _parts(folder)
+    return _private(folder, [*links, *adapters, *parts], copies)
 
 
-def base_of(folder: Path) -> object:
+def base_of(folder: Path) -> str | None:
     """The base model that an adapter's settings name."""
-    return _json(folder, ADAPTER_CONFIG).get("base_model_name_or_path")
+    base = _json(folder, ADAPTER_CONFIG).get("base_model_name_or_path")
+    if not isinstance(base, str | None):
+        raise _refused(folder, f"base_model_name_or_path is {base!r:.60}")
+    return base
 
 
 def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
-    place = _root(os.getpid()) / str(next(_numbered)) / (folder.resolve().name or "model")
-    place.mkdir(parents=True)
+    place = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
     for name in links:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).symlink_to(_plain(folder / name))
     for name, content in copies.items():
         (place / name).write_text(json.dumps(content), encoding="utf-8")
     return place
-
-
-_numbered = itertools.count()
 
 
 @functools.cache
@@ -165,12 +172,16 @@ def _plain(file: Path) -> Path:
     return found
 
 
-def _json(folder: Path, name: str) -> dict:
+def _json(folder: Path, name: str, without: tuple[str, ...] = ()) -> dict:
+    """The object in a file; in it and those within it, without these keys."""
     file = _plain(folder / name)
     try:
         if file.stat().st_size > LARGEST:
             raise _refused(folder / name, f"has {file.stat().st_size:,} bytes")
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = json.loads(
+            file.read_text(encoding="utf-8"),
+            object_hook=lambda found: {key: each for key, each in found.items() if key not in without},
+        )
     except (OSError, ValueError, RecursionError) as error:
         raise _refused(folder / name, f"cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):
@@ -221,29 +232,50 @@ def _require_plain(config: dict, file: Path):
 
 def _require_size(config: dict, file: Path, task: str, held: int | None):
     """Build the model without storage: a config alone can ask for any number of layers, of any width."""
-    try:
-        asked = _asked_for(json.dumps(config, sort_keys=True), task)
-    except Exceeded as error:
-        raise _refused(file, f"{error} to build, without a single weight") from None
-    except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(file, f"{config.get('model_type')!r:.80} cannot be built as a {task}: {said:.200}") from None
+    what = f"{config.get('model_type')!r:.80} cannot be built as a {task}"
+    asked = _tried(file, what, _numbers, json.dumps(config, sort_keys=True), task)
     if held is not None and asked > held + SPARE:
         raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
 
 
 @functools.lru_cache(maxsize=16)
-def _asked_for(config: str, task: str) -> int:
-    return limited(_built, config, task, seconds=SECONDS)
+def _tried(file: Path, what: str, work: Callable, *given: str) -> Any:
+    """What `work(*given)` returns, where it can do no harm; `what` is wrong where it fails."""
+    try:
+        return limited(work, *given, seconds=SECONDS)
+    except Exceeded as error:
+        raise _refused(file, f"{error} to build, without a single weight") from None
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise _refused(file, f"{what}: {said:.200}") from None
 
 
-def _built(config: str, task: str) -> int:
-    """How many numbers a model holds, shared ones once."""
+def _built(config: str, task: str) -> PreTrainedModel:
+    """A model without storage."""
     content = json.loads(config)
     settings = AutoConfig.for_model(content.pop("model_type"), **content)
     with torch.device("meta"):
-        built = AUTO[task].from_config(settings, trust_remote_code=False)
+        return AUTO[task].from_config(settings, trust_remote_code=False)
+
+
+def _numbers(config: str, task: str) -> int:
+    """How many numbers a model holds, shared ones once."""
+    built = _built(config, task)
     return sum(each.numel() for each in itertools.chain(built.parameters(), built.buffers()))
+
+
+def _lacking(config: str, settings: str, shapes: str) -> list[str]:
+    """The weights that a LoRA adapter needs for its base and has not, as peft finds that loads it without storage; with
+    storage it only warns.
+
+    Raises:
+        RuntimeError: some have another shape.
+    """
+    lora = LoraConfig(task_type="CAUSAL_LM", **json.loads(settings) | {"init_lora_weights": False})
+    with torch.device("meta"):
+        adapted = get_peft_model(_built(config, CAUSAL_LM), lora)
+        weights = {name: torch.empty(shape) for name, shape in json.loads(shapes).items()}
+        return [each for each in set_peft_model_state_dict(adapted, weights).missing_keys if ".default" in each]
 
 
 def _tokenizer_settings(settings: dict, file: Path) -> dict:
@@ -274,41 +306,21 @@ def _ends(settings: dict, file: Path) -> dict:
 
 
 def _lora_settings(folder: Path) -> dict[str, Any]:
-    file = folder / ADAPTER_CONFIG
-    config = _json(folder, ADAPTER_CONFIG)
+    file, config = folder / ADAPTER_CONFIG, _json(folder, ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
         raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
-    if not os.path.lexists(folder / ADAPTER):
-        raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
-    known, settings = library_fields.fields("adapter"), {}
+    known, reserved, settings = library_fields.fields("adapter"), refused_keys.RESERVED["adapter"], {}
     for key, value in config.items():
         # A field of another version of peft is read by nothing here.
-        if key in FACTS or key not in known or value is None or value in ({}, []):
+        if key not in known or key in FACTS or value in (None, {}, []):
             continue
-        default = known[key].default
-        if key in refused_keys.RESERVED["adapter"]:
-            if value != default and not (default is library_fields.UNKNOWN and not value):
-                raise _refused(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
-        elif value != default:
+        if key not in reserved:
+            settings[key] = value
             if wrong := values.refusal("adapter", key, value, *known[key]):
                 raise _refused(file, f"{key}: {wrong}")
-            settings[key] = value
-    ranks = [shape[0] for name, shape in _shapes(_plain(folder / ADAPTER)).items() if re.search(r"lora_.*A\b", name)]
-    rank = max([settings.get("r", known["r"].default), *settings.get("rank_pattern", {}).values()])
-    if rank > max(ranks, default=0):
-        raise _refused(file, f"asks for rank {rank:,}, and its weights are of rank {max(ranks, default=0):,}")
+        elif value != known[key].default:
+            raise _refused(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
     return settings
-
-
-def _adapter_config(folder: Path, settings: dict) -> dict:
-    base = base_of(folder)
-    return {"peft_type": "LORA", "base_model_name_or_path": base if isinstance(base, str) else None} | settings
-
-
-def _without(tree: Any, keys: tuple[str, ...]) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without(value, keys) for key, value in tree.items() if key not in keys}
-    return [_without(each, keys) for each in tree] if isinstance(tree, list) else tree
 
 
 def _refused(place: Path, message: str) -> RecipeError:

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from data import hub
 from schema import configs
-from schema.faults import Fault, NotReached, RecipeError, said_by_library
+from schema.faults import Fault, NotReached, RecipeError, is_out_of_memory, said_by_library
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.reward_models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
@@ -209,8 +209,6 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
                 output_loading_info=True,
             )
     except Exception as error:
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
-            raise
         raise not_loaded(recipe, name, error) from error
     finally:
         logging.set_verbosity(told)
@@ -277,7 +275,7 @@ def _looked_at(recipe: Recipe, weights: bool = True) -> Iterator[Path]:
     except RecipeError as error:
         raise _refused(recipe, "; ".join(map(str, error.faults))) from None
     except Exception as error:
-        if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+        if is_out_of_memory(error):
             raise
         unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
         said = str(error).strip().splitlines() or [type(error).__name__]

@@ -52,7 +52,7 @@ class GuardedReward:
         # trl names a reward after its function.
         functools.update_wrapper(self, function.func if isinstance(function, functools.partial) else function)
 
-    def __call__(self, completions: list, **columns) -> list[float | None]:
+    def __call__(self, /, completions: list, **columns) -> list[float | None]:
         asked = functools.partial(self.by_step, self._ask) if self.by_step else self._ask
         with self.scores.timed() if self.scores else contextlib.nullcontext():
             values = asked(completions=completions, **columns)
@@ -60,12 +60,12 @@ class GuardedReward:
                 self.scores.add(self, {"completions": completions} | columns, values)
         return values
 
-    def _ask(self, completions: list, **columns) -> list[float | None]:
+    def _ask(self, /, completions: list, **columns) -> list[float | None]:
         rows = len(completions)
         try:
             with _limited(self.seconds):
                 returned = self.function(completions=completions, **columns)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             returned = None
             where = own_line(error)
             self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)

@@ -12,7 +12,7 @@ from peft import PeftModel
 from transformers import Trainer, TrainerState
 
 from schema.configs import setting
-from schema.faults import EXIT_CODES, RecipeError, RunStopped, raised_by
+from schema.faults import EXIT_CODES, OUT_OF_MEMORY, REFUSALS, RecipeError, RunStopped, is_out_of_memory, raised_by
 from schema.recipe import Recipe
 from schema.stages import STAGES
 from schema.terminal import chain, is_main_process, make_command, make_line, say
@@ -27,8 +27,6 @@ from training.saving import Checkpoints
 from training.sharding import require_same_sharding, sharded
 from training.step_clock import StepClock
 from training.writing import begun
-
-OUT_OF_MEMORY = 4  # exit code
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that torch does not know.
 torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
@@ -80,7 +78,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
-    except (ValueError, ImportError, NotImplementedError) as error:
+    except REFUSALS as error:
         clock.ended.set()
         if (package := raised_by(error)) is None:
             raise
@@ -89,10 +87,9 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         raise RunStopped(
             f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
         ) from error
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, MemoryError) as error:
         clock.ended.set()
-        # On a CPU torch says "can't allocate memory", and raises no OutOfMemoryError.
-        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        if is_out_of_memory(error):
             raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
         if raised_by(error) == "requests":  # trl's client, which asked again for about a minute
             message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
@@ -111,17 +108,21 @@ def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
                 # Beside a reference's adapter, which has a folder of its own, transformers loads no other.
-                policy.load_adapter(checkpoint, "default", is_trainable=True)
+                lacking = policy.load_adapter(checkpoint, "default", is_trainable=True).missing_keys
+                if lacking:
+                    raise _not_resumed(folder, f"it lacks {lacking[0]}")
         trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
         begun = folder.checkpoint is None or clock.began is not None
         if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError) or is_lost(error):
             raise
         said = (str(error).strip().splitlines() or [""])[0]
-        raise RunStopped(
-            f"{folder.checkpoint} cannot be resumed ({type(error).__name__}: {said:.200}): delete it, and the same "
-            "command resumes from the one before it"
-        ) from error
+        raise _not_resumed(folder, f"{type(error).__name__}: {said:.200}") from error
+
+
+def _not_resumed(folder: RunFolder, why: str) -> RunStopped:
+    advice = "delete it, and the same command resumes from the one before it"
+    return RunStopped(f"{folder.checkpoint} cannot be resumed ({why}): {advice}")
 
 
 def _end_at_the_last_step(trainer: Trainer):

@@ -26,6 +26,15 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+# What may be raised by files that no run wrote.
+ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError)
+
+
+def complaint(error: Exception) -> str:
+    """What to say of one of these."""
+    return str(error) if isinstance(error, ValueError | OSError) else f"a file is not what a run wrote ({error})"
+
+
 def answer(runs: list[Path], question: str) -> Any:
     """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the place of a run among those shown.
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from viewer import page
-from viewer.answers import answer
+from viewer.answers import ODD, answer, complaint
 
 # What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent there or framed.
 HEADERS = {
@@ -73,10 +73,7 @@ def _asked(runs: list[Path]) -> Callable:
         try:
             found = await run_in_threadpool(answer, runs, request.path_params["question"])
             return JSONResponse(found, headers=HEADERS)
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError) as error:
-            said = (
-                str(error) if isinstance(error, ValueError | OSError) else f"a file is not what a run wrote ({error})"
-            )
-            return JSONResponse({"error": said}, 404, headers=HEADERS)
+        except ODD as error:
+            return JSONResponse({"error": complaint(error)}, 404, headers=HEADERS)
 
     return asked

@@ -137,6 +137,7 @@ def test_a_file_of_the_users_own(suffix, tmp_path):
         ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", "0 problems; nothing is left to use"),
+        ('{"problem": ' + "[" * 900 + "]" * 900 + "}\n", "is nested too deeply"),
     ],
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
@@ -185,9 +186,16 @@ def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
     assert rows == [{"problem": "train True?", "solution": "1", "reasoning": None, "source": "my_puzzles.puzzles"}]
 
 
-def test_a_row_without_the_two_columns_is_an_error(own_file):
-    own_file("my_broken.py", "def puzzles(split):\n    return [{'question': 'x', 'solution': 1}]\n")
-    with pytest.raises(DataError, match="problem missing"):
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return [{'question': 'x', 'solution': 1}]", "problem missing"),
+        ("raise SystemExit('bye')", r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye"),
+    ],
+)
+def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
+    own_file("my_broken.py", f"def puzzles(split):\n    {body}\n")
+    with pytest.raises(DataError, match=message):
         load("my_broken.puzzles", "train", {})
 
 

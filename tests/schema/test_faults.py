@@ -62,10 +62,11 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
         ("brevity: {longest: 9}", "longest"),
         ("learned: {model: a/b}", "revision"),
         ("pays_a_bonus.pay: {bonus: 2}", "bonus"),
+        ("pays_a_bonus.pay: {}", "most"),
     ],
 )
 def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, own_file):
-    own_file("pays_a_bonus.py", "def pay(completions, bonus=1, level=None, **columns):\n    return [1.0]\n")
+    own_file("pays_a_bonus.py", "def pay(completions, bonus=1, level=None, *, most=9, **columns): ...\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
     recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level", "check"]

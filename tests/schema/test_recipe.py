@@ -299,8 +299,13 @@ WRONG |= {
     "circle": ("a: &a [*a]\n", ":1:", "write the value out"),
     "number as a key": (GOOD + "  3: 1\n", "", "the key 3 is no name"),
     "deep": (GOOD + "  lr_scheduler_kwargs: " + "[" * 5000 + "\n", ":9:", "levels deep"),
+    "half a character": (GOOD + '  loss_type: "\\ud800"\n', ":9:", "half of a character"),
+    "thousands of digits": (GOOD + f"  beta: 0x{'f' * 5000}\n", "", "not valid YAML: Exceeds the limit (4300 digits)"),
     "two documents": (GOOD + "---\na: 1\n", ":9:", "one YAML document"),
     "old YAML": ("%YAML 1.1\n---\n" + GOOD, ":2:", "one YAML document"),
+    "a long path": (GOOD.replace("[arithmetic]", f"[{'a.' * 3000}b]"), ":3:", "at most 250 letters"),
+    "a file's long path": (GOOD.replace("[arithmetic]", f"[{'a/' * 3000}b.jsonl]"), ":3:", "there is no such file"),
+    "a folder's long name": (f"output_dir: outputs/{'ü' * 200}\n" + GOOD, ":1:", "expected the name of a folder"),
 }
 
 

@@ -50,12 +50,19 @@ def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
     assert ("judged None" in capsys.readouterr().err) == (judged.count(None) > skipped)
 
 
-def test_a_reward_that_raises_is_told_once_with_its_row(capsys):
-    reward = guarded(lambda completions, **columns: 1 / 0)
+@pytest.mark.parametrize(
+    ("function", "raised"),
+    [
+        (lambda **columns: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda **columns: sys.exit(3), "SystemExit: 3"),
+    ],
+)
+def test_a_reward_that_raises_is_told_once_with_its_row(function, raised, capsys):
+    reward = guarded(function)
     for _ in range(3):
-        assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"]) == [None, None]
+        assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2) == [None, None]
     told = capsys.readouterr().err
-    assert told.count("rewards.mine raised ZeroDivisionError: division by zero (") == 1
+    assert told.count(f"rewards.mine raised {raised} (") == 1
     assert re.search(r"\(\S+/test_guards.py:\d+\), first in row 0 \('What is 1 \+ 1\?'\)", told)
 
 

@@ -3,19 +3,21 @@ fixed list, and settings that name no other files, models or code."""
 
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from huggingface_hub import constants
-from safetensors.numpy import save_file
-from transformers import AutoTokenizer
+from huggingface_hub.utils import filter_repo_objects
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from data import hub
 from schema.faults import RecipeError
 from schema.local_models import built_model
+from schema.refused_keys import RESERVED
 from training import model_files
 from training.model import looked_at
 
@@ -52,6 +54,7 @@ def test_nothing_but_the_files_of_the_list_is_seen(folder, tmp_path):
 def test_settings_that_name_other_files_or_code_are_left_out(folder):
     kernels = {"attn_implementation": "some/kernel", "_attn_implementation": {"": "some/kernel"}}
     named = {"auto_map": {"AutoModel": "evil.Model"}, "transformers_weights": "../x", "_name_or_path": "x/y"}
+    named |= {"return_dict": False, "is_encoder_decoder": True}
     change(folder / "config.json", x=kernels, **kernels, **named)
     change(folder / "generation_config.json", custom_generate="x/y", temperature=9.0, eos_token_id=[1, 2])
     files = {"vocab": "/etc/passwd", "merges": "/etc/passwd", "fast_tokenizer_files": ["../x.json"], "gguf_file": "x"}
@@ -172,61 +175,64 @@ def test_a_link_stays_in_its_folder_or_in_its_cache(folder, tmp_path):
         model_files.model(snapshot)
 
 
-def adapter(folder, rank=16, **keys):
-    folder.mkdir(exist_ok=True)
-    save_file({"base_model.model.q_proj.lora_A.weight": np.zeros((rank, 2))}, folder / "adapter_model.safetensors")
-    written = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 16, "target_modules": ["q_proj", "v_proj"]}
-    (folder / "adapter_config.json").write_text(json.dumps(written | {"of_another_version": 1} | keys))
-    return folder
+@pytest.fixture(scope="module")
+def base():
+    return built_model("tiny-qwen3", 42)
 
 
-def test_an_adapters_settings_are_loras(tmp_path):
-    theirs = adapter(tmp_path / "x", use_dora=True, fan_in_fan_out=True, loftq_config={}, megatron_config=None)
-    place, settings = model_files.adapter(theirs)
-    assert settings == {"r": 16, "target_modules": ["q_proj", "v_proj"], "use_dora": True}
-    written = json.loads((place / "adapter_config.json").read_text())
-    assert written == {"peft_type": "LORA", "base_model_name_or_path": None} | settings
+@pytest.fixture
+def theirs(base, tmp_path):
+    """An adapter as plain peft saves one, which says of what class its base is."""
+    model = AutoModelForCausalLM.from_pretrained(base)
+    get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"])).save_pretrained(tmp_path / "x")
+    assert json.loads((tmp_path / "x/adapter_config.json").read_text())["auto_mapping"]
+    return tmp_path / "x"
+
+
+def test_an_adapters_settings_are_loras(theirs, base):
+    change(theirs / "adapter_config.json", use_rslora=True, megatron_config=None, of_another_version=1)
+    place, settings = model_files.adapter(theirs, base)
+    assert settings["r"] == 8 and set(settings["target_modules"]) == {"q_proj", "v_proj"} and settings["use_rslora"]
+    assert not settings.keys() & RESERVED["adapter"].keys() and "of_another_version" not in settings
+    assert json.loads((place / "adapter_config.json").read_text()) == {"peft_type": "LORA"} | settings
     assert {each.name for each in place.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
 
 
-NO_ADAPTER = [
-    ({"peft_type": "BOFT"}, "only plain LoRA adapters are read"),
-    ({"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}}, "only plain LoRA adapters"),
-    ({"megatron_core": "os"}, "megatron_core is set to 'os'"),
-    ({"auto_mapping": {"parent_library": "os"}}, "auto_mapping is set"),
-    ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
-    ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
-    ({"target_modules": "(a+)+$"}, "expected a list that is not empty"),
-    ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
-    ({"r": 10_000_000}, "from 1 to 4,096"),
-    ({"r": 4096}, "asks for rank 4,096, and its weights are of rank 16"),
-    ({"rank": 0}, "asks for rank 16, and its weights are of rank 0"),
-    ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
-    ({"init_lora_weights": "olora"}, "is not one of"),
-]
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"peft_type": "BOFT"}, "only plain LoRA adapters are read"),
+        ({"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}}, "only plain LoRA adapters"),
+        ({"megatron_core": "os"}, "megatron_core is set to 'os'"),
+        ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
+        ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
+        ({"target_modules": "(a+)+$"}, "expected a list that is not empty"),
+        ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
+        ({"r": 10_000_000}, "from 1 to 4,096"),
+        ({"r": 4096}, "size mismatch"),
+        ({"target_modules": ["q_proj", "v_proj", "k_proj"]}, "lacks base_model.model.model.layers.0.self_attn.k_proj."),
+        ({"use_dora": True}, "lacks base_model"),
+        ({"target_modules": ["q_proj", *(f"m{i}" for i in range(10**6))]}, "takes more than 2 s"),
+        ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
+        ({"init_lora_weights": "olora"}, "is not one of"),
+    ],
+)
+def test_what_an_adapter_may_not_say(keys, message, theirs, base, monkeypatch):
+    monkeypatch.setattr(model_files, "SECONDS", 2)
+    change(theirs / "adapter_config.json", **keys)
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        model_files.adapter(theirs, base)
 
 
-@pytest.mark.parametrize(("keys", "message"), NO_ADAPTER)
-@pytest.mark.parametrize("of_checkpoint", [False, True])
-def test_what_an_adapter_may_not_say(keys, message, of_checkpoint, tmp_path):
-    """Nor the one in a checkpoint that is the reference."""
-    theirs = adapter(tmp_path / "x")
-    adapter(theirs / "ref" if of_checkpoint else theirs, **keys)
-    with pytest.raises(RecipeError) as refused:
-        (model_files.checkpoint if of_checkpoint else model_files.adapter)(theirs)
-    assert message in str(refused.value)
-
-
-def test_of_a_checkpoint_no_other_adapter_is_seen(tmp_path):
-    theirs = adapter(tmp_path / "x")
+def test_of_a_checkpoint_no_settings_and_no_other_adapter_are_seen(theirs):
     for each in ("ref", "theirs"):
-        adapter(theirs / each)
+        shutil.copytree(theirs, theirs.with_name(each))
+        shutil.move(theirs.with_name(each), theirs / each)
     for name in ("optimizer.pt", "rng_state_1.pth", "pytorch_model.bin", "rng_state_x.pth"):
         (theirs / name).write_text("")
     place = model_files.checkpoint(theirs)
     assert {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()} == {
-        *("adapter_config.json", "adapter_model.safetensors", "optimizer.pt", "rng_state_1.pth"),
-        *("ref/adapter_config.json", "ref/adapter_model.safetensors"),
+        *("adapter_model.safetensors", "ref/adapter_model.safetensors", "optimizer.pt", "rng_state_1.pth")
     }
 
 
@@ -254,6 +260,13 @@ def test_a_model_of_the_hub_is_loaded_from_the_files_of_the_list(folder, tmp_pat
         pass
     with pytest.raises(FileNotFoundError, match="was not downloaded before"), looked_at("a/b", None):
         pass
+
+
+def test_what_the_hub_is_asked_for():
+    parts = [f"model{between}-00001-of-00002.safetensors" for between in ("", ".safetensors")]
+    there = [*parts, "model.safetensors.index.json", "config.json"]
+    others = ["consolidated.safetensors", "modeling_x.py", "pytorch_model-00001-of-00002.bin", "README.md"]
+    assert list(filter_repo_objects([*there, *others], allow_patterns=model_files.WHOLE)) == there
 
 
 def test_the_private_folder_goes_with_its_process(folder):

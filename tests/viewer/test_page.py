@@ -3,9 +3,12 @@ import hashlib
 import json
 import re
 
+import pandas as pd
 import pytest
 
+from schema.faults import RecipeError
 from schema.terminal import UNSEEN
+from stages import view
 from tests.support import ROOT
 from tests.viewer import made
 from viewer import page
@@ -26,6 +29,16 @@ def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
     assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
     assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made.HOSTILE[2]
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+
+
+def test_completions_that_no_run_wrote_are_one_message(tmp_path):
+    run = made.run(tmp_path)
+    file = run / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    frame["tokens"] = "many"
+    frame.to_parquet(file)
+    with pytest.raises(RecipeError, match="a file is not what a run wrote"):
+        view.main([str(run)], tmp_path / "page.html", "0", False)
 
 
 def test_only_the_pages_own_scripts_may_run(tmp_path):
