@@ -1,6 +1,7 @@
 """Which functions a recipe may name. Recipes are often written by others, and a dotted path in one runs what it names.
 So it reaches only the Python files that the user has trusted, and in them only functions that are meant to be named."""
 
+import contextlib
 import inspect
 import os
 import re
@@ -30,16 +31,17 @@ def named_function(path: str, parameter: str) -> Callable:
         raise ImportError("a dotted path is file.function, of at most 250 letters, with names that do not begin with _")
     files = _files(module)
     _require_trusted(files.values())
-    function = getattr([_loaded(*each) for each in files.items()][-1], name, None)
+    function = vars([_loaded(*each) for each in files.items()][-1]).get(name)
     if function is None:
         raise ImportError(f"{module} has no function {name}")
     if not inspect.isfunction(function):
         raise ImportError(f"{name} is not a function written in {module}: write a `def` around it")
     if function.__module__ != module:
         raise ImportError(f"{name} is not written in {module}, but in {function.__module__}: write a `def` around it")
-    if parameter not in inspect.signature(function).parameters:
-        raise ImportError(f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it")
-    return function
+    with contextlib.suppress(TypeError, ValueError):  # of what a decorator made
+        if parameter in inspect.signature(function).parameters:
+            return function
+    raise ImportError(f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it")
 
 
 def as_trusted(file: Path) -> str:
@@ -66,7 +68,8 @@ def _files(module: str) -> dict[str, Path]:
 
 def trusted_lines() -> list[str]:
     """The lines of `.trusted`, none where there is no such file."""
-    return list(filter(None, TRUSTED.read_text("utf-8", "surrogateescape").split("\n"))) if TRUSTED.exists() else []
+    text = TRUSTED.read_text("utf-8", "surrogateescape") if TRUSTED.is_file() else ""
+    return list(filter(None, text.split("\n")))
 
 
 def _require_trusted(files: list[Path]):
@@ -99,7 +102,7 @@ def _loaded(name: str, file: Path) -> ModuleType:
         package, _, last = name.rpartition(".")
         if package in sys.modules:
             setattr(sys.modules[package], last, module)
-    if Path(getattr(module, "__file__", None) or "").resolve() != file:
+    if Path(str(getattr(module, "__file__", None))).resolve() != file:
         raise ImportError(f"{as_trusted(file)} is hidden by another module {name}: give your file another name")
     return module
 

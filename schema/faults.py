@@ -23,7 +23,7 @@ REFUSALS = (
 
 # Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
-OUT_OF_MEMORY = 4  # exit code
+OUT_OF_MEMORY, NO_MEMORY = 4, "out of memory; `make memory` says what the recipe needs"  # exit code and message
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ import rewards
 from data.imports import named_function
 from data.sources import FILE_TYPES
 from schema.arguments import missing_arguments
-from schema.faults import Fault, nearest_or_all
+from schema.faults import Fault, nearest_or_all, said_by_library
 from schema.rules import Number, Pattern
 from schema.sections import Recipe
 
@@ -86,7 +86,8 @@ def bind_reward(name: str, options: dict) -> Callable:
     """
     function = reward_function(name)
     arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
-    return partial(function, **arguments) if is_reward(function) else function(**arguments)
+    with said_by_library(f"rewards.{name}"):
+        return partial(function, **arguments) if is_reward(function) else function(**arguments)
 
 
 def prepare_rewards(recipe: Recipe, solutions: list):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from data.sources import DataError
-from schema.faults import OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
+from schema.faults import NO_MEMORY, OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
 from schema.launch import recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, clean_libraries, is_main_process
@@ -60,7 +60,7 @@ def mistakes_reported() -> Iterator[None]:
         _leave(stopped.exit_code)
     except Exception as error:
         if is_out_of_memory(error):
-            _say_once("\nout of memory: make memory says what a recipe needs, part by part")
+            _say_once(f"\n{NO_MEMORY}")
             _leave(OUT_OF_MEMORY)
         if stopped := unwritten(error):
             _say_once(f"\n{stopped}")

@@ -21,7 +21,7 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 
 from data import hub, prompt
 from schema import configs, hardware
-from schema.faults import Fault, NotReached, RecipeError, is_out_of_memory
+from schema.faults import NO_MEMORY, OUT_OF_MEMORY, Fault, NotReached, RecipeError, RunStopped, is_out_of_memory
 from schema.local_models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
@@ -42,11 +42,13 @@ def base_model(recipe: Recipe) -> str:
         return str(built_model(recipe.model.build, recipe.seed))
 
 
-def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError:
-    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached. One of
-    memory stays what it is."""
-    if isinstance(error, RecipeError) or is_out_of_memory(error):
+def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError | RunStopped:
+    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached, and a
+    RunStopped where memory does not suffice."""
+    if isinstance(error, RecipeError):
         return error
+    if is_out_of_memory(error):
+        return RunStopped(f"model {name}: {NO_MEMORY}", OUT_OF_MEMORY)
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = str(error).strip().splitlines() or [type(error).__name__]
     written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
@@ -129,7 +131,7 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
     trained_on, base = model_files.base_of(adapter), base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
     if trained_on and Path(trained_on).name != Path(base).name:
-        raise RecipeError([f"{adapter} is an adapter of {trained_on}, but the recipe's base model is {base}"])
+        raise RecipeError([f"{adapter} is an adapter of {trained_on:.200}, but the recipe's base model is {base}"])
     try:
         with looked_at(base, recipe.model.revision, weights=False) as model:
             folder, settings = model_files.adapter(adapter, model)

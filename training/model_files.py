@@ -195,14 +195,14 @@ def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
         return [WEIGHTS], {}
     if not os.path.lexists(folder / INDEX):
         raise _refused(folder, f"holds no {WEIGHTS}: other formats may hold code and are not read")
-    shards = (index := _json(folder, INDEX)).get("weight_map")
+    shards = _json(folder, INDEX).get("weight_map")
     names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else ["no parts"]
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise _refused(folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it")
         if not os.path.lexists(folder / name):
             raise _refused(folder, f"lacks its part {name}")
-    return names, {INDEX: index}
+    return names, {INDEX: {"metadata": {}, "weight_map": shards}}
 
 
 def _shapes(file: Path) -> dict[str, list[int]]:

@@ -65,11 +65,6 @@ class GuardedReward:
         try:
             with _limited(self.seconds):
                 returned = self.function(completions=completions, **columns)
-        except (Exception, SystemExit) as error:
-            returned = None
-            where = own_line(error)
-            self._tell(f"raised {type(error).__name__}: {error} ({where})", 0, columns)
-        else:
             returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
             if inspect.iscoroutine(returned):
                 returned.close()
@@ -79,6 +74,9 @@ class GuardedReward:
                 got = f"{len(returned)} values" if counted else repr(returned)
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
+        except (Exception, SystemExit) as error:
+            returned = None
+            self._tell(f"raised {type(error).__name__}: {error} ({own_line(error)})", 0, columns)
         values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
         bad = (
             rows
@@ -98,7 +96,7 @@ class GuardedReward:
             return None
         try:
             value = float(returned)
-        except (TypeError, ValueError):
+        except Exception:  # its own `__float__` may raise any
             value = math.nan
         if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
             self._tell(f"returned {returned!r}", row, columns)

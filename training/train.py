@@ -26,7 +26,7 @@ from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.sharding import require_same_sharding, sharded
 from training.step_clock import StepClock
-from training.writing import begun
+from training.writing import begun, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that torch does not know.
 torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
@@ -78,23 +78,22 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
-    except REFUSALS as error:
+    except Exception as error:
         clock.ended.set()
-        if (package := raised_by(error)) is None:
+        if is_out_of_memory(error):
+            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
+        package = raised_by(error)
+        if package == "requests":  # trl's client, which asked again for about a minute
+            message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
+            raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
+        refused = package and isinstance(error, (*REFUSALS, RuntimeError))
+        if not refused or is_lost(error) or unwritten(error):
             raise
         trace = folder.path / "error.txt"
         trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         raise RunStopped(
             f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
         ) from error
-    except (OSError, RuntimeError, MemoryError) as error:
-        clock.ended.set()
-        if is_out_of_memory(error):
-            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
-        if raised_by(error) == "requests":  # trl's client, which asked again for about a minute
-            message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
-            raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-        raise
 
 
 def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
@@ -114,7 +113,8 @@ def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
         trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
         begun = folder.checkpoint is None or clock.began is not None
-        if begun or raised_by(error) is None or isinstance(error, OSError | torch.OutOfMemoryError) or is_lost(error):
+        known = isinstance(error, OSError) or is_out_of_memory(error) or is_lost(error)
+        if begun or known or raised_by(error) is None:
             raise
         said = (str(error).strip().splitlines() or [""])[0]
         raise _not_resumed(folder, f"{type(error).__name__}: {said:.200}") from error

@@ -289,7 +289,7 @@ def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
     ask for; without the worked solution, which is for the warm start.
 
     Raises:
-        DataError: the values of a column have several types, or are nested too deeply.
+        DataError: a column has values of several types, half a character, or is nested too deeply.
     """
     opened = prompt.think_opened(tokenizer)
     made = [
@@ -299,6 +299,6 @@ def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
     ]
     try:
         return Dataset.from_list(made)
-    except (ArrowException, TypeError, OverflowError, RecursionError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"data.train: a column has values of several types, or nested too deeply: {reason}") from error
+    except (ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
+        wrong = "a column has values of several types, half a character, or is nested too deeply"
+        raise DataError(f"data.train: {wrong}: {str(error).splitlines()[0]}") from error

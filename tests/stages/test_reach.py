@@ -128,8 +128,7 @@ def arena():
     shutil.rmtree(ROOM.parent / "honest/sft/checkpoint-2")
     ROOM.parent.rename(WHOLE)
     yield arena
-    arena.parent.stdin.close()
-    arena.parent.wait(timeout=10)
+    arena.parent.kill()
     shutil.rmtree(HOME)
 
 
@@ -274,7 +273,7 @@ KINDS = {
     "recipe": ([], MINE, "grpo", MINE),
     "data": (THEIR_DATA, "", "grpo", MINE),
     "check": (THEIR_DATA, "", "check", MINE),
-    "model": (THEIR_MODEL, "theirs", "grpo", MINE),
+    "model": (THEIR_MODEL, "", "grpo", MINE),
     "adapter": (THEIR_ADAPTER, "theirs", "evaluate", *JUDGED, "--model", "theirs"),
     "run": (THEIR_RUN, RUN, "sft", MINE),
     "evaluate": (THEIR_RUN, HELD_OUT, "evaluate", *JUDGED),
@@ -329,7 +328,7 @@ ATTACKS = {f"recipe: {name}": (says, put(MINE, text)) for name, (says, text) in 
         TRUST,
         *(put(MINE, reward("mine.evil.paid: {}")), put("outputs/x/evil.py", EVIL), link("mine", "outputs/x")),
     ),
-    "recipe: 100 MB": ("100,000,000 bytes", zeros(MINE, 10**8)),
+    "recipe: 100 MB": ("and a recipe is a page", zeros(MINE, 10**8)),
     "recipe: a pipe": ("is not a file", made(MINE, os.mkfifo)),
     "recipe: outputs that lead away": ("writes outside outputs/", put(MINE, recipe()), link("outputs/mine", OUTSIDE)),
     "data: zeros": ("there is no such file", link("theirs.jsonl", "/dev/zero")),
@@ -350,16 +349,23 @@ ATTACKS = {f"recipe: {name}": (says, put(MINE, text)) for name, (says, text) in 
         ),
     ),
     "model: pickled": ("holds no model.safetensors", gone(WEIGHTS), put("theirs/pytorch_model.bin", PICKLE)),
-    "model: 64 GiB in a layer": ("asks for", alter("theirs/config.json", vocab_size=2**22, hidden_size=2**12)),
+    "model: 64 GiB in a layer": (
+        "config.json: asks for",
+        alter("theirs/config.json", vocab_size=2**22, hidden_size=2**12),
+    ),
     "model: 16 GiB of zeros": (
-        "out of memory",
+        "model theirs: out of memory",
         *(
             alter("theirs/config.json", vocab_size=2**26),
             put(WEIGHTS, safetensors("model.embed_tokens.weight", 2**26, 64)),
         ),
         zeros(WEIGHTS, 2**34),
     ),
-    "model: a code in its rope": ("theirs", alter("theirs/config.json", rope_parameters={"rope_type": TITLE})),
+    "model: a chance of 5": ("torch says", alter("theirs/config.json", attention_dropout=5.0)),
+    "model: a code in its rope": (
+        "theirs/config.json",
+        alter("theirs/config.json", rope_parameters={"rope_type": TITLE}),
+    ),
     "model: a code in a weight": ("has a weight named", put(WEIGHTS, safetensors(TITLE, 0))),
     "adapter: pickled": ("holds no adapter_mod", gone(LORA), put("theirs/adapter_model.bin", PICKLE)),
     "adapter: BOFT": ("only plain LoRA", alter(PARAMETERS, peft_type="BOFT")),
