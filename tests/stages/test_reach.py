@@ -361,7 +361,7 @@ ATTACKS = {f"recipe: {name}": (says, put(MINE, text)) for name, (says, text) in 
         ),
         zeros(WEIGHTS, 2**34),
     ),
-    "model: a chance of 5": ("torch says", alter("theirs/config.json", attention_dropout=5.0)),
+    "model: a chance of 5": ("dropout probability has to be", alter("theirs/config.json", attention_dropout=5.0)),
     "model: a code in its rope": (
         "theirs/config.json",
         alter("theirs/config.json", rope_parameters={"rope_type": TITLE}),
@@ -419,7 +419,7 @@ def test_an_attack_is_refused_or_harmless(name, room, arena):
         assert lines
     else:
         assert ended.code in (2, 3, 4)  # 3: a run that had begun; 4: out of memory
-        assert any(place in line for line in lines)
+        assert any(place in line or "error.txt" in line for line in lines)
 
 
 def test_what_reaches_out_is_seen(room, arena):
