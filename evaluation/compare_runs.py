@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from evaluation import report, run_files
 from evaluation.answers import weights_of
-from evaluation.run_files import FinishedRun
-from evaluation.run_report import read_metrics
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
+from runs.completions import at_once
+from runs.folder import FinishedRun, is_of, read_run, title
+from runs.metrics import read_metrics
 from schema import library_fields
 from schema.configs import WITHOUT_SIGNAL
 from schema.faults import RecipeError
@@ -58,7 +59,7 @@ class ComparedRun(NamedTuple):
         by that run."""
         if self.run.folder.name == "sft":
             found = self.run.summary.get("own_solutions", {}).get("completions", 0)
-            return found if run_files.is_of(found, int) else None
+            return found if is_of(found, int) else None
         stage = STAGES.get(self.run.folder.name)
         if stage and stage.learns_from:
             sampled = self.run.folder.with_name(stage.learns_from)
@@ -74,7 +75,7 @@ class ComparedRun(NamedTuple):
         if not steps and values["generation_batch_size"]:
             return None  # it depends on the number of processes, which no file holds
         cycle = [accumulated, steps or accumulated, values["num_iterations"]]
-        if self.at_once is None or not all(run_files.is_of(each, int) and each > 0 for each in cycle):
+        if self.at_once is None or not all(is_of(each, int) and each > 0 for each in cycle):
             return None
         return self.at_once * math.ceil(step * accumulated / (cycle[1] * cycle[2]))
 
@@ -119,8 +120,8 @@ def _name(runs: list[Path]) -> str:
     """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/sft` of its warm start,
     `tiny-arithmetic/seed-*` and `tiny-arithmetic/seed-*/sft` of several seeds."""
     folder, stage = (runs[0].parent, "") if runs[0].name == "grpo" else (runs[0], f"/{runs[0].name}")
-    several = f"{run_files.title(runs[0].parent.parent)}/seed-*{stage}"
-    return (run_files.title(folder) if len(runs) == 1 else several).strip("/")
+    several = f"{title(runs[0].parent.parent)}/seed-*{stage}"
+    return (title(folder) if len(runs) == 1 else several).strip("/")
 
 
 def compared_run(folder: Path) -> ComparedRun:
@@ -129,22 +130,8 @@ def compared_run(folder: Path) -> ComparedRun:
     Raises:
         RecipeError: it is not finished, or a file is not what a run wrote.
     """
-    run = run_files.read_run(folder)
-    return ComparedRun(run, read_metrics(folder / "metrics.jsonl"), _at_once(folder / "completions"), held_out(run))
-
-
-def _at_once(folder: Path) -> int | None:
-    """The rows of the largest file of completions: trl keeps the last batch that it sampled, whole."""
-    import pyarrow.parquet
-
-    rows = []
-    for file in folder.glob("completions_*.parquet"):
-        try:
-            with file.open("rb") as opened:
-                rows.append(pyarrow.parquet.ParquetFile(opened).metadata.num_rows)
-        except (pyarrow.ArrowException, OSError):  # torn by a full disk, or a stranger's
-            continue
-    return max(rows, default=None)
+    run = read_run(folder)
+    return ComparedRun(run, read_metrics(folder), at_once(folder), held_out(run))
 
 
 def held_out(run: FinishedRun) -> HeldOut | str:
@@ -228,7 +215,7 @@ def _cells(arm: Arm) -> list[str]:
     seconds = [run_files.seconds(each.run) for each in runs]
     cells = [_mean(steps, "{:,.0f}".format), _mean(completions, "{:,.0f}".format), *_held_out_cells(runs)]
     cells += [_mean(signal, "{:.1%}".format), _mean(seconds, duration)]
-    return [arm.name, " ".join(str(each.seed) for each in runs if run_files.is_of(each.seed, int)), *cells]
+    return [arm.name, " ".join(str(each.seed) for each in runs if is_of(each.seed, int)), *cells]
 
 
 def _mean(values: list, form: Callable[[float], str]) -> str:
@@ -257,7 +244,7 @@ def _held_out_cells(runs: list[ComparedRun]) -> list[str]:
 def difference(first: Arm, other: Arm) -> str:
     """What an arm reached beyond the first, on the same held-out problems: over seeds, each with itself, where both
     have two or more in common; otherwise over the problems of the one they have."""
-    ours, theirs = ({each.seed: each for each in arm.runs if run_files.is_of(each.seed, int)} for arm in (first, other))
+    ours, theirs = ({each.seed: each for each in arm.runs if is_of(each.seed, int)} for arm in (first, other))
     common = sorted(ours.keys() & theirs.keys())
     if not common:
         return "not compared: no seed in common, so other warm starts"

@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from evaluation import report
+from runs.answers import CONTROL
 from schema.faults import Fault, RecipeError
 from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
 from schema.recipe import Recipe
-from schema.requirements import finished
-from schema.stages import POLICIES
+from schema.stages import POLICIES, finished
 from training.model import is_adapter
 
 
@@ -42,7 +41,7 @@ def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
     """The base model shown the form once, by the first worked problem of the training set: the part of a gain that is
     only form, it reaches without training. Empty where no problem has a worked solution."""
     worked = next((row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])), None)
-    return [Contestant(report.CONTROL, recipe, example=worked)] if worked else []
+    return [Contestant(CONTROL, recipe, example=worked)] if worked else []
 
 
 def named_model(recipe: Recipe, path: str) -> Contestant:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from data import prompt
+from data.json_files import read_object
 from schema.configs import generation, setting
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.requirements import finished, read_object
+from schema.stages import finished
 from training.checkpoints import altered, checkpoints_of, step_of
 from training.model import load_for_answers
 from training.step_rewards import spread

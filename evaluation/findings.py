@@ -16,7 +16,7 @@ from schema.faults import NotReached, Place, RecipeError, RunStopped
 from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
-from schema.requirements import finished
+from schema.stages import finished
 from schema.terminal import make_command, say
 from schema.warnings import Finding, finding
 from training import memory, reward_model

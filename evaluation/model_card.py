@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from data.prompt import messages
 from data.sources import HUB
 from evaluation import run_files
-from evaluation.run_files import FinishedRun
+from runs.folder import FinishedRun, read_run, title
 from schema import library_fields
 from schema.stages import STAGES, algorithm
 from schema.strict_yaml import LARGEST, Unreadable, value_of
@@ -34,7 +34,7 @@ def write(folder: Path, stage: str, merged: Path | None = None):
     Raises:
         RecipeError: the folder holds no finished run.
     """
-    write_whole((merged or folder) / "README.md", card(run_files.read_run(folder), stage))
+    write_whole((merged or folder) / "README.md", card(read_run(folder), stage))
 
 
 def card(run: FinishedRun, stage: str) -> str:
@@ -42,7 +42,7 @@ def card(run: FinishedRun, stage: str) -> str:
     adapter = stage != "merged" and is_adapter(run.folder)
     path = run.path.with_name("merged") if stage == "merged" else run.path
     licence = licence_of_base(run)
-    lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {run_files.title(path)}", ""]
+    lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {title(path)}", ""]
     was_merged = stage == "merged" and is_adapter(run.folder)
     kind = "A LoRA adapter" if adapter else "A model"
     trained = STAGES["grpo" if stage == "merged" else stage]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from data.sources import DataError
 from evaluation.statistics import interval
+from runs.completions import batches
 from schema.faults import Fault, RecipeError
-from training.pairs import batches
 from training.reward_model import RewardModel
 from training.reward_pairs import PER_GROUP, RewardPair
 

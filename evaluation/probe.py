@@ -13,6 +13,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
+from data.json_files import parsed
 from evaluation.answers import Answers, settings
 from evaluation.contestants import Contestant
 from evaluation.report import batches
@@ -20,7 +21,6 @@ from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.requirements import parsed
 from schema.terminal import make_command, say
 from training import memory
 from training.checkpoints import sha256, write_whole

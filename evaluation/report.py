@@ -7,18 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from data.json_files import read_lines
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
-from schema.requirements import parsed, read_lines
-from schema.stages import CHAINS, POLICIES
+from runs.answers import CONTROL, read
+from schema.stages import CHAINS
 from schema.terminal import clean, code, fenced, inline, row
 from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip
-CONTROL = "base+example"
-LABELS = ("base", CONTROL, *POLICIES)  # of a recipe's models, in the order in which they are compared
-# What the report reads of each answer.
-KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
-WHOLE = ("id", "sample", "tokens")
 MOST = 50  # levels or subjects that get a row each
 TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
 
@@ -249,26 +245,6 @@ def _require_same_terms(settings: dict[str, dict]):
         differing = [key for key in TERMS if each.get(key) != terms.get(key)]
         if differing:
             raise ValueError(f"{label} and {first} cannot be compared: they differ in {', '.join(differing)}")
-
-
-def read(file: Path) -> list[dict]:
-    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last line is left out.
-
-    Raises:
-        ValueError: the file is not what an evaluation wrote.
-    """
-    try:
-        # Not splitlines: a response may hold a line separator of Unicode's.
-        lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-        if not all(isinstance(each, dict) for each in lines):
-            raise TypeError("a line is not a JSON object")
-        if missing := next((KEYS - each.keys() for each in lines[1:] if KEYS - each.keys()), None):
-            raise KeyError(min(missing))
-        if any(type(each[key]) is not int or not 0 <= each[key] < 2**53 for each in lines[1:] for key in WHOLE):
-            raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
-    except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
-    return lines
 
 
 def _by_problem(items: list[dict]) -> dict[int, Samples]:

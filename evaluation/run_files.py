@@ -4,16 +4,16 @@ may be a stranger's, so each is checked, or stands where it is only text."""
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from data.json_files import read_object
 from data.sources import FILE_TYPES, HUB
 from evaluation import report
 from evaluation.answers import weights_of
-from schema.faults import RecipeError
+from runs.answers import LABELS
+from runs.folder import FinishedRun, is_of
 from schema.local_models import BUILDERS
 from schema.names import named
-from schema.requirements import read_object
-from schema.strict_yaml import Unreadable, saved
 from schema.terminal import code
 from training.progress import duration
 from training.step_clock import PARTS
@@ -25,65 +25,6 @@ GENERATED = {
     "countdown": "problems",
     "puzzles": "programming puzzles",
 }  # the data sets that are made on the spot, and what they are
-
-
-class FinishedRun(NamedTuple):
-    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json, what has the type that
-    a run writes. `problems`: how many it trained on."""
-
-    folder: Path
-    path: Path
-    recipe: dict
-    versions: dict
-    summary: dict
-    problems: int | None
-
-    def section(self, name: str) -> dict:
-        """A section of its recipe; empty where that has none."""
-        value = self.recipe.get(name)
-        return value if isinstance(value, dict) else {}
-
-
-def read_run(folder: Path) -> FinishedRun:
-    """The files of a finished run.
-
-    Raises:
-        RecipeError: it is not finished, or a file is not what a run wrote.
-    """
-    if not (folder / "summary.json").is_file():
-        raise RecipeError([f"{folder} holds no finished run"])
-    try:
-        recipe = saved(folder / "recipe.yaml")
-    except Unreadable as error:
-        raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
-    found = {name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")}
-    if wrong := [f"{folder / name} is not what a run wrote" for name in found if found[name] is None]:
-        raise RecipeError(wrong)
-    kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
-    kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
-    summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
-    problems = found["data.json"].get("problems")
-    return FinishedRun(
-        folder, _told(folder), recipe, found["versions.json"], summary, problems if is_of(problems, int) else None
-    )
-
-
-def is_of(value: Any, kind: type | None) -> bool:
-    """Whether a value that was read is of that type, and a number one that a run can have measured."""
-    number = type(value) in (int, float) and abs(value) < 2**53
-    return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
-
-
-def _told(folder: Path) -> Path:
-    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is made to be published,
-    and the folders above are nobody's business."""
-    whole, here = folder.absolute(), Path.cwd()
-    return whole.relative_to(here) if here in whole.parents else Path(*whole.parts[-2:])
-
-
-def title(path: Path) -> str:
-    """`tiny-arithmetic/grpo`, of `outputs/tiny-arithmetic/grpo`."""
-    return re.sub(r"[^\w./ -]", "_", "/".join(part for part in path.parts if part != "outputs"))
 
 
 def reduced(value: Any) -> Any:
@@ -221,7 +162,7 @@ def results(run: FinishedRun, stage: str) -> list[str]:
     Args:
         stage: the label of the run's answers.
     """
-    lines, order = [], report.LABELS[: report.LABELS.index(stage) + 1]
+    lines, order = [], LABELS[: LABELS.index(stage) + 1]
     folders = [each.parent for each in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
     for folder in sorted(folders, key=lambda each: (each.name != "held-out", each.name)):
         finished = (folder / "summary.json").is_file() and not link_inside(folder)

@@ -1,18 +1,17 @@
 """Writes the page that a person reads first of a run: result, curves, what happened, and completions to read. It is
 made from the files of the run's folder alone, and can be made again at any time."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from data.sources import DataError, read_parquet
 from evaluation import model_card, run_files
 from evaluation.curves import draw
-from evaluation.run_files import FinishedRun
+from runs.completions import some_groups
+from runs.folder import FinishedRun, is_of, read_run, title
+from runs.metrics import read_metrics
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
 from schema.names import RESERVED
-from schema.requirements import read_lines
 from schema.stages import POLICIES, STAGES, algorithm
 from schema.terminal import clean, code, fenced
 from training.checkpoints import write_whole
@@ -35,33 +34,26 @@ def write(folder: Path) -> Path:
         raise RecipeError([f"{folder} is not called {' or '.join(POLICIES)}, as a stage's folder is"])
     if wrong := link_inside(folder):
         raise RecipeError([wrong])
-    run = run_files.read_run(folder)
+    run = read_run(folder)
     lock(folder)
     model_card.write(folder, folder.name)
     if not STAGES[folder.name].samples:
         return folder / "README.md"
-    metrics = read_metrics(folder / "metrics.jsonl")
+    metrics = read_metrics(folder)
+    advice = [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
     drawn = draw(folder / "curves.png", metrics)
-    write_whole(folder / "report.md", report(run, metrics, drawn, advice(run, metrics)))
+    write_whole(folder / "report.md", report(run, metrics, drawn, advice))
     return folder / "report.md"
 
 
-def advice(run: FinishedRun, metrics: list[dict]) -> list[str]:
-    """What the metrics show to be wrong, a sentence each."""
-    try:
-        return [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
-    except (TypeError, KeyError, AttributeError, ArithmeticError):  # of values in the recipe that no run writes
-        return []
-
-
-def report(run: FinishedRun, metrics: list[dict], drawn: bool, findings: Sequence[str]) -> str:
+def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[str]) -> str:
     """The page as Markdown.
 
     Args:
         drawn: whether there is a picture of the curves.
-        findings: what there is to look at, a sentence each.
+        advice: what there is to look at, a sentence each.
     """
-    lines = [f"# {run_files.title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {run_files.base(run)}"]
+    lines = [f"# {title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {run_files.base(run)}"]
     problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
     lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(run_files.data(run))]
     lines += [f"- {each}" for each in run_files.ways(run)]
@@ -69,14 +61,14 @@ def report(run: FinishedRun, metrics: list[dict], drawn: bool, findings: Sequenc
     lines += ["", "## How good is it?", ""]
     lines += run_files.results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
-    if findings:
-        lines += ["", "## What is there to look at?", "", *(f"- {code(each, 1000)}" for each in findings)]
+    if advice:
+        lines += ["", "## What is there to look at?", "", *(f"- {code(each, 1000)}" for each in advice)]
     lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
     lines += (
         ["", "The band around held-out accuracy is its 95% interval."] if any(RIGHT in line for line in metrics) else []
     )
-    for file in read_groups(run.folder / "completions"):
-        lines += ["", *group(file)]
+    for rows in some_groups(run.folder):
+        lines += ["", *group(rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -97,7 +89,7 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
     """How the run ended and what is unusual about it, a sentence each."""
     summary, asked = run.summary, run.section("grpo").get("max_steps")
     steps, lines = summary.get("steps"), []
-    if steps is not None and run_files.is_of(asked, int) and 0 < steps < asked:
+    if steps is not None and is_of(asked, int) and 0 < steps < asked:
         lines.append(f"It ended at step {steps:,} of {asked:,}.")
     elif steps is not None:
         lines.append(f"It ran to its end, step {steps:,}.")
@@ -118,53 +110,25 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
     return lines
 
 
-def read_metrics(file: Path) -> list[dict]:
-    """The lines of `metrics.jsonl`, each with its step and the numbers in it, and which problems were right (see
-    `schema.configs.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
-    lines = []
-    for line in read_lines(file):
-        if run_files.is_of(line.get("step"), int):
-            numbers = {key: value for key, value in line.items() if run_files.is_of(value, float)}
-            right = line.get(RIGHT)
-            answered = isinstance(right, str) and re.fullmatch("[01]+", right)
-            lines.append(numbers | ({RIGHT: right} if answered else {}))
-    return lines
-
-
-def read_groups(folder: Path) -> list[list[dict]]:
-    """The first group of the first, the middle and the last file of completions: rows of one prompt."""
-    files = [each for each in folder.glob("completions_*.parquet") if each.stem.rpartition("_")[2].isdecimal()]
-    files.sort(key=lambda each: int(each.stem.rpartition("_")[2]))
-    groups = []
-    for i in sorted({0, len(files) // 2, len(files) - 1}) if files else []:
-        try:
-            rows = read_parquet(files[i], ("step", "prompt", "completion", "advantage"))
-        except DataError:  # torn by a full disk, or a stranger's
-            continue
-        mine = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
-        groups += [mine] if len(mine) > 1 else []  # one alone is an answer to a held-out problem
-    return groups
-
-
 def group(rows: list[dict]) -> list[str]:
     """A group to read, as Markdown: the question, and each completion with its rewards and its advantage."""
     step, shown = rows[0]["step"], rows[:COMPLETIONS]
     of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
-    lines = [f"## A group of step {step if run_files.is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
+    lines = [f"## A group of step {step if is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
     lines += ["", f"gold {code(rows[0]['gold'])}"] if "gold" in rows[0] else []
     for number, row in enumerate(shown, 1):
         scores = {name: value for name, value in row.items() if name not in RESERVED and scored(value)}
         words = [f"{code(name, 60)} {'none' if value is None else f'{value:.3g}'}" for name, value in scores.items()]
-        words += [f"{row['tokens']} tokens"] if run_files.is_of(row.get("tokens"), int) else []
+        words += [f"{row['tokens']} tokens"] if is_of(row.get("tokens"), int) else []
         words += ["truncated"] if row.get("truncated") is True else []
-        words += [f"advantage {row['advantage']:+.3g}"] if run_files.is_of(row["advantage"], float) else []
+        words += [f"advantage {row['advantage']:+.3g}"] if is_of(row["advantage"], float) else []
         lines += ["", f"{number}. {', '.join(words)}", "", *shortened(row["completion"])]
     return lines
 
 
 def scored(value: object) -> bool:
     """Whether a column's value is a reward: a number, or nothing where the reward gave none."""
-    return value is None or run_files.is_of(value, float)
+    return value is None or is_of(value, float)
 
 
 def shortened(message: object) -> list[str]:

@@ -1,12 +1,7 @@
 """What a recipe needs beside itself, optional packages, a compiler or another recipe's run, found out before anything
 trains."""
 
-import contextlib
-import json
-from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 from schema.configs import setting
 from schema.faults import Fault, RecipeError
@@ -14,9 +9,7 @@ from schema.hardware import no_compiler
 from schema.launch import shares_weights
 from schema.names import LEARNED
 from schema.recipe import Recipe
-from schema.stages import POLICIES, STAGES
-
-LARGEST = 2**28  # bytes of a file that is read by its lines: some 100,000 logging steps
+from schema.stages import POLICIES, STAGES, finished
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
@@ -76,50 +69,3 @@ def require(recipe: Recipe, stages: tuple[str, ...]):
     """
     if found := missing(recipe, stages):
         raise RecipeError(found)
-
-
-def finished(stage: Path | str) -> bool:
-    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has something in it."""
-    return bool(read_object(Path(stage, "summary.json")))
-
-
-def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
-    """The object in a JSON file; None where it is not there or holds none, as one that a full disk or a crash left, or
-    has more than `most` bytes."""
-    if not file.is_file() or file.stat().st_size > most:
-        return None
-    try:
-        found = parsed(file.read_text(encoding="utf-8"))
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def read_lines(file: Path) -> Iterator[dict]:
-    """The objects in the lines of a file, without a line that holds none: a full disk tore it, or it is being written.
-    Nothing of a file that is not there, or larger than `LARGEST`."""
-    if not file.is_file() or file.stat().st_size > LARGEST:
-        return
-    # Not splitlines: a text may hold a line separator of Unicode's.
-    for text in file.read_text(encoding="utf-8", errors="replace").split("\n"):
-        with contextlib.suppress(ValueError):
-            if isinstance(line := parsed(text), dict):
-                yield line
-
-
-def parsed(text: str) -> Any:
-    """The value of a JSON text, which may be a stranger's.
-
-    Raises:
-        ValueError: it is none, or has a whole number that no run writes and no float holds.
-    """
-    try:
-        return json.loads(text, parse_int=_whole)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > 16:  # 2**53 has so many
-        raise ValueError(f"it has a number of {len(digits)} digits")
-    return int(digits)

@@ -2,7 +2,10 @@
 the keys of a section may be is in schema/values.py and schema/refused_keys.py."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from data.json_files import read_object
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,8 @@ ALGORITHMS = {each.name: each for each in _ALGORITHMS}
 def algorithm(named: object) -> Algorithm:
     """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is known."""
     return ALGORITHMS.get(str(named), ALGORITHMS["grpo"])
+
+
+def finished(stage: Path | str) -> bool:
+    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has something in it."""
+    return bool(read_object(Path(stage, "summary.json")))

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 from data import prompt
+from runs.folder import find
 from schema import hardware
 from schema.faults import RecipeError
 from schema.recipe import Recipe
-from schema.requirements import finished
+from schema.stages import finished
 from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import recipe_of
-from viewer.runs import find
 
 
 def main(run: list[str]):

@@ -7,6 +7,7 @@
 import argparse
 import json
 
+from runs.folder import find
 from schema import hardware
 from schema.faults import RecipeError
 from schema.terminal import make_line, say
@@ -15,7 +16,6 @@ from training.checkpoints import write_whole
 from training.run_folder import recipe_of
 from training.writing import link_inside
 from viewer import groups
-from viewer.runs import find
 
 FOLDER = "explain"
 SHOWN = 8  # tokens on the terminal

@@ -7,7 +7,8 @@ card, from the files in its folder.
 import argparse
 from pathlib import Path
 
-from evaluation.report import LABELS, write
+from evaluation.report import write
+from runs.answers import LABELS
 from schema.faults import Fault, RecipeError
 from schema.terminal import say, say_markdown
 from stages.cli import mistakes_reported

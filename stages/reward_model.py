@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from runs.folder import find
 from schema.faults import RecipeError
 from schema.names import LEARNED
 from stages.cli import mistakes_reported
@@ -17,7 +18,6 @@ from stages.frame import Start, Trained, Training, train_stage
 from training.reward_pairs import PAIRS, write_pairs
 from training.run_folder import recipe_of
 from training.writing import link_inside
-from viewer.runs import find
 
 
 def main(run: list[str]):

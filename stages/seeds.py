@@ -6,11 +6,11 @@ import argparse
 import re
 from pathlib import Path
 
+from data.json_files import parsed
 from evaluation.report import compared
 from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.requirements import parsed
 from schema.terminal import inline, make_command, row, say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole

@@ -8,11 +8,11 @@ import re
 import sys
 from pathlib import Path
 
+from runs.folder import find, name_of
 from schema.faults import RecipeError
 from schema.terminal import say
 from stages.cli import mistakes_reported
 from viewer.answers import ODD, complaint
-from viewer.runs import find, name_of
 
 PORT = "8090"
 

@@ -14,8 +14,8 @@ import os
 import re
 from pathlib import Path
 
+from data.json_files import LARGEST, read_object
 from schema.faults import RecipeError
-from schema.requirements import LARGEST, read_object
 from schema.terminal import say
 
 MANIFEST = "manifest.json"

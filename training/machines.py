@@ -16,7 +16,7 @@ from schema.sections import flat
 from training.checkpoints import write_whole
 from training.run_folder import PACKAGES, RunFolder
 
-ROOMS = ("data", "evaluation", "rewards", "schema", "stages", "training")
+ROOMS = ("data", "evaluation", "rewards", "runs", "schema", "stages", "training")
 LATE = 60  # seconds until a file that one machine wrote is seen by the others: NFS keeps what it knows of a folder
 SECONDS = 300  # to wait for what the others have to say: all were started at once
 LINGER = 15  # seconds in which a process that has lost another waits for its launcher to end it

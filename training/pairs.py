@@ -1,11 +1,11 @@
 """The pairs that DPO learns from: of each group that a GRPO run wrote, the best completion and the worst."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from data import prompt
-from data.sources import DataError, read_parquet
+from data.sources import DataError
+from runs.completions import batches
 
 COLUMNS = ("prompt", "completion", "advantage", "truncated")
 
@@ -22,23 +22,6 @@ class PreferencePair(NamedTuple):
     @property
     def problem(self) -> str:
         return self.prompt[-1]["content"]
-
-
-def batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
-    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used for several steps,
-    and written at each, once.
-
-    Raises:
-        DataError: a file is not what a run wrote.
-    """
-    files = [each for each in (run / "completions").glob("completions_*.parquet") if each.stem[12:].isdecimal()]
-    before = None
-    for file in sorted(files, key=lambda each: int(each.stem[12:])):
-        rows = read_parquet(file, columns)
-        batch = [[row[name] for name in columns] for row in rows]
-        if batch != before:
-            yield file, rows
-        before = batch
 
 
 def preference_pairs(run: Path, size: int) -> tuple[list[PreferencePair], dict]:

@@ -7,9 +7,10 @@ random numbers of its own.
 
 from pathlib import Path
 
+from data.json_files import read_object
 from schema import library_fields
 from schema.configs import processes
-from schema.requirements import finished, read_object
+from schema.stages import finished
 
 SIZE, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
 GENERATION = "steps_per_generation"

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from data.json_files import read_object
 from data.problems import judged_by
 from schema import hardware, library_fields
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import REMOVED, of_today
-from schema.requirements import finished, read_object
 from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
-from schema.stages import STAGES, algorithm
+from schema.stages import STAGES, algorithm, finished
 from schema.strict_yaml import Unreadable, saved
 from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from schema.faults import Fault, RecipeError, RunStopped
-from schema.requirements import finished
+from schema.stages import finished
 from schema.terminal import make_line, say
 from training.checkpoints import kept
 

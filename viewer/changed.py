@@ -4,9 +4,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from evaluation.report import read
+from runs.answers import evaluations, read
+from runs.folder import inside
 from viewer.groups import CUT, EXCERPT
-from viewer.runs import evaluations, inside
 
 # What became of a question, in the order of the list.
 KINDS = ("won", "lost", "wrong twice", "right twice")

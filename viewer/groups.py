@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from data.sources import DataError, read_parquet
+from runs.completions import files
+from runs.folder import inside
 from schema.names import RESERVED
-from viewer.runs import describe, finite, inside
+from viewer.runs import describe, finite
 
 FILE = re.compile(r"completions_\d{5,}\.parquet")
 # Of the columns that are no rewards, those that every run has written.
@@ -42,16 +44,6 @@ def index(run: Path) -> dict[str, Any]:
         found += groups
         wrong += [error] if error else []
     return {"groups": found, "of": len(found), "unreadable": len(wrong), "why": wrong[0] if wrong else None}
-
-
-def files(run: Path) -> list[Path]:
-    """The files of completions, by step."""
-    folder = run / "completions"
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    names = [each.name for each in folder.iterdir() if FILE.fullmatch(each.name)]
-    names.sort(key=lambda name: int(name[12:-8]))
-    return [inside(run, f"completions/{name}") for name in names if not (folder / name).is_symlink()]
 
 
 @lru_cache(maxsize=20_000)

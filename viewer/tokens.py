@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from schema.requirements import parsed
-from viewer.runs import inside
+from data.json_files import parsed
+from runs.folder import inside
 
 FILE = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # Of each token, beside its text.

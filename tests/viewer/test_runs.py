@@ -4,11 +4,12 @@ import shlex
 
 import pytest
 
+from runs.folder import find, inside, name_of
 from schema.faults import RecipeError
 from tests.viewer import made
 from viewer import runs
 from viewer.changed import changed, pair
-from viewer.runs import advice, curves, describe, find, inside, name_of
+from viewer.runs import advice, curves, describe
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
@@ -65,7 +66,6 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
         "held_out/high": [0.849961, None],
         "held_out/low": [0.150039, None],
         "held_out/n": [4, None],
-        "kl": [None, None],
         "reward": [0.5, None],
     }
     file.write_text('{"step": 1, "reward": 2.0}\n', encoding="utf-8")  # resumed from an earlier checkpoint

@@ -1,0 +1,136 @@
+"""The folder of a run: which it is, and what it says of itself."""
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data.json_files import read_object
+from schema.faults import RecipeError
+from schema.strict_yaml import Unreadable, saved
+
+LARGEST = 2**28  # bytes of a file that is read whole
+
+
+def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
+    """The folders of the GRPO runs that are named, each by its own folder or the one above it; with none named, the run
+    that was written to last.
+
+    Raises:
+        RecipeError: there is no such run; the message lists those that there are.
+    """
+    there = sorted((each.parent for each in root.glob("**/grpo/metrics.jsonl")), key=_written, reverse=True)
+    known = f": there are {', '.join(map(str, there[:8]))}" if there else f", and none in {root}: make grpo makes one"
+    if not named:
+        if not there:
+            raise RecipeError([f"no run to show{known}"])
+        return there[:1]
+    found = []
+    for each in named:
+        places = (Path(each) / "grpo", Path(each))
+        path = next((p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()), None)
+        path = None if path and path.name != "grpo" and not (path / "completions").is_dir() else path
+        if path is None:
+            raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
+        found += [path] if path.resolve() not in [each.resolve() for each in found] else []
+    return found
+
+
+def _written(run: Path) -> float:
+    return (run / "metrics.jsonl").stat().st_mtime
+
+
+def inside(run: Path, name: str) -> Path:
+    """A file of the run's folder.
+
+    Raises:
+        ValueError: it is not there, lies elsewhere, or is larger than a run writes.
+    """
+    file = run / name
+    if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
+        raise ValueError(f"{name}: there is no such file in {run}")
+    if file.stat().st_size > LARGEST:
+        raise ValueError(f"{file} has {file.stat().st_size / 2**20:,.0f} MiB, more than a run writes")
+    return file
+
+
+class FinishedRun(NamedTuple):
+    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json, what has the type that
+    a run writes. `problems`: how many it trained on."""
+
+    folder: Path
+    path: Path
+    recipe: dict
+    versions: dict
+    summary: dict
+    problems: int | None
+
+    def section(self, name: str) -> dict:
+        """A section of its recipe; empty where that has none."""
+        value = self.recipe.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+def read_run(folder: Path) -> FinishedRun:
+    """The files of a finished run.
+
+    Raises:
+        RecipeError: it is not finished, or a file is not what a run wrote.
+    """
+    if not (folder / "summary.json").is_file():
+        raise RecipeError([f"{folder} holds no finished run"])
+    try:
+        recipe = saved(folder / "recipe.yaml")
+    except Unreadable as error:
+        raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
+    found = {name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")}
+    if wrong := [f"{folder / name} is not what a run wrote" for name in found if found[name] is None]:
+        raise RecipeError(wrong)
+    kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
+    kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
+    summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
+    problems = found["data.json"].get("problems")
+    return FinishedRun(
+        folder, _told(folder), recipe, found["versions.json"], summary, problems if is_of(problems, int) else None
+    )
+
+
+def recipe_in(run: Path) -> dict:
+    """The recipe that a run saved, finished or not; empty where it cannot be read."""
+    try:
+        return saved(inside(run, "recipe.yaml"))
+    except ValueError:
+        return {}
+
+
+def object_in(run: Path, name: str) -> dict:
+    """The object in one of its JSON files; empty where it cannot be read."""
+    try:
+        return read_object(inside(run, name)) or {}
+    except ValueError:
+        return {}
+
+
+def is_of(value: Any, kind: type | None) -> bool:
+    """Whether a value that was read is of that type, and a number one that a run can have measured."""
+    number = type(value) in (int, float) and abs(value) < 2**53
+    return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
+
+
+def _told(folder: Path) -> Path:
+    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is made to be published,
+    and the folders above are nobody's business."""
+    whole, here = folder.absolute(), Path.cwd()
+    return whole.relative_to(here) if here in whole.parents else Path(*whole.parts[-2:])
+
+
+def title(path: Path) -> str:
+    """`tiny-arithmetic/grpo`, of `outputs/tiny-arithmetic/grpo`."""
+    return re.sub(r"[^\w./ -]", "_", "/".join(part for part in path.parts if part != "outputs"))
+
+
+def name_of(run: Path) -> str:
+    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over seeds."""
+    parts = [each for each in run.resolve().parts if each != "/"]
+    last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
+    parts = parts[last:]
+    return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
