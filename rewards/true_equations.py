@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rewards.completion import Messages, content
-from rewards.verifier.countdown import ALLOWED, value_of
+from rewards.verifier.checks import ALLOWED, value_of
 
 _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")

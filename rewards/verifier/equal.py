@@ -8,18 +8,28 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 
-from rewards.verifier.brackets import depths
-from rewards.verifier.choice import choice
-from rewards.verifier.compare import compare
-from rewards.verifier.context import Algebra, Unreadable
-from rewards.verifier.kinds import Expr, List, Quantity, Relation, Set, Union, Words
-from rewards.verifier.notation import key, plain
-from rewards.verifier.objections import form, objection
-from rewards.verifier.sentences import hedge
-from rewards.verifier.units import change
-from rewards.verifier.value import is_name, trimmed, value
+from rewards.verifier.compare import Algebra, Unreadable, compare
+from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
+from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, Phrase, hedge
+from rewards.verifier.units import another_was_asked, change
+from rewards.verifier.value import (
+    Clock,
+    Expr,
+    InBase,
+    List,
+    Quantity,
+    Ratio,
+    Relation,
+    Set,
+    Union,
+    Value,
+    Words,
+    is_name,
+    trimmed,
+    value,
+)
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 _MAX_QUESTION = 2000  # characters of one that is read in the trainer's process, without a limit on the time
@@ -34,6 +44,14 @@ _YES_OR_NO = re.compile(
     r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
 )
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
+_CHOICE = re.compile(
+    r"(?i:(?:the )?(?:option|choice|answer)(?: is)?:?\s*)?(?:\\text\{\s*)?"
+    r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|$))\s*\}?\s*[.:,]?\s*(.*)"
+)
+_LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
+_ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
+_OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s")
+_NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
 
 
 class NeedsAlgebra(Exception):
@@ -167,3 +185,155 @@ def _tower(text: str) -> bool:
 def _letters(text: str) -> set[str]:
     """The variables of an inequality: letters that stand alone."""
     return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", "")))
+
+
+# ---- multiple choice: the letter of an option, or the text of one that the question lists
+
+
+def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:
+    """The verdict where the gold is the letter of an option, or the answer is one and the question lists options."""
+    wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
+    letter = given and (given[1] or given[2]).upper()
+    options = _options(question) if question else {}
+    if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
+        if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
+            rest = given[3]
+            # Behind the letter stands the option's text, and no other letter where that text is not known.
+            listed = re.search(r"(?<![A-Za-z])[A-J]\s*[).:]" if g in options else _LETTER, rest) or _ALSO.match(rest)
+            right = letter == g and not listed and (not rest or g not in options or _alike(options[g], rest, algebra))
+            return right, "the option" if right else "another option"
+        if g in options:
+            return _as_text(value(options[g]), value(answer), question, algebra)
+    elif letter in options and given and (not given[3] or _alike(options[letter], given[3], algebra)):
+        return _as_text(value(gold), value(options[letter]), question, algebra)
+    return None
+
+
+def _as_text(gold: Value, answer: Value, question: str | None, algebra: Algebra) -> tuple[bool, str]:
+    """The verdict where the text of an option stands for its letter."""
+    right, reason = compare(gold, answer, question, algebra)
+    return right, f"the option's text: {reason}"
+
+
+def _alike(option: str, rest: str, algebra: Algebra) -> bool:
+    return key(option) == key(rest) or compare(value(option), value(rest), None, algebra)[0]
+
+
+def _options(question: str) -> dict[str, str]:
+    marks = list(_OPTION.finditer(question))
+    if len(marks) < 2:
+        return {}
+    ends = [m.start() for m in marks[1:]] + [len(question)]
+    return {(m[1] or m[2]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)}
+
+
+# ---- what the question has against an answer: a copy, another form, another unit
+
+
+def objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str | None:
+    """What the question has against an answer that may be equal to the gold."""
+    if _copied(g, a, gold, answer, question):
+        return "copied from the question"
+    if request := _another_form_was_asked(g, a, gold, answer, question):
+        return f"the question asks for {request.name}"
+    numbers = (Quantity, Expr)
+    if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
+        return "another unit than the question asks for"
+    return None
+
+
+def _not_reduced(typed: Value) -> bool:
+    """Whether a fraction is written with a common factor."""
+    if form(typed, "") not in ("fraction", "mixed number"):
+        return False
+    numerals = _numerals(typed)  # none in "three quarters"
+    return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
+
+
+def form(typed: Value, text: str) -> str:
+    """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
+    if isinstance(typed, Quantity):
+        return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
+    if isinstance(typed, Expr | Relation | Ratio):
+        return key(text)
+    if re.search(r"[<>]|\\[lg]e(?![a-z])", plain(text)):
+        return "inequality"
+    return type(typed).__name__ if isinstance(typed, Words | Clock | InBase) else "several values"
+
+
+def _form_of_number(written: str, number: Fraction) -> str:
+    if "/" in written or "frac" in written:
+        return "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))) > 2 else "fraction"
+    if re.search(r"10\s*\^|\d[eE]", written):
+        return "power of ten"
+    if any(char.isdigit() for char in written) and re.search("[a-z]{4}", written.replace("overline", "")):
+        return "scaled"  # 3.5 million
+    if number.denominator == 1:
+        return "whole number"
+    spoken = re.search("[a-z]", written.replace("overline", ""))
+    return "decimal" if not spoken else "mixed number" if " and " in written else "fraction"
+
+
+def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
+    """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
+    given, wanted = form(a, answer), form(g, gold)
+    if given == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT.of(question.lower()):
+        return False
+    if (given == "whole number" and wanted not in ("power of ten", "scaled")) or (
+        given == wanted and not _not_reduced(a)
+    ):
+        return False
+    if re.search(rf"(?<!\d){re.escape(key(answer))}(?!\d)", key(question)):
+        return True
+    if isinstance(a, Quantity) and isinstance(g, Quantity):
+        asked = [value(match.group()) for match in _NUMBER_ASKED.finditer(plain(question))]
+        same = [q for q in asked if isinstance(q, Quantity) and abs(_share(q)) == abs(_share(a))]
+        if given == wanted:  # 6/8 for 3/4
+            return any(_numerals(q) == _numerals(a) for q in same)
+        return any(form(q, "") != wanted for q in same)
+    if not isinstance(a, Expr) or _flat(answer) == _flat(gold):
+        return False
+    return re.search(rf"(?<!\d){re.escape(_flat(answer))}(?!\d)", _flat(question)) is not None
+
+
+def _share(quantity: Quantity) -> Fraction:
+    return quantity.value / 100 if quantity.percent else quantity.value
+
+
+def _numerals(quantity: Quantity) -> list[str]:
+    return re.findall(r"\d+", quantity.written.replace(",", ""))
+
+
+@lru_cache(maxsize=4096)
+def _flat(text: str) -> str:
+    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a power ½ as a root."""
+    text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
+    while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
+        text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
+    return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))
+
+
+def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> Phrase | None:
+    """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
+    if isinstance(g, Quantity) and isinstance(a, Quantity):
+        return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.of(question) else None
+    if INTERVAL.of(question):
+        return INTERVAL if form(a, answer) == "inequality" != form(g, gold) else None
+    if not isinstance(g, Expr) or not isinstance(a, Expr):
+        return None
+    if FACTORED.of(question):
+        return FACTORED if _is_sum(a.text) and not _is_sum(g.text) else None
+    return EXPANDED if EXPANDED.of(question) and _holds_a_sum(a.text) and not _holds_a_sum(g.text) else None
+
+
+def _is_sum(text: str) -> bool:
+    """Whether a sign stands between two terms outside all brackets."""
+    text = text.replace(" ", "")
+    signs = (at for at, depth in enumerate(depths(text)) if depth == 0 and text[at] in "+-")
+    return any(at and text[at - 1] not in "+-*/^" for at in signs)
+
+
+def _holds_a_sum(text: str) -> bool:
+    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no function's."""
+    text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
+    return any(_is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

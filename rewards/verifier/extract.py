@@ -5,19 +5,11 @@ response of one line. What stands in a thought, closed or not, never counts.
 """
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from data.gold import boxes
-from rewards.verifier.phrases import (
-    BOUND_AFTER,
-    BOUND_BEFORE,
-    DENIED_AFTER,
-    DENIED_BEFORE,
-    PARTIAL_BEFORE,
-    ROUNDED_BEFORE,
-)
-from rewards.verifier.sentences import DOUBTFUL_REASONS, LONGEST_SENTENCE, RESERVATIONS, SENTENCES, STATEMENTS
-from rewards.verifier.surroundings import ARITHMETIC_BEFORE, PART_AFTER, PART_BEFORE, RIVALS
+from rewards.verifier import phrases
 from rewards.verifier.units import known, unit
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
@@ -36,7 +28,7 @@ _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|milli
 # "x = \boxed{1} or x = \boxed{2}" gives two values, as a comma would.
 _OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
-_RIVAL = rf"(?P<rival>{RIVALS.regex.pattern})"
+_RIVAL = rf"(?P<rival>{phrases.RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
 _RIVAL_BEFORE = re.compile(
     rf"(?:(?P<name>\b[a-zA-Z])\s*=\s*)?(?<![\w.\\]){_RIVAL}(?P<joint>{_JOINT})(?:(?P<again>[a-zA-Z])\s*=[\s$]*)?\Z"
@@ -49,6 +41,19 @@ _NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 class Found(NamedTuple):
     answers: list[str]  # what the response gives as its answer, several where it gives several
     reason: str  # why there is none, or why an answer is a whole sentence and not the number in it
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the verifier says about a response. Read `.right`: the verdict itself is neither true nor false."""
+
+    right: bool | None  # None if it cannot be judged: there is no gold, or none that can be read
+    answer: str | None  # what the response gives as its answer; several are joined by "; "
+    reason: str  # what decided, and for words or signs around an answer which of them
+    timed_out: bool = False
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Verdict is neither true nor false: read its .right, which is True, False or None")
 
 
 def extract(response: str, strict: bool = False) -> Found:
@@ -160,15 +165,15 @@ def _objection(content: str, before: str, after: str, suffix: int) -> str | None
     """What the text around a box has against it; the first `suffix` characters after it belong to its number."""
     words_before, words_after = before.lower(), after.lower()
     return (
-        DENIED_BEFORE.search(words_before)
-        or PARTIAL_BEFORE.search(words_before)
-        or DENIED_AFTER.match(words_after)
-        or ("." not in content and ROUNDED_BEFORE.search(words_before))
-        or BOUND_BEFORE.search(words_before)
-        or BOUND_AFTER.match(words_after)
-        or PART_BEFORE.search(before)
-        or ARITHMETIC_BEFORE.search(words_before)
-        or PART_AFTER.match(after, suffix)
+        phrases.DENIED_BEFORE.search(words_before)
+        or phrases.PARTIAL_BEFORE.search(words_before)
+        or phrases.DENIED_AFTER.match(words_after)
+        or ("." not in content and phrases.ROUNDED_BEFORE.search(words_before))
+        or phrases.BOUND_BEFORE.search(words_before)
+        or phrases.BOUND_AFTER.match(words_after)
+        or phrases.PART_BEFORE.search(before)
+        or phrases.ARITHMETIC_BEFORE.search(words_before)
+        or phrases.PART_AFTER.match(after, suffix)
         or _rival(content, before, after)
     )
 
@@ -187,20 +192,20 @@ def _rival(content: str, before: str, after: str) -> str | None:
         comma = match["joint"].strip(" $\n") == ","
         prose = comma and (match["rival"][1:2].islower() or not _LIST_BEGINS.search(before[: match.start("rival")]))
         if (named or (alone and not prose)) and _same_kind(match["rival"], content):
-            return f"{RIVALS.match(match['rival'])} before it"
+            return f"{phrases.RIVALS.match(match['rival'])} before it"
     if match := _RIVAL_AFTER.match(after):
         own = _NAME_BEFORE.search(before)
         other_name = own is not None and match["again"] is not None and own[1] != match["again"]
         address = match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(",")
         if not other_name and not address and _same_kind(match["rival"], content):
-            return f"{RIVALS.match(match['rival'])} after it"
+            return f"{phrases.RIVALS.match(match['rival'])} after it"
     return None
 
 
 def _same_kind(rival: str, content: str) -> bool:
     """Whether the box holds what the table of rivals says of this one, and not the same."""
     held = re.sub(r"\\(?:text|mathrm|textbf|mathbf)\s*\{([^{}]*)\}|[\s$]", r"\1", content)
-    return rival != held and re.fullmatch(RIVALS.phrase(rival).held, held) is not None
+    return rival != held and re.fullmatch(phrases.RIVALS.phrase(rival).held, held) is not None
 
 
 _UNIT_AFTER = re.compile(
@@ -238,13 +243,13 @@ def _inner(content: str) -> str | None:
 def _stated(text: str) -> Found | None:
     """The answers that `text` announces, each up to the end of its sentence."""
     answers, reason, at = [], "", 0
-    while match := STATEMENTS.regex.search(text, at):
+    while match := phrases.STATEMENTS.regex.search(text, at):
         before = text[max(0, match.start() - 80) : match.start()].lower()
-        if objection := DENIED_BEFORE.search(before) or PARTIAL_BEFORE.search(before):
+        if objection := phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before):
             return Found([], f"the stated answer is {objection}")
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
-        if len(answer) > LONGEST_SENTENCE:
+        if len(answer) > phrases.LONGEST_SENTENCE:
             return Found([], "the stated answer is too long")
         if end and end[0] == "?":
             return Found([], "the stated answer is a question")
@@ -269,21 +274,21 @@ _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 def _of_sentence(text: str) -> Found:
     """The answer in a sentence such as "She has 18 eggs left, as …" or "Total: $18", else all of `text`."""
-    if len(text) > LONGEST_SENTENCE:
+    if len(text) > phrases.LONGEST_SENTENCE:
         return Found([text], "")
     said = text
     if because := _REASON.search(text):
         said, reason = text[: because.start()], text[because.end() :]
-        if objection := DOUBTFUL_REASONS.search(reason.lower()):
+        if objection := phrases.DOUBTFUL_REASONS.search(reason.lower()):
             return Found([text], objection)
         # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
         numbers = _NUMERAL.findall(reason) if because[1] in ("as", "so") else []
         if numbers and numbers[-1] not in _NUMERAL.findall(said):
             return Found([text], "the sentence is kept whole: its reason ends in another number")
-    match = SENTENCES.regex.fullmatch(said)
+    match = phrases.SENTENCES.regex.fullmatch(said)
     if not match:
         return Found([said], "")
     answer = next(filter(None, match.groups()), "")
-    if objection := RESERVATIONS.search(said.replace(answer, "", 1).lower()):
+    if objection := phrases.RESERVATIONS.search(said.replace(answer, "", 1).lower()):
         return Found([text], objection)
     return Found([answer], "")

@@ -2,33 +2,41 @@
 
 A hang may hold the interpreter lock, and then no signal and no other thread can end it: the process has to be killed
 from outside. The workers start with the first answer that needs algebra, or earlier if they are asked to; starting does
-not count as judging.
+not count as judging. Each is an interpreter of its own, so it neither runs the trainer's main module again nor inherits
+its CUDA state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
 """
 
 import atexit
 import contextlib
 import json
 import os
+import resource
 import select
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from rewards.verifier.equal import compare_by_algebra
 
 _ROOT = Path(__file__).resolve().parents[2]
 _WORKERS = 2  # one judges while the other is replaced
 _START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
+_MEMORY = 2 << 30  # bytes of a worker's address space
+_ORPHAN_CHECK = 5.0  # seconds
 
 
 class Worker:
     """One process and the two pipes to it."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, program: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-c", program],
             cwd=_ROOT,
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
             stdin=subprocess.PIPE,
@@ -81,11 +89,10 @@ class Worker:
 
 
 class Pool:
-    """`size` workers, each a process of `module`, asked from any thread."""
+    """Workers, each a process of the Python `program`, asked from any thread."""
 
-    def __init__(self, size: int = _WORKERS, module: str = "rewards.verifier.worker") -> None:
-        self.size = size
-        self.module = module
+    def __init__(self, program: str = "from rewards.verifier.pool import work; work()") -> None:
+        self.program = program
         self.workers: list[Worker] = []
         self._idle: list[Worker] = []
         self._changed = threading.Condition()
@@ -116,13 +123,13 @@ class Pool:
         """`ask` for each request, as many at a time as there are workers."""
         if len(requests) < 2:
             return [self.ask(request, timeout) for request in requests]
-        with ThreadPoolExecutor(self.size) as threads:
+        with ThreadPoolExecutor(_WORKERS) as threads:
             return list(threads.map(lambda request: self.ask(request, timeout), requests))
 
     def start(self) -> None:
         """Start the workers, without waiting until they are ready."""
         with self._changed:
-            while not self._closed and len(self.workers) < self.size:
+            while not self._closed and len(self.workers) < _WORKERS:
                 self._start()
 
     def _take(self) -> Worker:
@@ -135,7 +142,7 @@ class Pool:
             return self._idle.pop(next((n for n, w in enumerate(self._idle) if w.ready), 0))
 
     def _start(self) -> None:
-        worker = Worker(self.module)
+        worker = Worker(self.program)
         self.workers.append(worker)
         self._idle.append(worker)
 
@@ -169,3 +176,66 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+# ---- in a worker's process
+
+
+class _TooLong(BaseException):
+    """Not an Exception, so that no `except Exception` of a library swallows it."""
+
+
+def work() -> None:
+    """A worker: load the algebra, then answer requests."""
+    from rewards.verifier.algebra import equal
+
+    equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
+    serve(compare_by_algebra)
+
+
+def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
+    """Answer requests with `compare`, (gold, answers, question) → (right, reason), while the parent lives."""
+    parent = os.getppid()
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints must not look like a reply
+    if sys.platform == "linux":  # macOS refuses it
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, _interrupt)
+    print(json.dumps("ready"), file=replies, flush=True)
+    while True:
+        # If a fork of the parent holds the pipe open, only the changed parent id shows that the parent is gone.
+        while not select.select([0], [], [], _ORPHAN_CHECK)[0]:
+            if os.getppid() != parent:
+                return
+        line = sys.stdin.readline()
+        if not line:
+            return
+        print(json.dumps(_answer(json.loads(line), compare)), file=replies, flush=True)
+
+
+def _answer(request: dict, compare) -> dict:
+    """The reply, which is {"late": true} once half the parent's time limit is used up.
+
+    That half is counted in processor time, so that a busy machine makes no answer wrong. Code that ignores the alarm
+    is killed by the parent, whose limit is wall-clock time.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))  # the last resort, if the parent is gone
+    try:
+        signal.setitimer(signal.ITIMER_PROF, request["timeout"] / 2)
+        try:
+            right, reason = compare(request["gold"], request["answers"], request["question"])
+            return {"right": right, "reason": reason}
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    except _TooLong:
+        return {"late": True}
+    except (RecursionError, MemoryError, OverflowError) as error:  # deep nesting, huge numbers
+        return {"right": False, "reason": f"too large for the algebra ({type(error).__name__})"}
+
+
+def _interrupt(signum, frame) -> None:
+    raise _TooLong

@@ -1,6 +1,6 @@
 """The process in which one stranger's program runs. It can compute and write to its pipe, and nothing else.
 
-`rewards.verifier.program` starts this file as `python -I -S -B` for each program, and sends the job on standard input:
+`rewards.verifier.checks` starts this file as `python -I -S -B` for each program, and sends the job on standard input:
 the source, the function, the arguments and the limits, never the results that are expected. The file imports nothing of
 the project. Before the source is compiled, a seccomp filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the
 system calls that computing needs. All others fail with EPERM: to open a file, to start a process or a thread, to

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from rewards.verifier.notation import is_number_word, plain
-from rewards.verifier.question import UNIT
+from rewards.verifier.phrases import UNIT
 
 # Every name of one unit on one line, the first is its name here; a plural s is understood.
 _UNITS = """
@@ -201,7 +201,7 @@ def another_was_asked(name: str, question: str) -> bool:
     if kind is None:
         return False
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
-    asked = [_parts(unit(phrase) or "") for phrase in UNIT.pattern.findall(question)]
+    asked = [_parts(unit(phrase) or "") for phrase in UNIT.regex.findall(question)]
     asked = [(u, p) for u, p in asked if KINDS.get(u.split("^")[0]) == kind]
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
 

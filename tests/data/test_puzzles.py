@@ -9,7 +9,7 @@ import pytest
 from data import puzzles
 from data.problems import load
 from data.sources import DataError
-from rewards.verifier.program import judge_programs
+from rewards.verifier.checks import judge_programs
 
 
 def _passes(source: str, cases: list) -> bool:

@@ -11,7 +11,8 @@ import pytest
 from data import check, countdown
 from evaluation.answers import judged
 from rewards import correct_answer
-from rewards.verifier import judge, judging
+from rewards.verifier import judge
+from rewards.verifier.checks import CHECKS
 
 NEEDED = {"numbers": [3, 3, 8, 8], "target": 24}
 CHECK = json.dumps({"countdown": NEEDED})
@@ -224,7 +225,7 @@ def test_a_check_that_is_none(of, message):
 
 
 def test_every_kind_of_check_has_a_judge():
-    assert check.KINDS.keys() == judging.CHECKS.keys()
+    assert check.KINDS.keys() == CHECKS.keys()
 
 
 def test_the_reward_and_the_evaluation_agree():

@@ -2,17 +2,12 @@
 
 import pytest
 
-from rewards.verifier import phrases, sentences, surroundings
+from rewards.verifier import phrases
 from rewards.verifier.extract import extract
-from rewards.verifier.phrases import Phrase, Table
-from rewards.verifier.sentences import hedge
+from rewards.verifier.phrases import Phrase, Table, hedge
 
-TABLES = {
-    name: table
-    for module in (phrases, sentences, surroundings)
-    for name, table in vars(module).items()
-    if isinstance(table, Table)
-}
+TABLES = {name: table for name, table in vars(phrases).items() if isinstance(table, Table)}
+REQUESTS = [each for each in vars(phrases).values() if isinstance(each, Phrase)]
 
 
 def entries(*names: str) -> list:
@@ -83,6 +78,16 @@ def test_a_sentence_is_cut_to_its_answer(table, phrase):
         assert extract(f"<answer>{sentence}</answer>").answers == [cut] and cut != sentence
     for sentence in phrase.spares:
         assert not alone.fullmatch(sentence), sentence
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.name)
+def test_a_request_is_found_in_its_examples_and_nowhere_else(request_):
+    assert request_.matches and all(map(request_.of, request_.matches))
+    assert request_.spares and not any(map(request_.of, request_.spares))
+
+
+def test_no_two_requests_have_one_name():
+    assert REQUESTS and len({request.name for request in REQUESTS}) == len(REQUESTS)
 
 
 @pytest.mark.parametrize("lacking", ["matches", "spares"])

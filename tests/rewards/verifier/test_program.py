@@ -19,8 +19,8 @@ import pytest
 
 from evaluation.answers import judged
 from rewards import correct_answer
-from rewards.verifier import judge, program
-from rewards.verifier.program import NotHeld, judge_program, judge_programs, run_program
+from rewards.verifier import Verdict, checks, judge
+from rewards.verifier.checks import NotHeld, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
 
 SECONDS = 0.5  # of processor time
@@ -58,8 +58,8 @@ def _memory() -> int:
 @pytest.fixture
 def process(tmp_path_factory, monkeypatch) -> Path:
     """A copy of the process's file, whose path tells its processes from those of another run of these tests."""
-    copy = shutil.copy(program._PROCESS, tmp_path_factory.mktemp(NAME))
-    monkeypatch.setattr(program, "_PROCESS", str(copy))
+    copy = shutil.copy(checks._PROCESS, tmp_path_factory.mktemp(NAME))
+    monkeypatch.setattr(checks, "_PROCESS", str(copy))
     return Path(copy)
 
 
@@ -189,6 +189,12 @@ def test_every_case_counts_and_no_case_changes_another():
 
 SPEC = {"function": "f", "cases": [[[3], 13], [[0], 4]]}
 GOOD, BAD = "def f(x):\n    return x * 3 + 4", "def f(x):\n    return x * 3"
+
+
+def judge_program(response: str, strict: bool = False) -> Verdict:
+    return judge_programs([response], [SPEC], [strict])[0]
+
+
 DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    return 4"
 
 
@@ -225,15 +231,15 @@ DEEP = "def f(x):\n    if x:\n        if x:\n            return x * 3 + 4\n    r
     ],
 )
 def test_where_the_program_stands(response, lenient, strict):
-    assert judge_program(response, SPEC).right is lenient
-    assert judge_program(response, SPEC, strict=True).right is strict
+    assert judge_program(response).right is lenient
+    assert judge_program(response, strict=True).right is strict
 
 
 @pytest.mark.parametrize("run", [" " * 100_000, "\n" * 100_000, "`" * 100_000, "```x\n" * 20_000, "<" * 100_000])
 @pytest.mark.parametrize("place", ["{}", "<{}think>", "</{}answer>", "<answer>{}</answer>", "```{}"])
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
-        assert judge_program(place.format(run), SPEC).right is False
+        assert judge_program(place.format(run)).right is False
 
 
 @pytest.mark.parametrize(
@@ -262,14 +268,14 @@ def test_no_program_is_run_that_nobody_allowed():
 
 
 def test_text_that_names_no_function_starts_no_process(monkeypatch):
-    monkeypatch.setattr(program, "run_program", None)
-    verdict = judge_program("<answer>I do not know.</answer>", SPEC)
+    monkeypatch.setattr(checks, "run_program", None)
+    verdict = judge_program("<answer>I do not know.</answer>")
     assert verdict.right is False and verdict.reason == "it defines no f"
 
 
 def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
     runs = []
-    monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    monkeypatch.setattr(checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
     other = {"function": "f", "cases": [[[3], 9]]}
     responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
     assert [v.right for v in judge_programs(responses, specs, [False] * 5)] == [True, False, False, True, True]
@@ -279,7 +285,7 @@ def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
 
 def test_the_evaluation_runs_a_program_once_for_both_verdicts(monkeypatch):
     runs = []
-    monkeypatch.setattr(program, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    monkeypatch.setattr(checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
     rows = [{"problem": "f?", "solution": "x", "check": json.dumps({"python": SPEC})}] * 3
     responses = [f"<answer>{GOOD}</answer>", f"<answer>{BAD}</answer>", GOOD]
     lines = judged(rows, responses, strict=True, run_programs=True)
@@ -289,15 +295,15 @@ def test_the_evaluation_runs_a_program_once_for_both_verdicts(monkeypatch):
 
 def test_it_is_judged_in_any_thread():
     verdicts = []
-    thread = threading.Thread(target=lambda: verdicts.append(judge_program(GOOD, SPEC)))
+    thread = threading.Thread(target=lambda: verdicts.append(judge_program(GOOD)))
     thread.start()
     thread.join(60)
     assert verdicts[0].right is True
 
 
 def test_a_program_ends_after_a_trainer_that_was_killed(process):
-    code = "from rewards.verifier import program\n"
-    code += f"program._PROCESS = {str(process)!r}\nprogram.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
+    code = "from rewards.verifier import checks\n"
+    code += f"checks._PROCESS = {str(process)!r}\nchecks.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
     trainer = subprocess.Popen([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
     trainer.stdin.write(code.encode())
     trainer.stdin.close()
@@ -321,20 +327,20 @@ def test_a_program_ends_after_a_trainer_that_was_killed(process):
 )
 def test_where_nothing_holds_a_program_it_is_not_run(said, told, tmp_path, monkeypatch):
     (tmp_path / "process.py").write_text(said)
-    monkeypatch.setattr(program, "_PROCESS", str(tmp_path / "process.py"))
+    monkeypatch.setattr(checks, "_PROCESS", str(tmp_path / "process.py"))
     with pytest.raises(NotHeld, match=told):
-        judge_program(GOOD, SPEC)
+        judge_program(GOOD)
 
 
 def test_elsewhere_than_on_linux_it_is_not_run(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotHeld, match="on Linux only"):
-        judge_program(GOOD, SPEC)
+        judge_program(GOOD)
 
 
 def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
     """The process says so itself, before it compiles anything."""
-    source = Path(program._PROCESS).read_text().replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
+    source = Path(checks._PROCESS).read_text().replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
     (tmp_path / "process.py").write_text(source)
     job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
     done = subprocess.run(

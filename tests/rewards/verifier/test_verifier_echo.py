@@ -8,9 +8,8 @@ import pytest
 
 from data.gold import gold_answer
 from rewards.verifier import judge_all
-from rewards.verifier.kinds import Expr
 from rewards.verifier.notation import key, number, plain
-from rewards.verifier.value import value
+from rewards.verifier.value import Expr, value
 
 pytestmark = pytest.mark.slow
 DATA = Path(os.environ.get("MATH_DATA_DIR", ""))

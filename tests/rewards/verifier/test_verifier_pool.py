@@ -81,12 +81,14 @@ def _in_thread(call):
 
 
 ANY = {"gold": "", "answers": [""], "question": None}
+# A worker whose every judgement is one C loop without end, into which no signal and no other thread gets.
+HANGING = "import itertools; from rewards.verifier.pool import serve; serve(lambda *_: any(itertools.repeat(False)))"
 
 
 @pytest.fixture
 def hanging():
     """A pool whose workers hold the interpreter lock for ever, whatever they are asked."""
-    workers = pool.Pool(module="tests.rewards.verifier.hanging_worker")
+    workers = pool.Pool(HANGING)
     workers.ask(ANY, 0.1)
     time.sleep(1)
     yield workers
@@ -145,7 +147,7 @@ def test_a_worker_killed_from_outside_while_it_starts_is_replaced():
 
 
 def test_workers_that_cannot_start_are_an_error():
-    workers = pool.Pool(module="no.such.module")
+    workers = pool.Pool("raise ImportError")
     with pytest.raises(RuntimeError, match="no verifier worker could be started"):
         workers.ask(ANY, 2.0)
     workers.close()
@@ -158,16 +160,15 @@ def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
     assert time.monotonic() - started < 20  # killed, asked again of a new worker, late
 
 
-TRAINER = """
+TRAINER = f"""
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that down
-from rewards.verifier import judge
-from rewards.verifier import pool
-assert judge(r"\\boxed{\\frac{2}{\\sqrt{8}}}", r"\\frac{\\sqrt{2}}{2}").right
+from rewards.verifier import judge, pool
+assert judge("<answer>(x+1)^2</answer>", "x^2+2x+1").right
 if "hang" in sys.argv:
     import threading
     idle = pool.POOL.workers
-    hanging = pool.POOL = pool.Pool(module="tests.rewards.verifier.hanging_worker")
+    hanging = pool.POOL = pool.Pool({HANGING!r})
     request = dict(gold="", answers=[""], question=None)
     threading.Thread(target=hanging.ask, args=(request, 1.0), daemon=True).start()
     time.sleep(1)

@@ -1,11 +1,26 @@
-"""Each type of value is read, each rule of the comparison decides, and a verdict's reason names it."""
+"""Spellings, number words, units, types and rules: every row of the verifier's tables is fired."""
+
+import re
+from fractions import Fraction
 
 import pytest
 
-from rewards.verifier import algebra
+from rewards.verifier import algebra, judge
 from rewards.verifier.compare import RULES
 from rewards.verifier.equal import compare_answers
-from rewards.verifier.kinds import (
+from rewards.verifier.notation import (
+    CHARACTERS,
+    PARTS,
+    SCALES,
+    SPELLINGS,
+    WORDS,
+    base_named,
+    is_number_word,
+    number,
+    plain,
+)
+from rewards.verifier.units import CHANGES, KINDS, NAMES, NO_DOUBT, RATES, known, unit
+from rewards.verifier.value import (
     TYPES,
     Clock,
     Expr,
@@ -21,8 +36,121 @@ from rewards.verifier.kinds import (
     Tuple,
     Union,
     Words,
+    value,
 )
-from rewards.verifier.value import value
+
+# ---- spellings
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
+def test_a_spelling_changes_its_examples_and_spares_the_others(spelling):
+    assert spelling.matches and spelling.spares
+    for text, becomes in spelling.matches.items():
+        assert re.sub(spelling.pattern, spelling.replacement, text) == becomes
+    for text in spelling.spares:
+        assert re.sub(spelling.pattern, spelling.replacement, text) == text
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
+def test_a_spelling_reads_like_what_it_becomes(spelling):
+    for text, becomes in spelling.matches.items():
+        assert plain(text) == plain(becomes)
+
+
+def test_names_are_used_once():
+    assert len({spelling.name for spelling in SPELLINGS}) == len(SPELLINGS)
+
+
+@pytest.mark.parametrize(("char", "written"), CHARACTERS.items())
+def test_a_character_is_read_as_what_it_stands_for(char, written):
+    assert plain(f"2{char}3") == plain(f"2{written}3")
+    assert char not in plain(f"2{char}3")
+
+
+# ---- number words
+
+
+@pytest.mark.parametrize(("word", "n"), WORDS.items())
+def test_a_word_is_a_number(word, n):
+    assert number(word) == n and is_number_word(word) and base_named(word) == n
+    assert number(f"minus {word}") == -n
+
+
+@pytest.mark.parametrize(("word", "scale"), SCALES.items())
+def test_a_scale_multiplies(word, scale):
+    assert number(f"two {word}") == 2 * scale and is_number_word(word)
+    assert number(word) is None
+
+
+@pytest.mark.parametrize(("word", "parts"), PARTS.items())
+def test_a_part_divides(word, parts):
+    assert number(f"three {word}") == Fraction(3, parts) and is_number_word(word)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"), [("2", 2), ("16", 16), ("binary", 2), ("decimal", 10), ("b", None), ("100", None)]
+)
+def test_a_base_has_a_name(name, base):
+    assert base_named(name) == base
+
+
+# ---- units
+
+
+@pytest.mark.parametrize(("word", "name"), (NAMES | RATES).items())
+def test_a_name_is_read_as_its_unit(word, name):
+    assert unit(f" {word}") == name
+    assert known(name) and name.split()[0] in KINDS
+
+
+@pytest.mark.parametrize("row", CHANGES, ids=lambda row: row.name)
+def test_words_that_change_the_number_are_no_unit_and_similar_ones_are(row):
+    for word in row.words.split():
+        assert unit(f" {word} eggs") is None or word == "times", word
+        assert not isinstance(value(f"5 {word} eggs"), Quantity) or word == "times", word
+    assert isinstance(value(f"5 {row.spares}"), Quantity)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "effect"),
+    [
+        ("5 or 6", "5", "another answer, or"),
+        ("5 unless it rains", "5", "a denial, unless"),
+        ("5 presumably", "5", "a doubt, presumably"),
+        ("five approx", "5", "a rounding, approx"),
+        ("5 approx", "x^2", "a rounding, approx"),
+        ("over 5", "5", "a bound, over"),
+        ("5 is", "5", "a claim, is"),
+        ("The total is under 5", "5", "a bound, under"),
+        ("x = 5 approx", "5", "a rounding, approx"),
+        ("July 20", "20", "a month, july"),
+        ("5 minus", "5", "arithmetic, minus"),
+        ("doubled 5", "5", "a multiple, doubled"),
+    ],
+)
+def test_a_verdict_names_the_effect_and_its_word(answer, gold, effect):
+    verdict = judge(f"<answer>{answer}</answer>", gold)
+    assert (verdict.right, verdict.reason) == (False, f"not equal to the gold: {effect}")
+
+
+def test_every_effect_is_named_by_a_verdict():
+    for row in CHANGES:
+        reasons = [judge(f"<answer>5 {word} eggs</answer>", "5").reason for word in row.words.split()]
+        assert any(reason.startswith(f"not equal to the gold: {row.name}, ") for reason in reasons), row.name
+
+
+def test_no_word_has_two_effects():
+    words = [word for row in CHANGES for word in row.words.split()]
+    assert len(words) == len(set(words))
+
+
+def test_some_words_in_ly_are_no_doubt():
+    for word in NO_DOUBT:
+        assert isinstance(value(f"5 {word} eggs"), Quantity), word
+    assert not isinstance(value("5 likely eggs"), Quantity)
+
+
+# ---- types and rules
 
 READ = [
     (Quantity, ["18", r"\$18", "5 cm", r"20\%", "1.5 million", "twelve apples", r"\frac{1}{2}"]),
@@ -138,3 +266,25 @@ def test_no_pair_of_types_has_two_rules():
 )
 def test_types_without_a_rule_differ(gold, answer):
     assert compare_answers(gold, [answer], None, algebra) == (False, "not equal to the gold, another kind of value")
+
+
+@pytest.mark.parametrize(
+    ("asked", "gold", "answer", "reason"),
+    [
+        ("Write 7/2 as a decimal.", "3.5", "7/2", "copied from the question"),
+        ("Factor $x^2-1$ completely.", "(x-1)(x+1)", "x^2-1", "copied from the question"),
+        ("Factor $x^2 - 1$. Explain.", "(x-1)(x+1)", "-1+x^2", "the question asks for a product"),
+        ("Expand $x(x+1)$.", "x^2+x", "(x+1)x", "the question asks for a sum"),
+        (
+            "Give it in interval notation.",
+            "(0,5)",
+            "0<x<5",
+            "the question asks for interval notation",
+        ),
+        ("In lowest terms?", "3/4", "6/8", "the question asks for lowest terms"),
+        ("How many minutes?", "120", "120 hours", "another unit than the question asks for"),
+    ],
+)
+def test_what_the_question_has_against_an_answer(asked, gold, answer, reason):
+    verdict = judge(rf"\boxed{{{answer}}}", gold, question=asked)
+    assert (verdict.right, verdict.reason) == (False, reason)
