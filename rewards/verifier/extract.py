@@ -80,7 +80,8 @@ def outside_thoughts(response: str) -> str | None:
     kept, depth, start, answered = [], 0, 0, False
     for n, tag in enumerate(_THINK.finditer(response)):
         if not tag[1]:
-            if depth == 0:
+            # Nothing but space between two thoughts is left out: a run of it would be long white space again.
+            if depth == 0 and (not kept or response[start : tag.start()].strip()):
                 kept.append(response[start : tag.start()])
             depth += 1
         elif depth:
