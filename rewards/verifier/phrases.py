@@ -385,7 +385,7 @@ _VERB = (
 SENTENCES = Table(
     "{}",
     Phrase("a subject, a verb and a number",
-           rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?([^A-Za-z]*\d.*?)"
+           rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?((?>[^A-Za-z]*\d).*?)"
            r"(?:\s+(?:in total|in all|altogether)\.?)?",
            matches=("She makes $18 every day.", "They have exactly 5 eggs in total."),
            spares=("She makes about $18.", "18 dollars", "it is 5")),
