@@ -13,12 +13,12 @@ from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_
 from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
+from schema.meaning import Finding, finding
 from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import make_command, say
-from schema.warnings import Finding, finding
 from training import memory, reward_model
 from training.model import load_tokenizer
 from training.run_folder import not_probed

@@ -12,7 +12,7 @@ from evaluation import report
 from evaluation.answers import weights_of
 from runs.answers import LABELS
 from runs.folder import FinishedRun, is_of
-from schema.local_models import BUILDERS
+from schema.models import BUILDERS
 from schema.names import named
 from schema.terminal import code
 from training.progress import duration

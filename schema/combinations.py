@@ -9,7 +9,7 @@ from schema.configs import generation, processes
 from schema.sections import Data, Evaluate
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES
 
-# (keys below the section, what is wrong there): schema/draft.py adds the place, which makes it a fault.
+# (keys below the section, what is wrong there): schema/recipe.py adds the place, which makes it a fault.
 Complaints = Iterator[tuple[tuple, str]]
 SUGGESTED = 8  # group sizes, at most
 # Losses of DPO for other divergences than reverse_kl (trl/trainer/dpo_trainer.py).

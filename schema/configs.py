@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from schema import hardware, library_fields, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
-from schema.rules import Number
 from schema.sections import Recipe
-from schema.values import RULES
+from schema.values import RULES, Number
 
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
 SECTIONS |= {name: each.config for name, each in stages.SECTIONS.items()}

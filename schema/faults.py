@@ -44,7 +44,7 @@ def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Pl
 
 
 class Fault(NamedTuple):
-    """What is wrong in what a user wrote. A fault must be mended before anything runs; `schema.warnings.Finding`, which
+    """What is wrong in what a user wrote. A fault must be mended before anything runs; `schema.meaning.Finding`, which
     `make check` prints, may also be a warning or a note.
 
     `place`: where it stands, or a name such as `model a/b`; empty where the message says it.

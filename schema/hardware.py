@@ -1,4 +1,5 @@
-"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for.
+"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for; and the
+memory of GPUs that are elsewhere.
 
 `make setup` runs it by itself, before it downloads gigabytes, to hear why they would not run here: at the top it
 imports no package.
@@ -30,6 +31,9 @@ CUDA, DRIVER = 13, 580  # what torch is built for (cuda-toolkit in requirements.
 ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
 # Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
+
+
+CARDS = {"L4": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
 
 
 @cache
@@ -224,6 +228,22 @@ def driver() -> str:
         said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
         return said[0] if said else UNKNOWN
     return UNKNOWN
+
+
+def card_named(text: str) -> float:
+    """The GiB of a card that is given by its name or by them.
+
+    Raises:
+        RecipeError: it is neither.
+    """
+    if named := CARDS.get(text.upper()):
+        return named
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < 1000:  # CARD=4090 is meant as a name
+            return float(text)
+    raise RecipeError(
+        [f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name: {', '.join(CARDS)}"]
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What the rules for single keys cannot see: whether a name exists, whether its function takes the given arguments, and
-whether the keys of a section, or two sections, go together. One function per section.
+whether the keys of a section, or two sections, go together. One function per section; and settings that are valid but
+usually train badly.
 
 Each is given its section, and the recipe, without the keys that are faulty already. A section of the recipe that is not
 a mapping is empty there.
@@ -7,21 +8,42 @@ a mapping is empty there.
 
 import inspect
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import data as data_room
 import rewards as rewards_room
 from data.problems import data_set
-from schema import combinations, local_models, reward_models
-from schema.arguments import missing_arguments, unknown_arguments, wrong_types
+from schema import combinations, models
 from schema.combinations import Complaints
-from schema.faults import nearest, nearest_or_all
-from schema.names import LEARNED, REWARD_KEYS, benchmark_label, is_reward, named, no_such_folder, reward_function
-from schema.rules import count
-from schema.sections import Evaluate
+from schema.configs import setting
+from schema.faults import Fault, Place, nearest, nearest_or_all
+from schema.names import (
+    LEARNED,
+    REWARD_KEYS,
+    benchmark_label,
+    is_reward,
+    missing_arguments,
+    named,
+    no_such_folder,
+    reward_function,
+    unknown_arguments,
+    wrong_types,
+)
+from schema.sections import Evaluate, Recipe
 from schema.stages import SECTIONS
+from schema.values import count
+
+# Rewards that pay for the answer, and rewards that pay for its form.
+TRUTH = ("correct_answer", "partial_credit", "brevity")
+FORM = ("format_tags", "tag_count", "language_consistency")
+
+FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
+
+LEVELS = ("error", "warning", "note")
 
 
 def model(section: dict, recipe: dict) -> Complaints:
@@ -31,8 +53,8 @@ def model(section: dict, recipe: dict) -> Complaints:
     if name and (wrong := no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
     build = section.get("build")
-    if isinstance(build, str) and build not in local_models.BUILDERS:
-        yield ("build",), f"model.build: no builder {build!r}{nearest(build, local_models.BUILDERS)}"
+    if isinstance(build, str) and build not in models.BUILDERS:
+        yield ("build",), f"model.build: no builder {build!r}{nearest(build, models.BUILDERS)}"
     attention = section.get("attn_implementation")
     package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))
     if package and find_spec(package) is None:
@@ -136,7 +158,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name == "correct_answer" and "steps" in options:
             wrong.append("correct_answer: a step is no answer; leave `steps` out")
         if name == LEARNED:
-            yield from reward_models.complaints(options, recipe)
+            yield from models.complaints(options, recipe)
         if name == "brevity" and (refused := count().refusal(options.get("longest"))):
             yield (name,), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
@@ -155,3 +177,86 @@ CHECKS = {
     **{section: partial(combinations.of_stage, section) for section in SECTIONS},
     "evaluate": evaluate,
 }
+
+
+class Finding(NamedTuple):
+    """A line of `make check`. `level`: error (it will not run as written), warning (it will run and disappoint), or
+    note."""
+
+    level: str
+    place: Place | str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.level}: {Fault(self.place, self.message)}"
+
+
+def warnings_of(recipe: Recipe) -> Iterator[Finding]:
+    """Warnings and notes about a recipe, each in the place of the key to change."""
+    rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
+    if recipe.adapter is not None and rate < 4e-6:
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "learning_rate"),
+            f"{rate:g} is a learning rate for full fine-tuning; an adapter wants ten times that or more: try 1e-5",
+        )
+    if group < 4:
+        yield finding(
+            recipe,
+            "warning",
+            ("grpo", "num_generations"),
+            f"in a group of {group} the mean says little, and most groups are all right or all wrong; take 8 or more",
+        )
+    paid = recipe.weights
+    truth = sum(weight for name, weight in paid.items() if name not in FORM)
+    form = sum(weight for name, weight in paid.items() if name in FORM)
+    if form >= truth:
+        yield finding(
+            recipe,
+            "warning",
+            ("rewards",),
+            f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
+            "quarter of the answer's weight",
+        )
+    yield from _held_out_warnings(recipe)
+    yield from _learned_warnings(recipe)
+    if recipe.model.dtype == "float16":
+        message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
+        yield finding(recipe, "warning", ("model", "dtype"), message)
+    strict = recipe.strict or not any(name in paid for name in TRUTH)
+    if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
+        yield finding(
+            recipe,
+            "warning",
+            ("rewards",),
+            "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
+            "section, or `tag_count`, or leave `strict` out",
+        )
+
+
+def _learned_warnings(recipe: Recipe) -> Iterator[Finding]:
+    """A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
+    2022, arXiv:2210.10760)."""
+    if LEARNED not in recipe.rewards:
+        return
+    key = ("rewards", LEARNED)
+    if not any(recipe.weights.get(name, 0) > 0 for name in TRUTH):
+        message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
+        yield finding(recipe, "warning", key, message)
+    if not setting(recipe, "grpo", "beta"):
+        message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
+        yield finding(recipe, "note", key, message)
+
+
+def _held_out_warnings(recipe: Recipe) -> Iterator[Finding]:
+    held_out, choosing = recipe.data.validation, recipe.evaluate.checkpoint_problems
+    left = held_out - choosing if setting(recipe, "grpo", "eval_steps") else held_out
+    if 0 < left < FEW:
+        of = f" ({choosing} of the {held_out} choose the checkpoint)" if left < held_out else ""
+        message = f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
+        yield finding(recipe, "warning", ("data", "validation"), message)
+
+
+def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:
+    return Finding(level, recipe.place(*keys), f"{'.'.join(keys)}: {message}")

@@ -1,18 +1,64 @@
-"""What the names in a recipe stand for: a model, a data set with its arguments, the folder of a benchmark, a reward."""
+"""What the names in a recipe stand for: a model, a data set with its arguments, the folder of a benchmark, a reward;
+and whether a recipe gives a function the arguments that it takes."""
 
 import inspect
 import re
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import rewards
 from data.imports import named_function
 from data.sources import FILE_TYPES
-from schema.arguments import missing_arguments
-from schema.faults import Fault, nearest_or_all, said_by_library
-from schema.rules import Number, Pattern
+from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import Recipe
+from schema.values import Number, Pattern, describe, matches
+
+
+def unknown_arguments(name: str, function: Callable, given: Iterable[str], also: Iterable[str] = ()) -> list[str]:
+    """Of the arguments that the function does not name: a reward swallows every column of the data with `**columns`, so
+    there a misspelt one would never be missed.
+
+    Args:
+        also: keys that stand beside the arguments in a recipe, and may be what was meant.
+    """
+    parameters = inspect.signature(function).parameters
+    known = [*parameters, *also]
+    return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
+
+
+def wrong_types(name: str, function: Callable, given: dict) -> list[str]:
+    """Of the arguments whose type the function declares."""
+    target = function.func if isinstance(function, partial) else function
+    try:
+        hints = get_type_hints(target)
+    except Exception:  # a user's file may annotate with anything
+        return []
+    return [
+        f"{name}: {key}: expected {describe(hints[key])}, got {value!r}"
+        for key, value in given.items()
+        if key in hints and _plain(hints[key]) and not matches(value, hints[key])
+    ]
+
+
+def _plain(hint: object) -> bool:
+    """Whether YAML has values of that type."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return all(map(_plain, get_args(hint)))
+    return (get_origin(hint) or hint) in (bool, int, float, str, list, dict, type(None), Literal)
+
+
+def missing_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
+    """Of the arguments that the function cannot do without."""
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.default is parameter.empty
+    ]
+    return [f"{name}: needs the argument {each!r}" for each in needed if each not in given]
 
 
 def no_such_folder(name: str) -> str | None:
@@ -51,7 +97,7 @@ def benchmark_label(entry: str | dict) -> str:
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
 TRL = "trl.rewards."
-LEARNED = "learned"  # the reward that a model gives: see schema/reward_models.py
+LEARNED = "learned"  # the reward that a model gives: see schema/models.py
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 

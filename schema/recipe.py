@@ -1,13 +1,222 @@
 """Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
 
 import os
+from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any, get_type_hints
 
-from schema import configs
-from schema.draft import Draft
-from schema.faults import Fault, RecipeError
-from schema.sections import Recipe
+from schema import configs, library_fields, meaning, values
+from schema.bases import REQUIRED, read_with_bases
+from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
+from schema.refused_keys import GONE, RESERVED, of_today, removed
+from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
+from schema.strict_yaml import Unreadable, value_of
+from schema.terminal import make_option
+from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES, describe, matches
+
+# Names and lists that only schema/meaning.py can judge.
+CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
+KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+
+SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
+
+
+class Draft:
+    """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults found so far."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.values: dict[str, Any] = {}
+        self.places: dict[tuple, Place] = {}
+        self.faults: list[Fault] = []
+        self.faulty: list[tuple] = []
+        self.files = [str(path)]  # the recipe's own, and its bases'
+        self.overrides: list[str] = []
+
+    def fault(self, keys: tuple, message: str):
+        self.faulty.append(keys)
+        self.faults.append(Fault(self._place(keys), message))
+
+    def _place(self, keys: tuple) -> Place:
+        return place_of(keys, self.places, Place(str(self.path)))
+
+    def in_order(self) -> list[Fault]:
+        """The faults, each once: overrides' first, then the file's by their lines, then its bases'."""
+        of = {file: number for number, file in enumerate(self.files)}
+        return sorted(dict.fromkeys(self.faults), key=lambda fault: (of.get(fault.place.source, -1), fault.place.line))
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, saved: bool):
+        try:
+            self.values, self.places, faults, self.files = read_with_bases(self.path)
+        except FileNotFoundError:
+            others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
+            message = f"no such recipe{nearest_or_all(self.path.stem, others)}"
+            raise RecipeError([Fault(Place(str(self.path)), message)]) from None
+        self.faults += faults
+        if saved:
+            self.values = of_today(self.values)
+
+    def override(self, text: str):
+        self.overrides.append(text)
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        keys = tuple(name.split("."))
+        # A reward's name may itself contain dots; the last part is its argument, unless the value is its whole mapping.
+        if keys[0] == "rewards" and len(keys) > 2:
+            whole = value.lstrip().startswith("{")
+            keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
+        place = Place(f"override {text}")
+        if not equals or not all(keys):
+            self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
+            return
+        section = self.values
+        for depth, key in enumerate(keys[:-1], 1):
+            if section.get(key) is None:
+                section[key] = {}
+                self.places.setdefault(keys[:depth], place)
+            section = section[key]
+            if not isinstance(section, dict):
+                self.faults.append(Fault(place, f"{'.'.join(keys[:depth])} is not a section, and has no keys"))
+                return
+        try:
+            section[keys[-1]] = value_of(value)
+        except Unreadable as error:
+            self.faults.append(Fault(place, f"{error}; {SPACES}"))
+        below = [each for each in self.places if each[: len(keys)] == keys]
+        for each in below:  # the override replaces what the file has there
+            del self.places[each]
+        self.places[keys] = place
+
+    # Checking ----------------------------------------------------------------------------------------------------
+
+    def check(self):
+        for key in self.values:  # with those that have no value: a misspelt one would not remove the base's
+            if key == "base":
+                self.fault((key,), "base: only a recipe's file names what it builds on")
+            elif key not in KEYS:
+                self.fault((key,), f"unknown section {key!r}{nearest(key, (*KEYS, 'base'))}")
+        self.values = {key: value for key, value in self.values.items() if value is not None}
+        for keys, message in removed(self.values).items():
+            self.fault(keys, message)
+        self.values = of_today(self.values)
+        meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
+        for key in REQUIRED:
+            if key not in self.values and key not in meant:
+                self.fault((), f"the section `{key}` is missing")
+        for key, rule in RULES["recipe"].items():
+            if key in self.values and (wrong := rule.refusal(self.values[key])):
+                self.fault((key,), f"{key}: {wrong}")
+        for section in [key for key in self.values if key in KEYS and key not in RULES["recipe"]]:
+            if not isinstance(self.values[section], dict):
+                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
+            elif section in OWN_SECTIONS:
+                hints = get_type_hints(OWN_SECTIONS[section])
+                known = {
+                    each.name: library_fields.Field(hints[each.name], each.default)
+                    for each in fields(OWN_SECTIONS[section])
+                }
+                self._check_fields(section, known)
+            elif section in configs.SECTIONS:
+                self._check_fields(section, library_fields.fields(section))
+        sound = self._sound()
+        for section, complaints in meaning.CHECKS.items():
+            if isinstance(self.values.get(section), dict):
+                for keys, message in complaints(sound[section], sound):
+                    self.fault((section, *keys), message)
+        self._check_reach(sound)
+
+    def _check_reach(self, sound: dict):
+        """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases
+        may come from a stranger."""
+        folder = sound.get("output_dir", f"outputs/{self.path.stem}")
+        host = sound.get("grpo", {}).get("vllm_server_host")
+        reaching = {}
+        if Path("outputs").resolve() not in Path(folder).resolve().parents:
+            reaching["output_dir",] = folder, "writes outside outputs/"
+        if host is not None and host not in LOCAL_HOSTS:
+            reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
+        for section in SECTIONS:
+            trackers = sound.get(section, {}).get("report_to")
+            if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
+                reaching[section, "report_to"] = trackers, "sends the run to another machine"
+        for keys, (value, what) in reaching.items():
+            if self._place(keys).source in self.files:
+                name = ".".join(keys)
+                asked = make_option("ARGS", [f"{name}={value}"])
+                message = f"{value} {what}: only the command line may ask for that ({asked})"
+                self.fault(keys, f"{name}: {message}")
+
+    def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
+        """Check the names and values of a section's keys."""
+        reserved = RESERVED.get(section, {})
+        allowed = [name for name in known if name not in reserved]
+        for key, value in self.values[section].items():
+            name = f"{section}.{key}"
+            if key in reserved:
+                self.fault((section, key), f"{name} is not set here: {reserved[key]}")
+            elif key not in known and key in GONE:
+                self.fault((section, key), f"{name} does not exist: {GONE[key]}")
+            elif key not in known:
+                self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
+            elif (section, key) in CHECKED_BY_MEANING:
+                if not matches(value, known[key].type):
+                    expected = describe(known[key].type)
+                    self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
+            elif wrong := values.refusal(section, key, value, *known[key]):
+                self.fault((section, key), f"{name}: {wrong}")
+
+    def _sound(self) -> dict[str, Any]:
+        """The values without those that are faulty by themselves, to ask whether the others go together. A section that
+        is not a mapping becomes an empty one."""
+        sound = {}
+        for section, value in self.values.items():
+            if isinstance(value, dict) and section not in RULES["recipe"]:
+                sound[section] = {
+                    key: each
+                    for key, each in value.items()
+                    if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
+                }
+            elif (section,) not in self.faulty:
+                sound[section] = value
+            elif section not in RULES["recipe"]:
+                sound[section] = {}
+        return sound
+
+    def what_is_sound(self) -> Recipe | None:
+        """The recipe without its faulty keys."""
+        for keys in filter(None, self.faulty):
+            section = self.values
+            for key in keys[:-1]:
+                section = section.get(key) if isinstance(section, dict) else None
+            if isinstance(section, dict):
+                section.pop(keys[-1], None)
+            elif isinstance(section, list):  # of data sets
+                section[:] = [each for each in section if keys[-1] not in (each if isinstance(each, dict) else [each])]
+        try:
+            return self.recipe()
+        except TypeError:  # a required section is missing
+            return None
+
+    def recipe(self) -> Recipe:
+        values = dict(self.values)
+        for section, kind in OWN_SECTIONS.items():
+            defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+            values[section] = kind(**defaults | values.get(section, {}))
+        values.setdefault("seed", 42)
+        values.setdefault("output_dir", f"outputs/{self.path.stem}")
+        return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
+
+    def _asked_for(self) -> dict[str, Any]:
+        """The options of `make` that ask for this recipe and its overrides."""
+        path, name = str(self.path), self.path.stem
+        if self.path.parent == Path("recipes") and not name[0].isspace():  # which make would drop
+            asked = {} if name == "tiny-arithmetic" else {"RECIPE": name}
+        else:
+            asked = {"RECIPE": f"./{path}" if path == self.path.name or path[0].isspace() else path}
+        return asked | ({"ARGS": self.overrides} if self.overrides else {})
 
 
 def load_recipe(

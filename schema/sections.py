@@ -10,7 +10,7 @@ from schema.faults import Place, place_of
 @dataclass(frozen=True)
 class Model:
     """Which weights. `name_or_path` is a Hub id or a folder. `build` instead names a builder of
-    `schema/local_models.py`, which makes a model folder without a download."""
+    `schema/models.py`, which makes a model folder without a download."""
 
     name_or_path: str | None = None
     build: str | None = None

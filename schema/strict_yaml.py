@@ -86,7 +86,7 @@ def read(text: str) -> tuple[Any, list[tuple[Place, int]]]:
     try:
         _require_plain(text)
         yaml = YAML(typ="safe", pure=True)
-        yaml.allow_duplicate_keys = True  # schema/draft.py reports all of them, not only the first
+        yaml.allow_duplicate_keys = True  # schema/recipe.py reports all of them, not only the first
         root = yaml.compose(text)
         value = None if root is None else yaml.constructor.construct_document(root)
         str(value)  # which fails for a number of more digits than Python writes

@@ -9,13 +9,13 @@ import sys
 from schema import hardware
 from schema.configs import SECTIONS, size_of_run
 from schema.faults import Fault, RecipeError
-from schema.gpus import card_named
+from schema.hardware import card_named
 from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
+from schema.meaning import LEVELS, Finding, finding, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.requirements import missing
 from schema.stages import POLICIES, STAGES
 from schema.terminal import make_command, say
-from schema.warnings import LEVELS, Finding, finding, warnings_of
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
 

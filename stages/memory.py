@@ -5,7 +5,7 @@ import dataclasses
 
 from schema import hardware
 from schema.faults import NotReached
-from schema.gpus import card_named
+from schema.hardware import card_named
 from schema.launch import launch, launch_arguments
 from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from schema.local_models import built_model
+from schema.models import built_model
 from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage
 
 os.environ["TQDM_DISABLE"] = "1"

@@ -22,7 +22,7 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 from data import hub, prompt
 from schema import configs, hardware
 from schema.faults import NO_MEMORY, OUT_OF_MEMORY, Fault, NotReached, RecipeError, RunStopped, is_out_of_memory
-from schema.local_models import built_model
+from schema.models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
 from training import model_files

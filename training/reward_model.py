@@ -24,9 +24,9 @@ from transformers.utils import logging
 from data import hub
 from schema import configs
 from schema.faults import Fault, NotReached, RecipeError, is_out_of_memory, said_by_library
+from schema.models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from schema.names import LEARNED
 from schema.recipe import Recipe
-from schema.reward_models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from training import model_files
 from training.chat_template import require_usable
 from training.model import base_model, looked_at, not_loaded

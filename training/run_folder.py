@@ -19,9 +19,9 @@ from data.problems import judged_by
 from schema import hardware, library_fields
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
+from schema.models import refreshes
 from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import REMOVED, of_today
-from schema.reward_models import refreshes
 from schema.sections import Data, Evaluate, flat
 from schema.stages import STAGES, algorithm, finished
 from schema.strict_yaml import Unreadable, saved

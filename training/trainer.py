@@ -14,9 +14,9 @@ from data import prompt
 from data.sources import DataError
 from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
+from schema.models import refreshes
 from schema.names import LEARNED, missing_columns, prepare_rewards
 from schema.recipe import Recipe
-from schema.reward_models import refreshes
 from schema.terminal import say
 from training.best_checkpoint import KeepBest
 from training.exact_merge import adapter_error, keep_base_exact

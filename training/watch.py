@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from schema.configs import ACCURACY, WITHOUT_SIGNAL
 from schema.library_fields import defaults
+from schema.meaning import FORM, TRUTH
 from schema.recipe import Recipe
-from schema.warnings import FORM, TRUTH
 
 WINDOW = 8  # logged lines that a rule judges together
 START = 4  # logged lines that show how a run began

@@ -28,7 +28,7 @@ gradient of A_i logp_i. All may have the KL term.
 
 import numpy as np
 
-from schema.rules import Each, Keys, Number, OneOf, count
+from schema.values import Each, Keys, Number, OneOf, count
 
 ACTIONS = 10
 ALGORITHMS = ("grpo", "reinforce", "reinforce_baseline", "rloo", "ppo")

@@ -4,7 +4,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from data import prompt
-from schema.local_models import built_model
+from schema.models import built_model
 from stages.sft import tokenised
 
 SYSTEM = "Think."

@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from evaluation import explain
 from schema.faults import RecipeError
-from schema.local_models import built_model
+from schema.models import built_model
 from schema.recipe import load_recipe
 from tests.support import run_stage
 from training.step_rewards import normalised, spread

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from data import prompt
 from evaluation.engines import generate
 from evaluation.model_card import QUESTION
-from schema.local_models import built_model
+from schema.models import built_model
 from schema.recipe import load_recipe
 from tests.support import ROOT, run_stage
 from training.model import load_model, load_tokenizer

@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from schema import configs, library_fields
-from schema.rules import matches
+from schema.values import matches
 
 PROBES = (True, 0, 1.5, "text", "none", ["text"], [1], {"key": 1}, None)
 

@@ -10,10 +10,10 @@ import pytest
 from schema import combinations
 from schema.configs import generation, setting, size_of_run
 from schema.faults import RecipeError
+from schema.meaning import warnings_of
 from schema.recipe import load_recipe, read_recipe
 from schema.strict_yaml import value_of
 from schema.terminal import make_command
-from schema.warnings import warnings_of
 from tests.support import SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]

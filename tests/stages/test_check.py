@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation import findings
-from schema import hardware, requirements, warnings
+from schema import hardware, meaning, requirements
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
@@ -82,7 +82,7 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
     monkeypatch.setattr(requirements, "find_spec", lambda package: package)
-    monkeypatch.setattr(warnings, "FEW", 0)  # of which the data here has too few
+    monkeypatch.setattr(meaning, "FEW", 0)  # of which the data here has too few
     check_recipe(path, overrides)
     out = capsys.readouterr().out
     assert "\nready\n" in out

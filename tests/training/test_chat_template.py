@@ -7,7 +7,7 @@ import time
 import pytest
 
 from schema.faults import RecipeError
-from schema.local_models import built_model
+from schema.models import built_model
 from training import chat_template
 from training.chat_template import require_usable
 

