@@ -10,8 +10,8 @@ from data.sources import DataError
 from evaluation.statistics import interval
 from runs.completions import batches
 from schema.faults import Fault, RecipeError
+from training.pairs import PER_GROUP, RewardPair
 from training.reward_model import RewardModel
-from training.reward_pairs import PER_GROUP, RewardPair
 
 COLUMNS = ("prompt", "completion", "correct_answer")
 MEASURED = 0.2  # of the problems

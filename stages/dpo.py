@@ -20,7 +20,7 @@ def main(recipe: Recipe):
 
 
 def best_against_worst(start: Start) -> Iterator[Training | Trained]:
-    from training.preferences import dpo_trainer
+    from training.trainer import dpo_trainer
 
     recipe, args, run = start.recipe, start.args, start.learns_from
     pairs, figures = preference_pairs(run, configs.setting(recipe, "grpo", "num_generations"))

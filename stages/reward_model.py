@@ -15,7 +15,7 @@ from schema.faults import RecipeError
 from schema.names import LEARNED
 from stages.cli import mistakes_reported
 from stages.frame import Start, Trained, Training, train_stage
-from training.reward_pairs import PAIRS, write_pairs
+from training.pairs import PAIRS, write_pairs
 from training.run_folder import recipe_of
 from training.writing import link_inside
 

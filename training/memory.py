@@ -18,8 +18,8 @@ from schema.faults import said_by_library
 from schema.launch import shares_weights
 from schema.recipe import Recipe
 from training import reward_model
-from training.exact_merge import adapted_layers
 from training.model import base_model, looked_at, not_loaded
+from training.sampling import adapted_layers
 
 GIB = 2**30
 # The assumed length of a prompt where the data has not been read.

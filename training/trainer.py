@@ -1,4 +1,4 @@
-"""Builds trl's GRPOTrainer, or its RLOOTrainer, as a recipe describes it, with the data that it trains on."""
+"""Builds trl's GRPOTrainer, RLOOTrainer or DPOTrainer as a recipe describes it, with the data that it trains on."""
 
 import copy
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 from datasets import Dataset
 from pyarrow import ArrowException
 from transformers import TrainerCallback
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from data import prompt
 from data.sources import DataError
@@ -18,14 +18,11 @@ from schema.models import refreshes
 from schema.names import LEARNED, missing_columns, prepare_rewards
 from schema.recipe import Recipe
 from schema.terminal import say
-from training.best_checkpoint import KeepBest
-from training.exact_merge import adapter_error, keep_base_exact
 from training.model import load_model
 from training.progress import Advise
-from training.refresh import Refresh
-from training.rounds import Rounds
-from training.sampling import mergeable, sample_merged
-from training.saving import FiniteNumbers
+from training.rounds import Refresh, Rounds
+from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged
+from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, guarded_rewards
 from training.sharding import Reshard, sharded, share_reference
 from training.step_rewards import StepRewards, step_rewards
@@ -302,3 +299,36 @@ def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
     except (ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
         wrong = "a column has values of several types, half a character, or is nested too deeply"
         raise DataError(f"data.train: {wrong}: {str(error).splitlines()[0]}") from error
+
+
+class Tokenised(DPOTrainer):
+    """DPOTrainer for rows that are token ids already: tokenised by trl from text, a chat template that rewrites a turn
+    (or drops its thoughts) would have a say in what is learned."""
+
+    def _prepare_dataset(self, dataset: Dataset, *args, **kwargs) -> Dataset:
+        return dataset
+
+
+def dpo_trainer(recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], warm_start: Path | None) -> Tokenised:
+    """trl's trainer with the recipe's model and adapter. The reference is what the policy begins as: a second model, or
+    of an adapter trl's own frozen copy; without a warm start, the base with the adapter switched off.
+
+    Args:
+        rows: `prompt_ids`, `chosen_ids` and `rejected_ids` of each pair.
+    """
+    model = load_model(recipe, tokenizer, warm_start)
+    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
+    with said_by_library(recipe.place("dpo")):
+        trainer = Tokenised(
+            model=model,
+            ref_model=load_model(recipe, tokenizer, warm_start) if recipe.adapter is None else None,
+            args=args,
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            peft_config=None if warm_start else configs.adapter_config(recipe),
+        )
+    if recipe.quantization is not None:
+        keep_adapter_float32(trainer, loaded)
+    if trainer.is_fsdp_enabled and trainer.ref_model is not None:
+        share_reference(trainer, load_model(recipe, tokenizer, warm_start))
+    return trainer

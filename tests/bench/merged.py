@@ -20,9 +20,8 @@ from schema import configs, hardware
 from schema.launch import recipe_arguments
 from schema.problem_sets import load_train
 from schema.recipe import Recipe, load_recipe
-from training.exact_merge import keep_base_exact
 from training.model import load_model, load_tokenizer
-from training.sampling import surviving_share
+from training.sampling import keep_base_exact, surviving_share
 
 SIZES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # standard deviations of B
 

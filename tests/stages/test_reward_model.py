@@ -14,8 +14,8 @@ from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe, load_recipe
 from tests.support import run_stage, same_weights
 from training.model import load_tokenizer
+from training.pairs import PAIRS, read_pairs
 from training.reward_model import RewardModel, base_with_head, load_reward_model
-from training.reward_pairs import PAIRS, read_pairs
 from training.run_folder import as_yaml
 
 TINY = "recipes/tiny-arithmetic.yaml"

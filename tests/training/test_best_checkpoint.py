@@ -6,7 +6,7 @@ from transformers import TrainerControl, TrainerState
 
 from schema.configs import ACCURACY, RIGHT, even_batch
 from schema.recipe import RecipeError, load_recipe
-from training.best_checkpoint import KeepBest
+from training.saving import KeepBest
 from training.watch import fell, gamed
 
 RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]

@@ -11,8 +11,8 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from schema import configs
 from schema.recipe import load_recipe
-from training.exact_merge import _copy, keep_base_exact, log_probabilities
 from training.model import load_model, load_tokenizer
+from training.sampling import _copy, keep_base_exact, log_probabilities
 
 LORA = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "model.dtype=bfloat16"]
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"

@@ -9,7 +9,7 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 
 from data.sources import DataError
 from schema.recipe import load_recipe
-from training import preferences
+from training import trainer
 from training.model import load_tokenizer
 from training.pairs import PreferencePair, preference_pairs, tokenised
 
@@ -84,4 +84,4 @@ def test_trl_still_prepares_its_rows_where_ours_are_left_alone():
     source = inspect.getsource(DPOTrainer)
     assert source.count("train_dataset = self._prepare_dataset(train_dataset, ") == 1
     assert '"prompt_ids",' in source and '"chosen_ids",' in source and '"rejected_ids",' in source
-    assert preferences.Tokenised.__mro__[1] is DPOTrainer
+    assert trainer.Tokenised.__mro__[1] is DPOTrainer

@@ -19,9 +19,9 @@ from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe, read_recipe
 from tests.support import CHAIN, ROOT, copied, run_stage, same_weights, weights
 from tests.training.test_reward_model import made
-from training.refresh import Refresh, undisturbed
+from training.pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 from training.reward_model import load_reward_model
-from training.reward_pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
+from training.rounds import Refresh, undisturbed
 from training.run_folder import find_run
 from training.scoring import guarded_rewards
 
