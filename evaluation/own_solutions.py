@@ -16,8 +16,7 @@ from typing import NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
-from evaluation.answers import judged
-from evaluation.contestants import Contestant
+from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, drawn, sampled_at
 from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError

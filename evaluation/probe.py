@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerBase
 
 from data import prompt
 from data.json_files import parsed
-from evaluation.answers import Answers, settings
-from evaluation.contestants import Contestant
+from evaluation.answers import Answers, Contestant, settings
 from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats

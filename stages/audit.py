@@ -1,6 +1,6 @@
 """What would a cheat earn from a recipe's rewards, on a sample of its own data, before any GPU hour is spent?
 
-Every gold answer is echoed in the recipe's form and must be judged right. Then every response of evaluation/cheats.py
+Every gold answer is echoed in the recipe's form and must be judged right. Then every response of evaluation/audit.py
 is scored. A cheat that earns more than an honest mistake on the same problem fails the audit (exit code 1), and so does
 a trick around the right answer that earns more than the right answer given plainly.
 """

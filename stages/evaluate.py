@@ -10,8 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from evaluation import report, run_report
-from evaluation.answers import Answers
-from evaluation.contestants import Contestant, benchmarks, control, named_model, stages_of
+from evaluation.answers import Answers, Contestant, benchmarks, control, named_model, stages_of
 from evaluation.engines import engine, shared
 from schema import hardware
 from schema.faults import RecipeError

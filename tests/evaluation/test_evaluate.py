@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from evaluation import answers
-from evaluation.contestants import Contestant
+from evaluation.answers import Contestant
 from evaluation.engines import engine, shared
 from schema import hardware
 from schema.recipe import RecipeError, load_recipe
