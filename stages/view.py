@@ -12,7 +12,7 @@ from runs.folder import find, name_of
 from schema.faults import RecipeError
 from schema.terminal import say
 from stages.cli import mistakes_reported
-from viewer.server import ODD, complaint
+from viewer.answers import ODD, complaint
 
 PORT = "8090"
 

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from viewer.answers import answer
 from viewer.groups import index
 from viewer.runs import describe
-from viewer.server import answer
 
 FOLDER = Path(__file__).parent / "page"
 OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "lab.js", "app.js")

@@ -133,7 +133,7 @@ REFUSED = {  # the whole recipe, and a part of its one message
     "several": ("base: [base.yaml]\n", "got ['base.yaml']"),
     "a name without end": (f"base: {'a' * 300}.yaml\n", "expected a file of this folder"),
     "codes": ('base: "\\e.yaml"\n', "expected a file of this folder"),
-    "half a letter": ('base: "\\ud800.yaml"\n', "expected a file of this folder"),
+    "half a letter": ('base: "\\ud800.yaml"\n', "half of a character"),
     "missing": ("base: bose.yaml\n", "bose.yaml; did you mean base.yaml?"),
     "not first": ("seed: 1\nbase: base.yaml\n", "mine.yaml:2: base: write it first"),
     "itself": ("base: mine.yaml\n", "mine.yaml:1: base: a circle, mine.yaml → mine.yaml"),
