@@ -220,7 +220,7 @@ test: setup  ## run the tests that take seconds, on the CPU
 	@$(IN_PARALLEL) -m 'not train and not slow and not browser'
 
 test-train: setup  ## run the tests that train, attack or start several processes; CI does too
-	@$(IN_PARALLEL) -m train
+	@$(IN_PARALLEL) -m 'train and not slow'
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'

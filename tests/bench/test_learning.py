@@ -89,7 +89,7 @@ def test_every_arm_is_a_sound_recipe_that_spends_the_same(task):
         assert spent == pytest.approx(task.completions, rel=0.02), arm
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_a_killed_benchmark_goes_on(tmp_path):
     """It is killed while an arm trains, and ends with a line for each run, the finished ones as they were."""
     command = [sys.executable, "-m", "tests.bench.learning", "--task", "smoke", "--seeds", "1", "--cores", "0"]

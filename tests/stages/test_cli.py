@@ -78,11 +78,16 @@ LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_co
 @pytest.mark.parametrize(
     ("processes", "program", "code"),
     [
-        (2, "sys.exit(75)", 75),
-        (2, "sys.exit(0)", 0),
-        (2, "os.kill(os.getpid(), 9)", 137),
         (2, "os.environ['RANK'] == '1' and sys.exit(3); time.sleep(60)", 3),
-        (1, "sys.exit(75)", 75),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [
+                (2, "sys.exit(75)", 75),
+                (2, "sys.exit(0)", 0),
+                (2, "os.kill(os.getpid(), 9)", 137),
+                (1, "sys.exit(75)", 75),
+            ]
+        ),
     ],
 )
 def test_a_launch_ends_as_its_processes_did(processes, program, code, tmp_path):
@@ -111,8 +116,6 @@ GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1
     ("each_process", "code", "said"),
     [
         ("raise RecipeError(['wrong'])", 2, "wrong"),
-        ("raise RunStopped('stopped', 4)", 4, "stopped"),
-        ("time.sleep(60) if first else None; raise RecipeError(['wrong'])", 2, "wrong"),
         ("time.sleep(60) if first else None; raise RunStopped('stopped', 3)", 3, "stopped"),
         # One that has lost another leaves it to that one's launcher.
         (

@@ -265,7 +265,7 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
     assert len(re.findall("rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean", metrics)) == 3
 
 
-@pytest.mark.train  # a launcher and two processes, each of which imports the libraries
+@pytest.mark.slow  # a launcher and two processes, each of which imports the libraries
 def test_accelerate_launches_a_stage(trained):
     command = next(each for each in COMMANDS if "accelerate launch" in each)
     for shown, tried in (("/ddp", "/cpu2"), ("processes 4", "processes 2"), ("qwen-math-lora", "tiny-arithmetic")):

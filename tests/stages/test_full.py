@@ -10,7 +10,7 @@ from tests.support import TWO_PROCESSES, run_stage
 RECIPE = "recipes/qwen-math-full.yaml"
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_two_steps_on_two_processes_reach_the_weights(tiny_qwen2, math_data, tmp_path):
     """They would not reach weights in bfloat16, to which nearly all of them round as before."""
     given = [f"model.name_or_path={tiny_qwen2}", f"data.dir={math_data}", "data.validation=8", f"output_dir={tmp_path}"]

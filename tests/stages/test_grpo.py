@@ -311,7 +311,10 @@ def test_two_processes_share_their_groups(tmp_path, own_file):
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("recipe", ["qwen-math-lora", "qwen-7b-qlora", "qwen-coder-0.5b-lora", "smollm2-gsm8k"])
+@pytest.mark.parametrize(
+    "recipe",
+    ["qwen-7b-qlora", *(pytest.param(each, marks=pytest.mark.slow) for each in ("qwen-math-lora", "smollm2-gsm8k"))],
+)
 def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_qwen2, math_data, tmp_path):
     overrides = [f"model.name_or_path={tiny_qwen2}", "model.build=null", "data.validation=8", f"data.dir={math_data}"]
     overrides += ["data.own_solutions=null", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]

@@ -27,7 +27,10 @@ WAYS |= {each: [each, *ON_A_CPU] for each in ("zero2", "zero3")}
 ON_GPUS = ["--num_processes", "2", "-m", "tests.stages.test_two_gpus"]  # over NCCL
 WAYS |= {"ddp on GPUs": ["ddp", *ON_GPUS], "fsdp2 on GPUs": ["fsdp2", *ON_GPUS]}
 NO_DEEPSPEED = pytest.mark.skipif(find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed")
-SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
+SHARDED = [
+    pytest.param("fsdp2", marks=pytest.mark.slow),
+    *(pytest.param(each, marks=[NO_DEEPSPEED, pytest.mark.slow]) for each in ("zero2", "zero3")),
+]
 SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=24", "evaluate.checkpoint_problems=8", "model.build=null"]
 SHORT += ["sft.max_steps=20", "sft.save_steps=5", "grpo.max_steps=6", "grpo.eval_steps=2", "grpo.logging_steps=1"]
 SHORT += ["grpo.num_generations=4", "grpo.num_iterations=1", "grpo.beta=0.04", "grpo.gradient_checkpointing=true"]

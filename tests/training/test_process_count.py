@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, run_stage, weights
 
-pytestmark = pytest.mark.train
+pytestmark = pytest.mark.slow
 STEPS = 6
 SHORT = ["data.validation=40", "sft.max_steps=60", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.save_steps=3"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", f"grpo.max_steps={STEPS}"]

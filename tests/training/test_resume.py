@@ -24,21 +24,25 @@ BOTH = [*FOUR, "grpo.num_iterations=2", "grpo.save_steps=4"]
 @pytest.mark.parametrize(
     ("stage", "overrides", "launcher"),
     [
-        pytest.param("sft", [], (), id="sft, full"),
         pytest.param("sft", [LORA], (), id="sft, LoRA"),
-        pytest.param("sft", [LORA], TWO_PROCESSES, id="sft, LoRA, two processes"),
-        pytest.param("sft", [LORA, NF4], (), id="sft, QLoRA"),
-        pytest.param("grpo", [LORA], (), id="grpo, LoRA"),
-        pytest.param("grpo", [LORA, "grpo.num_iterations=2"], (), id="grpo, LoRA, each batch twice"),
         pytest.param("grpo", ["grpo.save_steps=2", *FOUR], (), id="grpo, full, four steps a generation"),
-        pytest.param("grpo", [LORA, *BOTH], (), id="grpo, LoRA, both"),
         pytest.param("grpo", [LORA, *BOTH], TWO_PROCESSES, id="grpo, LoRA, both, two processes"),
-        pytest.param("grpo", BOTH, TWO_PROCESSES, id="grpo, full, both, two processes"),
         pytest.param("grpo", [LORA, "grpo.beta=0.04"], (), id="grpo, LoRA, a reference"),
-        pytest.param("grpo", [LORA, NF4, "grpo.beta=0.04"], (), id="grpo, QLoRA, a reference"),
-        pytest.param("grpo", ["grpo.beta=0.04"], (), id="grpo, full, a reference"),
         pytest.param("grpo", [LORA, NF4], (), id="grpo, QLoRA"),
-        pytest.param("grpo", [LORA, NF4, *BOTH], TWO_PROCESSES, id="grpo, QLoRA, both, two processes"),
+        pytest.param("sft", [], (), id="sft, full", marks=pytest.mark.slow),
+        pytest.param("sft", [LORA], TWO_PROCESSES, id="sft, LoRA, two processes", marks=pytest.mark.slow),
+        pytest.param("sft", [LORA, NF4], (), id="sft, QLoRA", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA], (), id="grpo, LoRA", marks=pytest.mark.slow),
+        pytest.param(
+            "grpo", [LORA, "grpo.num_iterations=2"], (), id="grpo, LoRA, each batch twice", marks=pytest.mark.slow
+        ),
+        pytest.param("grpo", [LORA, *BOTH], (), id="grpo, LoRA, both", marks=pytest.mark.slow),
+        pytest.param("grpo", BOTH, TWO_PROCESSES, id="grpo, full, both, two processes", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA, NF4, "grpo.beta=0.04"], (), id="grpo, QLoRA, a reference", marks=pytest.mark.slow),
+        pytest.param("grpo", ["grpo.beta=0.04"], (), id="grpo, full, a reference", marks=pytest.mark.slow),
+        pytest.param(
+            "grpo", [LORA, NF4, *BOTH], TWO_PROCESSES, id="grpo, QLoRA, both, two processes", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_resumed_to_the_bit(stage, overrides, launcher, tiny_qwen2, tmp_path):

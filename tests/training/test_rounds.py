@@ -23,7 +23,9 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=["LoRA, after a warm start", *(pytest.param(each, marks=pytest.mark.slow) for each in list(KINDS)[:3])]
+)
 def run(request, tmp_path):
     """The arguments of a run in two rounds, and its folder."""
     arguments = [*SHORT, *KINDS[request.param], f"output_dir={tmp_path}/run"]
