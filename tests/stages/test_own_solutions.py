@@ -45,11 +45,12 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
     assert head["example"] is None and head["temperature"] == 1.0 and head["model"] == str(base)
     kept = read_lines(run / "own_solutions/kept.jsonl")
     figures = json.loads((run / "sft/summary.json").read_text())["own_solutions"]
-    texts = {(each["problem"], each["response"]) for each in completions if not each["truncated"]}
+    whole = [(each["problem"], each["response"]) for each in completions if not each["truncated"]]
     for each in kept:
         response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
         assert judge(response, each["solution"], strict=True).right
-        assert (each["problem"], response) in texts or (each["problem"], each["reasoning"]) in texts
+        thought = each["reasoning"].splitlines()
+        assert any(of == each["problem"] and all(line in said for line in thought) for of, said in whole)
     right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing
     assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
