@@ -129,6 +129,15 @@ def test_a_file_of_the_users_own(suffix, tmp_path):
     assert "2 problems, 1 dropped (1 without a problem: row 2)" in report
 
 
+def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
+    """As in MATH-500, whose `solution` is worked."""
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"problem": "2+3?", "answer": "5", "solution": "2 and 3 make 5 ..."}\n')
+    assert [row["solution"] for row in load(str(file), "test", {})[0]] == ["5"]
+    file.write_text('{"problem": "2+3?", "solution": "5"}\n')
+    assert [row["solution"] for row in load(str(file), "test", {})[0]] == ["5"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

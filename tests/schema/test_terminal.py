@@ -120,6 +120,10 @@ def test_what_another_wrote_is_only_text_in_markdown(text):
     assert "\n" not in code(text)
 
 
+def test_a_bar_in_a_cell_begins_no_other():
+    assert row(["a|b", "`c|d`"]) == r"| a\|b | `c\|d` |"
+
+
 def test_a_plain_name_stays_as_it_is():
     for name in ("base", "Level 5", "held-out", "base+example", "Counting & Probability", "a_b", "数学"):
         assert inline(name) == name
