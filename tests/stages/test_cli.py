@@ -115,7 +115,7 @@ GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1
 @pytest.mark.parametrize(
     ("each_process", "code", "said"),
     [
-        ("raise RecipeError(['wrong'])", 2, "wrong"),
+        pytest.param("raise RecipeError(['wrong'])", 2, "wrong", marks=pytest.mark.slow),
         ("time.sleep(60) if first else None; raise RunStopped('stopped', 3)", 3, "stopped"),
         # One that has lost another leaves it to that one's launcher.
         (

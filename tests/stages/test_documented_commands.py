@@ -239,7 +239,7 @@ def test_a_recipe_on_a_base(clone):
     assert (list(recipe.rewards), recipe.grpo["num_generations"]) == (["correct_answer"], 16)
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
     """The README's, word for word, with a tiny model in place of Qwen's; beside its one problem, some that are like
     GSM8K's."""

@@ -18,7 +18,7 @@ import pytest
 from schema.configs import ACCURACY, RIGHT
 from tests.support import ROOT, read_lines, run_stage, same_weights, weights
 
-pytestmark = pytest.mark.train
+pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
 ON_A_CPU = ["--num_processes", "2", "--mixed_precision", "no", "-m"]
 # Way to its file and what follows it; cpu2.yaml is ddp.yaml for two processes on a CPU.
@@ -27,10 +27,7 @@ WAYS |= {each: [each, *ON_A_CPU] for each in ("zero2", "zero3")}
 ON_GPUS = ["--num_processes", "2", "-m", "tests.stages.test_two_gpus"]  # over NCCL
 WAYS |= {"ddp on GPUs": ["ddp", *ON_GPUS], "fsdp2 on GPUs": ["fsdp2", *ON_GPUS]}
 NO_DEEPSPEED = pytest.mark.skipif(find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed")
-SHARDED = [
-    pytest.param("fsdp2", marks=pytest.mark.slow),
-    *(pytest.param(each, marks=[NO_DEEPSPEED, pytest.mark.slow]) for each in ("zero2", "zero3")),
-]
+SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
 SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=24", "evaluate.checkpoint_problems=8", "model.build=null"]
 SHORT += ["sft.max_steps=20", "sft.save_steps=5", "grpo.max_steps=6", "grpo.eval_steps=2", "grpo.logging_steps=1"]
 SHORT += ["grpo.num_generations=4", "grpo.num_iterations=1", "grpo.beta=0.04", "grpo.gradient_checkpointing=true"]

@@ -35,7 +35,7 @@ SHORT += ["grpo.max_steps=24"]
 PATIENCE = 240  # seconds for what takes one on a slow core that others use too
 ALONE = 60  # seconds in which a machine must have ended after its peer
 
-pytestmark = pytest.mark.train
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

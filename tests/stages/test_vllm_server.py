@@ -105,7 +105,7 @@ def read_until_ready(process: subprocess.Popen) -> list[str]:
     return said
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
     port = free_port()
     process = started(port)
@@ -118,7 +118,7 @@ def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
     assert vllm_server.served(recipe) is None
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_a_server_that_ends_before_it_answers_is_said(started):
     process = started(free_port(), late="1")
     said, _ = process.communicate(timeout=60)

@@ -15,7 +15,7 @@ CPU2 = {"launcher": TWO_PROCESSES, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_epoch_is_not_the_first_again(processes, tmp_path: Path):
     rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(10, 18)]
     write_lines(tmp_path / "few.jsonl", rows)

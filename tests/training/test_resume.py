@@ -25,10 +25,14 @@ BOTH = [*FOUR, "grpo.num_iterations=2", "grpo.save_steps=4"]
     ("stage", "overrides", "launcher"),
     [
         pytest.param("sft", [LORA], (), id="sft, LoRA"),
-        pytest.param("grpo", ["grpo.save_steps=2", *FOUR], (), id="grpo, full, four steps a generation"),
-        pytest.param("grpo", [LORA, *BOTH], TWO_PROCESSES, id="grpo, LoRA, both, two processes"),
+        pytest.param(
+            "grpo", ["grpo.save_steps=2", *FOUR], (), id="grpo, full, four steps a generation", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "grpo", [LORA, *BOTH], TWO_PROCESSES, id="grpo, LoRA, both, two processes", marks=pytest.mark.slow
+        ),
         pytest.param("grpo", [LORA, "grpo.beta=0.04"], (), id="grpo, LoRA, a reference"),
-        pytest.param("grpo", [LORA, NF4], (), id="grpo, QLoRA"),
+        pytest.param("grpo", [LORA, NF4], (), id="grpo, QLoRA", marks=pytest.mark.slow),
         pytest.param("sft", [], (), id="sft, full", marks=pytest.mark.slow),
         pytest.param("sft", [LORA], TWO_PROCESSES, id="sft, LoRA, two processes", marks=pytest.mark.slow),
         pytest.param("sft", [LORA, NF4], (), id="sft, QLoRA", marks=pytest.mark.slow),
@@ -75,7 +79,7 @@ def test_resumed_to_the_bit(stage, overrides, launcher, tiny_qwen2, tmp_path):
         assert any(not np.array_equal(before[name], after[name]) for name in after)  # it did train
 
 
-@pytest.mark.parametrize("algorithm", ["null", "rloo"])
+@pytest.mark.parametrize("algorithm", ["null", pytest.param("rloo", marks=pytest.mark.slow)])
 def test_a_run_that_was_killed_after_its_last_checkpoint_takes_no_further_step(algorithm, tmp_path):
     given = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", *SHORT, *SMALL, "sft=null"]
     given += ["grpo.logging_steps=1"]
@@ -90,7 +94,7 @@ def test_a_run_that_was_killed_after_its_last_checkpoint_takes_no_further_step(a
     assert files == before and len(files) == 8
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_process_1_saves_its_step_and_is_resumed_to_the_bit(number, tmp_path):
     """As `docker run … python -m stages.grpo` has it. After SIGHUP nobody reads what it says."""
 

@@ -153,7 +153,7 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
 
 @no_disk
 @pytest.mark.parametrize(
-    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.train) for each in ("own_solutions", "probe"))]
+    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe"))]
 )
 def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
     own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
@@ -190,11 +190,16 @@ run("grpo", main)
 @pytest.mark.parametrize(
     ("module", "owner", "function", "said"),
     [
-        ("evaluation.run_report", "evaluation.run_report", "draw", "The run is finished; make report FILE="),
-        ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
-        ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
         ("training.saving", "training.saving", "write_whole", "Nothing has been saved yet"),
         ("training.run_folder", "training.run_folder.RunFolder", "finish", "The same command resumes from "),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [
+                ("evaluation.run_report", "evaluation.run_report", "draw", "The run is finished; make report FILE="),
+                ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
+                ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
+            ]
+        ),
     ],
 )
 def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):

@@ -230,7 +230,7 @@ time.sleep(60 if sys.argv[2] == "wait" else 0)
 
 @pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("how", ["end", "KILL"])
+@pytest.mark.parametrize("how", ["KILL", pytest.param("end", marks=pytest.mark.slow)])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
     (tmp_path / "rank.py").write_text(RANK)
     launcher = subprocess.Popen(
