@@ -60,8 +60,8 @@ export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 .PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
 
 help:  ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
-	@echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'
+	@{ grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'; \
+	  echo 'options       RECIPE=qwen-math-lora  ACCELERATE=ddp  ARGS="grpo.learning_rate=2e-5"  MODEL=path'; } | expand -t 14 || :
 
 # What is installed, transitive packages and what builds them included, has its version and its hash in requirements.lock.
 # pip would check the hashes of whole files of requirements alone.
@@ -175,8 +175,8 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
 	@$(PY) stages.seeds $(ASKED) --check "--seeds=$$SEEDS"
-	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; for seed in $$SEEDS; do \
-	  echo "seeds: $$seed of $$SEEDS"; \
+	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; trap '' PIPE; for seed in $$SEEDS; do \
+	  echo "seeds: $$seed of $$SEEDS" 2>&-; \
 	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
 	@$(PY) stages.seeds $(ASKED) "--seeds=$$SEEDS"
@@ -259,7 +259,7 @@ bench-learning: setup  ## held-out accuracy over the completions generated, for 
 	@$(ON_CPU) tests.bench.learning "ARGS=$$ARGS"
 
 # A user's own files beside these are not ours to lint.
-ROOMS := data evaluation rewards schema stages tests training viewer
+ROOMS := data evaluation rewards runs schema stages tests training viewer
 
 lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)
