@@ -12,6 +12,7 @@ from evaluation.statistics import over_seeds, seeds_verdict
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.terminal import inline, make_command, row, say, say_markdown
+from schema.values import RULES
 from stages.cli import run
 from training.checkpoints import write_whole
 from training.writing import link_inside
@@ -21,7 +22,8 @@ def main(recipe: Recipe, seeds: list[str], check: bool = False):
     """Report the accuracy of each stage over seeds, and what each stage gained, with an interval over the seeds."""
     # make's shell parts them again: of plain numbers and blanks it makes the same.
     seeds = re.split("[ \t\n]+", " ".join(seeds).strip(" \t\n"))
-    if wrong := [each for each in seeds if not re.fullmatch("0|[1-9][0-9]{0,9}", each)]:
+    refusal = RULES["recipe"]["seed"].refusal
+    if wrong := [each for each in seeds if not re.fullmatch("0|[1-9][0-9]{0,9}", each) or refusal(int(each))]:
         raise RecipeError([f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong[0]}"'])
     if check:
         # Each seed's own; the stages are given them after whatever the recipe says.

@@ -100,6 +100,8 @@ NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno
 def unwritten(error: Exception) -> RunStopped | None:
     """The end of a stage that the system refused a file, whoever's code asked for it; None for any other error. A file
     that is not there is a mistake of ours, unless the run's folder is gone."""
+    if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
+        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
     # Libraries in Rust and C++ raise errors of their own, with the system's words.
     reason = next((each for each in NO_ROOM if each in str(error)), None)
     named, run = getattr(error, "filename", None), begun[-1] if begun else None

@@ -98,6 +98,7 @@ def test_the_last_stage_is_compared_with_the_first_too():
                 ("1 '2'", "'2'"),
                 ("1 \u0663", "\u0663"),
                 ("-1", "-1"),
+                ("1 9999999999", "9999999999"),  # which its own stages would refuse, after the first had trained
             ]
         ),
         (["seed=5", "--seeds=1"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),

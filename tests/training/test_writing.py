@@ -118,6 +118,7 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
             f"{'x' * 300}: File name too long.",
         ),
         (IsADirectoryError(errno.EISDIR, "Is a directory", "x/y"), "x/y: Is a directory."),
+        (RuntimeError("Symlink loop from 'x/y'"), "x/y: Too many levels of symbolic links."),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),
         (PermissionError(errno.EPERM, "Operation not permitted"), None),  # of no file
         (RuntimeError("shapes differ"), None),
