@@ -32,19 +32,6 @@ def test_the_defaults_are_trls():
     assert f" + {written(1e-4, 4)})" in FOR_PPO  # tests/viewer/test_lab.py compares it with trl's
 
 
-def test_the_memory_is_that_of_the_page_on_memory():
-    memory = (ROOT / "docs/memory.md").read_text(encoding="utf-8")
-    command, *pairs = re.search(
-        r"`(make memory .*?)` estimates ([\d.]+) GiB with GRPO and ([\d.]+) GiB with PPO.*?, ([\d.]+) and ([\d.]+) GiB",
-        FOR_PPO.replace("\n", " "),
-    ).groups()
-    table = memory[memory.index(f"`{command}`") :]
-    head = re.search(r"^\| GiB on each GPU \|(.*)\|$", table, re.M)[1].split("|")
-    total = re.search(r"^\| total \|(.*)\|$", table, re.M)[1].split("|")
-    of = {name.strip(): number.strip() for name, number in zip(head, total, strict=True)}
-    assert pairs == [of["full"], of["PPO, full"], of["LoRA"], of["PPO, LoRA"]]
-
-
 def test_the_example_is_right_to_its_last_number():
     """What was recomputed is taken out of the text; no digit may be left."""
     answers, rewards = np.array([3, 5, 1, 8]), np.array([1.0, 0, 0, 0])
