@@ -195,7 +195,7 @@ def explained(
         "step": step,
         "row": chosen["row"],
         "question": group["question"],
-        "advantage": chosen["advantage"],
+        "advantage": chosen["advantage"] or 0.0,  # of a run that wrote no number, as in its tokens
         "policies": {which: policy.name for which, policy in used.items()},
         "settings": settings,
         "weight": group["batch"] and weight(len(ids), group["batch"], settings),
