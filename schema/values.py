@@ -170,6 +170,11 @@ def count(low: int = 1, high: int = MANY, *also) -> Number:
     return Number(low, high, whole=True, also=also)
 
 
+def _all(rule: Any, keys: str) -> dict[str, Any]:
+    """One rule for several keys, with spaces between them."""
+    return dict.fromkeys(keys.split(), rule)
+
+
 SWITCH = Switch()
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
@@ -290,8 +295,7 @@ RULES["model"] = {
     "chat_template": Pattern(r"[\s\S]{1,60000}", "a template"),
 }
 RULES["data"] = {
-    "validation": count(1),
-    "worked": count(1),
+    **_all(count(), "validation worked"),
     "pass_rate": Span(SHARE),
     "order": OneOf(ORDERS),
     "own_solutions": Keys(OWN_SOLUTIONS),
@@ -299,40 +303,33 @@ RULES["data"] = {
 }
 RULES["prompt"] = {"system": Pattern(r"[\s\S]{0,60000}", "a text")}
 RULES["evaluate"] = {
-    "limit": count(1),
+    **_all(count(), "limit checkpoint_problems"),
     "engine": OneOf(("transformers", "vllm")),
     "batch_size": count(1, 65536),
     "max_new_tokens": count(1, 2**20),
     "samples": count(1, 10_000),
     "temperature": Number(0, 100),
-    "checkpoint_problems": count(1),
     "patience": count(0, MANY),
 }
 TRAINING = {
     "learning_rate": Number(0, 1, above=True),
-    "per_device_train_batch_size": count(1, 65536),
-    "gradient_accumulation_steps": count(1, 65536),
+    **_all(count(1, 65536), "per_device_train_batch_size gradient_accumulation_steps"),
     "num_train_epochs": Number(0, 1e6, above=True),
     "max_steps": count(1, MANY, -1),
     "warmup_steps": Either((count(0), Number(0, 1, below=True))),
     "optim": OneOf(OPTIMIZERS),
-    "weight_decay": SHARE,
-    "adam_beta1": Number(0, 1, below=True),
-    "adam_beta2": Number(0, 1, below=True),
+    **_all(SHARE, "weight_decay router_aux_loss_coef"),
+    **_all(Number(0, 1, below=True), "adam_beta1 adam_beta2"),
     "adam_epsilon": Number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
     "max_grad_norm": Number(0, 1e9),
     "lr_scheduler_type": OneOf(tuple(SCHEDULES)),
     "lr_scheduler_kwargs": Keys({key: kind for known in SCHEDULES.values() for key, kind in known.items()}),
-    "logging_steps": count(),
+    **_all(count(), "logging_steps save_steps save_total_limit torch_empty_cache_steps"),
     "save_strategy": OneOf(("steps", "no")),
-    "save_steps": count(),
-    "save_total_limit": count(),
     "report_to": Either((OneOf(TRACKERS), Each(OneOf(tuple(each for each in TRACKERS if each != "none"))))),
-    "torch_empty_cache_steps": count(),
     "pad_to_multiple_of": Either((OneOf(("auto",)), count(1, 4096))),
     "ddp_timeout": count(1, 10**7),
     "gradient_checkpointing_kwargs": Keys({"use_reentrant": SWITCH}),
-    "router_aux_loss_coef": SHARE,
 }
 RULES["sft"] = TRAINING | {
     "max_length": count(2, 2**20),
@@ -350,8 +347,7 @@ RULES["grpo"] = TRAINING | {
     "num_generations": count(2, LARGEST_GROUP),
     "max_completion_length": count(1, 2**20),
     "generation_batch_size": count(2, 2**24),
-    "steps_per_generation": count(1, 65536),
-    "per_device_eval_batch_size": count(1, 65536),
+    **_all(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
     "eval_steps": count(),
     "temperature": Number(0.01, 10),
     "top_p": Number(0, 1, above=True),
@@ -369,31 +365,24 @@ RULES["grpo"] = TRAINING | {
     "vllm_gpu_memory_utilization": Number(0, 1, above=True),
     "vllm_max_model_length": count(2, 2**24),
     "vllm_tensor_parallel_size": count(1, 1024),
-    "beta": Number(0, 10),
     "num_iterations": count(1, 1000),
     "epsilon": SHARE,
     "epsilon_high": Number(0, 1e6),
     "delta": Number(1, 1e6, above=True),
-    "sapo_temperature_neg": Number(0, 1000, above=True),
-    "sapo_temperature_pos": Number(0, 1000, above=True),
-    "vespo_k_pos": Number(0, 100),
-    "vespo_lambda_pos": Number(0, 100, above=True),
-    "vespo_k_neg": Number(0, 100),
-    "vespo_lambda_neg": Number(0, 100, above=True),
+    **_all(Number(0, 1000, above=True), "sapo_temperature_neg sapo_temperature_pos off_policy_mask_threshold"),
+    **_all(Number(0, 100), "vespo_k_pos vespo_k_neg"),
+    **_all(Number(0, 100, above=True), "vespo_lambda_pos vespo_lambda_neg"),
     "importance_sampling_level": OneOf(("token", "sequence")),
     "multi_objective_aggregation": OneOf(("sum_then_normalize", "normalize_then_sum")),
     "scale_rewards": OneOf(("group", "batch", "none")),
     "loss_type": OneOf(("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo")),
     "top_entropy_quantile": Number(0, 1, above=True),
-    "entropy_coef": Number(0, 10),
-    "entropy_coef_min": Number(0, 10),
-    "entropy_coef_max": Number(0, 10),
+    **_all(Number(0, 10), "beta entropy_coef entropy_coef_min entropy_coef_max"),
     "entropy_coef_delta": Number(0, 1, above=True),
     "entropy_target": Number(0, 20, above=True),
     "vllm_importance_sampling_mode": OneOf(("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")),
     "vllm_importance_sampling_clip_max": Number(1, 1e6),
     "vllm_importance_sampling_clip_min": Number(0, 1, below=True),
-    "off_policy_mask_threshold": Number(0, 1000, above=True),
 }
 DPO_LOSSES = (
     *("sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired"),

@@ -293,7 +293,7 @@ FOREIGN = {"auto_map": {f"Auto{k}": "evil.E" for k in ("Config", "ModelForCausal
 FOREIGN |= dict.fromkeys(("attn_implementation", "experts_implementation"), "a/kernel")
 FOREIGN |= {"return_dict": False, "is_encoder_decoder": True, "output_attentions": True}
 
-# The text of a recipe.
+# The text of a recipe, and what lies beside it.
 RECIPES = {
     "code: os.system": (TRUST, reward(f"os.system: {{command: touch {OUTSIDE}/new}}")),
     "code: what we import": (TRUST, reward("data.imports.find_spec: {name: os}")),
@@ -316,21 +316,13 @@ RECIPES = {
     "words: a code in a key": ("unknown key", grpo(r'"\e]0;x\a": 1')),
     "words: a template's": ("fails: TemplateError", templated("{{ raise_exception('\x1b]0;x\x07') }}")),
     "words: half a character": ("half of a character", recipe(output_dir=r'"outputs/\ud800"')),
+    "code: a package's": (TRUST, reward("x.y.paid: {}"), put("x/y.py", EVIL), put("x/__init__.py", EVIL)),
+    "code: behind a link": (TRUST, reward("x.y.paid: {}"), put("outputs/y.py", EVIL), link("x", "outputs")),
+    "files: a linked output": ("writes outside outputs/", recipe(), link("outputs/mine", OUTSIDE)),
+    "limits: 100 MB": ("and a recipe is a page", "", zeros(MINE, 10**8)),
+    "limits: a pipe": ("is not a file", "", made(MINE, os.mkfifo)),
 }
-ATTACKS = {f"recipe: {name}": (says, put(MINE, text)) for name, (says, text) in RECIPES.items()} | {
-    "recipe: a package beside it": (
-        TRUST,
-        *(put(MINE, reward("theirs.modeling.paid: {}")), put("theirs/modeling.py", EVIL)),
-        put("theirs/__init__.py", EVIL),
-    ),
-    "recipe: code below outputs": (TRUST, put(MINE, reward("outputs.x.evil.paid: {}")), put("outputs/x/evil.py", EVIL)),
-    "recipe: code behind a link": (
-        TRUST,
-        *(put(MINE, reward("mine.evil.paid: {}")), put("outputs/x/evil.py", EVIL), link("mine", "outputs/x")),
-    ),
-    "recipe: 100 MB": ("and a recipe is a page", zeros(MINE, 10**8)),
-    "recipe: a pipe": ("is not a file", made(MINE, os.mkfifo)),
-    "recipe: outputs that lead away": ("writes outside outputs/", put(MINE, recipe()), link("outputs/mine", OUTSIDE)),
+ATTACKS = {f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text, *more) in RECIPES.items()} | {
     "data: zeros": ("there is no such file", link("theirs.jsonl", "/dev/zero")),
     "data: 40 GB": ("theirs.jsonl", zeros("theirs.jsonl", 40 * 10**9)),
     "data: 900 levels": ("nested too deeply", put("theirs.jsonl", rows(x="y").replace('"y"', "[" * 900 + "]" * 900))),
