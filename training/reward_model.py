@@ -28,8 +28,7 @@ from schema.models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from training import model_files
-from training.chat_template import require_usable
-from training.model import base_model, looked_at, not_loaded
+from training.model import base_model, looked_at, not_loaded, require_usable
 
 # Of a batch, with its padding: the three widest activations of Qwen2.5-7B, each of 18,944 numbers for a token, are then
 # 1.7 GiB in 16 bits.

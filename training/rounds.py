@@ -28,7 +28,7 @@ from training.checkpoints import checkpoints_of, step_of
 from training.pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 from training.reward_model import RewardModel, load_reward_model, reward_trainer
 from training.scoring import Batch
-from training.sharding import sharded
+from training.train import sharded
 
 FROZEN = "ref"  # what trl calls an adapter that is the reference
 

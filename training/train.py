@@ -24,7 +24,6 @@ from training.model import base_model, name_base
 from training.progress import Metrics, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
-from training.sharding import require_same_sharding, sharded
 from training.step_clock import StepClock
 from training.writing import begun, unwritten
 
@@ -94,6 +93,33 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         raise RunStopped(
             f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
         ) from error
+
+
+def sharded(trainer: Trainer) -> bool:
+    """Whether a process may hold only a part of each weight."""
+    return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
+
+
+def require_same_sharding(trainer: Trainer, checkpoint: str | None):
+    """Refuse a checkpoint that was written under another kind of launcher: its optimizer has another form, which
+    transformers would silently go on without.
+
+    Raises:
+        RecipeError: names both.
+    """
+    if checkpoint is None:
+        return
+    now = "FSDP" if trainer.is_fsdp_enabled else "DeepSpeed" if trainer.is_deepspeed_enabled else "DDP or one process"
+    files = {each.name for each in Path(checkpoint).iterdir()}
+    fsdp = any(each.startswith("pytorch_model_fsdp") for each in files)
+    began = "FSDP" if fsdp else "DeepSpeed" if "latest" in files else "DDP or one process"
+    if began != now:
+        raise RecipeError(
+            [
+                f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its optimizer: launch "
+                f"the run as it began, or delete {Path(checkpoint).parent}"
+            ]
+        )
 
 
 def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):

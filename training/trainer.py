@@ -7,7 +7,9 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from pyarrow import ArrowException
-from transformers import TrainerCallback
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+from torch.distributed.fsdp import FSDPModule
+from transformers import PreTrainedModel, Trainer, TrainerCallback
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from data import prompt
@@ -24,9 +26,8 @@ from training.rounds import Refresh, Rounds
 from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged
 from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, guarded_rewards
-from training.sharding import Reshard, sharded, share_reference
 from training.step_rewards import StepRewards, step_rewards
-from training.train import keep_adapter_float32
+from training.train import keep_adapter_float32, sharded
 
 
 class Greedy:
@@ -113,6 +114,17 @@ class SameOrder(TrainerCallback):
         sampler = getattr(batches, "batch_sampler", batches).sampler  # under a launcher a process has a shard of them
         for _ in range(min(int(state.epoch or 0), state.max_steps) if sampler.shuffle else 0):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
+class Reshard(TrainerCallback):
+    """Shards the model again after each batch of an evaluation. As accelerate sets FSDP2 up, the norm, the embedding
+    and the head stay whole after a forward pass without gradients, and trl cannot send them to vLLM for the next
+    batch."""
+
+    def on_prediction_step(self, args, state, control, model=None, **kwargs):
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
 
 def grpo_trainer(
@@ -209,6 +221,18 @@ def merge_to_sample(trainer: GreedyEvaluation | LeaveOneOut):
         keep_base_exact(policy)
     elif not sharded(trainer) and mergeable(policy):
         sample_merged(policy)
+
+
+def share_reference(trainer: Trainer, whole: PreTrainedModel):
+    """Send the first process's weights of a reference model to all. With FSDP, transformers loads weights only in the
+    first process of a machine. accelerate sends the policy's to the others, and trl forgets the reference, most
+    of whose shards would be zeros.
+
+    Args:
+        whole: the reference, as it is before it is sharded.
+    """
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(trainer.ref_model, whole.state_dict(), options=options)
 
 
 def require_problems(recipe: Recipe, args: GRPOConfig | RLOOConfig, dataset: Dataset):

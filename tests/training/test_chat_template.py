@@ -8,8 +8,8 @@ import pytest
 
 from schema.faults import RecipeError
 from schema.models import built_model
-from training import chat_template
-from training.chat_template import require_usable
+from training import model
+from training.model import require_usable
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_an_honest_template_is_usable(folder):
     ],
 )
 def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
-    monkeypatch.setattr(chat_template, "SECONDS", 2)
+    monkeypatch.setattr(model, "SECONDS", 2)
     began = time.monotonic()
     with pytest.raises(RecipeError) as refused:
         require_usable(folder, template, "Think.", "mine.yaml:3")

@@ -8,8 +8,7 @@ import pytest
 from schema.faults import RecipeError
 from tests.support import run_stage
 from training.checkpoints import seal
-from training.sharding import require_same_sharding
-from training.train import train
+from training.train import require_same_sharding, train
 
 LAUNCHERS = {
     "DDP or one process": (SimpleNamespace(is_fsdp_enabled=False, is_deepspeed_enabled=False), "optimizer.pt"),

@@ -130,7 +130,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from training.sharding import Reshard
+from training.trainer import Reshard
 distributed.init_process_group("gloo")
 mesh = torch.distributed.init_device_mesh("cpu", (1,))
 model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
