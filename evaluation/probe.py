@@ -14,13 +14,14 @@ from transformers import PreTrainedTokenizerBase
 
 from data import prompt
 from data.json_files import parsed
+from evaluation import pictures
 from evaluation.answers import Answers, Contestant, settings
 from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
 from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import make_command, say
+from schema.terminal import make_command, row, say
 from training import memory
 from training.checkpoints import sha256, write_whole
 from training.model import base_model
@@ -130,11 +131,12 @@ def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], g
     n, right = answers.samples, answers.right()
     bounds = [wilson(count, n) for count in range(n + 1)]
     lines = [terms | {"probed": len(right), "samples": n}]
-    for i, row, count in zip(ids, answers.rows, right, strict=True):
-        line = {"id": i, "problem": row["problem"], "right": count, "n": n, "pass_rate": count / n}
+    for i, asked, count in zip(ids, answers.rows, right, strict=True):
+        line = {"id": i, "problem": asked["problem"], "right": count, "n": n, "pass_rate": count / n}
         lines.append(line | {"interval_95": bounds[count]})
     figures = summary(right, n, group) | answers.cost()
-    draw(folder / "pass_rates.png", right, n)
+    title = f"right completions, {len(right):,} problems × {n}"
+    pictures.histogram(folder / "pass_rates.png", title, histogram(right, n))
     write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
@@ -173,10 +175,9 @@ def table(figures: dict, right: list[int], label: str) -> str:
     cells += [f"{figures[key]:,.0f}" for key in ("completions", "tokens", "seconds")]
     bins = histogram(right, n)
     most = max(count for _, count in bins)
-    rows = [[name, f"{count:,}", "█" * math.ceil(BAR * count / most)] for name, count in bins]
+    bars = [[name, f"{count:,}", "█" * math.ceil(BAR * count / most)] for name, count in bins]
     lines = [head, ["---", *["---:"] * (len(head) - 1)], cells]
-    lines = [lines, [["right", "problems", ""], ["---:", "---:", "---"], *rows]]
-    return "\n\n".join("\n".join(f"| {' | '.join(row)} |" for row in each) for each in lines)
+    return "\n".join([*map(row, lines), "", *map(row, [["right", "problems", ""], ["---:", "---:", "---"], *bars])])
 
 
 def _from_to(bounds: list[float]) -> str:
@@ -190,20 +191,6 @@ def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
         return [(f"{count} of {n}", counts[count]) for count in range(n + 1)]
     tenths = Counter(min(10 * count // n, 9) for count in right)
     return [(f"{10 * tenth}% to {10 * tenth + 10}%", tenths[tenth]) for tenth in range(10)]
-
-
-def draw(file: Path, right: list[int], n: int):
-    """The histogram as a picture."""
-    from matplotlib.figure import Figure
-
-    names, heights = zip(*histogram(right, n), strict=True)
-    figure = Figure(figsize=(max(4.0, 0.5 * len(names) + 1.5), 3.6), layout="constrained")
-    axes = figure.subplots()
-    axes.bar(names, heights)
-    axes.tick_params(axis="x", labelsize=8, rotation=60)
-    axes.set_ylabel("problems")
-    axes.set_title(f"right completions, {len(right):,} problems × {n}", fontsize=10)
-    figure.savefig(file, dpi=150)
 
 
 def advice(figures: dict, right: list[int]) -> str | None:

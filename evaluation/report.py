@@ -1,17 +1,17 @@
 """Writes the report of an evaluation, from the answers on disk alone: table, verdicts, a figure and flips to read."""
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from data.json_files import read_lines
+from evaluation import pictures
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
 from runs.answers import CONTROL, read
 from schema.stages import CHAINS
-from schema.terminal import clean, code, fenced, inline, row
+from schema.terminal import code, fenced, inline, row
 from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip
@@ -45,7 +45,10 @@ def write(folder: Path, labels: list[str]) -> str:
     parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
     write_whole(folder / "report.md", "\n".join(parts) + "\n")
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    draw(folder / "accuracy.png", folder.name, answers)
+    whole = [(sum(shares) / len(shares), interval(shares)) for shares in map(_shares, answers.values())]
+    groups = [("all", figures[labels[0]]["n"], whole)]
+    groups += [(f"level {value}", n, shares) for value, n, shares in _groups(answers, "level")]
+    pictures.accuracies(folder / "accuracy.png", folder.name, labels, groups)
     return "\n".join(table)
 
 
@@ -195,47 +198,16 @@ def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[object, i
 
 def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[str]:
     """A few problems that were won and lost, to read, with the first sample of each."""
-    lines, old_name, new_name = [], inline(before), inline(after)
-    won: Callable[[dict, dict], bool] = lambda a, b: b["right"] is True and a["right"] is not True  # noqa: E731
+    lines, names = [], f"{inline(before)} → {inline(after)}"
     pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
-    for kind, flipped in (("won", [p for p in pairs if won(*p)]), ("lost", [p for p in pairs if won(*p[::-1])])):
+    for kind, gained in (("won", 1), ("lost", 0)):
+        flipped = [each for each in pairs if (each[gained]["right"] is True) > (each[1 - gained]["right"] is True)]
         if flipped:
-            lines += ["", f"## {old_name} → {new_name}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
+            lines += ["", f"## {names}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
         for a, b in flipped[:EXAMPLES]:
-            said = f"gold {code(a['gold'])}, {old_name} {code(a['answer'])}, {new_name} {code(b['answer'])}"
+            said = f"gold {code(a['gold'])}, {inline(before)} {code(a['answer'])}, {inline(after)} {code(b['answer'])}"
             lines += ["", *fenced(str(a["problem"])), "", said]
     return lines
-
-
-def draw(file: Path, name: str, answers: dict[str, list[Samples]]):
-    """Accuracy of every model with its interval, over all problems and by level where there are levels."""
-    from matplotlib.figure import Figure
-
-    whole = [(sum(s) / len(s), interval(s)) for s in map(_shares, answers.values())]
-    n = len(next(iter(answers.values())))
-    groups = [("all", n, whole), *_groups(answers, "level")]
-    figure = Figure(figsize=(max(4.0, 1.2 * len(groups) + 2.5), 3.6), layout="constrained")
-    axes = figure.subplots()
-    width = 0.8 / len(answers)
-    for i, label in enumerate(answers):
-        heights = [shares[i][0] for _, _, shares in groups]
-        bounds = [shares[i][1] for _, _, shares in groups]
-        errors = [[max(0, h - low) for h, (low, _) in zip(heights, bounds, strict=True)]]
-        errors += [[max(0, high - h) for h, (_, high) in zip(heights, bounds, strict=True)]]
-        places = [g + (i - (len(answers) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(places, heights, width, yerr=errors, capsize=3, label=drawn(label[:32]))
-    names = ["all", *(drawn(f"level {value}"[:24]) for value, _, _ in groups[1:])]
-    axes.set_xticks(range(len(groups)), [f"{each}\nn = {n}" for each, (_, n, _) in zip(names, groups, strict=True)])
-    axes.set_ylim(0, 1)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.set_title(f"{drawn(name[:60])}: accuracy, 95% intervals", fontsize=10)
-    axes.legend(fontsize=8, frameon=False, ncols=len(answers), loc="upper center", bbox_to_anchor=(0.5, -0.15))
-    figure.savefig(file, dpi=150)
-
-
-def drawn(text: str) -> str:
-    """A text as matplotlib draws it as it is: a $ is no formula, and a leading _ would hide it from a legend."""
-    return clean(text).replace("$", r"\$").lstrip("_")
 
 
 def _require_same_terms(settings: dict[str, dict]):

@@ -1,10 +1,11 @@
-"""The folder of a run: which it is, and what it says of itself."""
+"""The folder of a run: which it is, what it says of itself, and what it logged."""
 
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data.json_files import read_object
+from data.json_files import read_lines, read_object
+from schema.configs import RIGHT
 from schema.faults import RecipeError
 from schema.strict_yaml import Unreadable, saved
 
@@ -65,9 +66,13 @@ class FinishedRun(NamedTuple):
     problems: int | None
 
     def section(self, name: str) -> dict:
-        """A section of its recipe; empty where that has none."""
-        value = self.recipe.get(name)
-        return value if isinstance(value, dict) else {}
+        return section(self.recipe, name)
+
+
+def section(recipe: dict, name: str) -> dict:
+    """A section of a recipe that was read; empty where it has none."""
+    value = recipe.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def read_run(folder: Path) -> FinishedRun:
@@ -108,6 +113,19 @@ def object_in(run: Path, name: str) -> dict:
         return read_object(inside(run, name)) or {}
     except ValueError:
         return {}
+
+
+def read_metrics(run: Path) -> list[dict]:
+    """The lines that a run logged, each with its step and the numbers in it, and which problems were right (see
+    `schema.configs.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
+    lines = []
+    for line in read_lines(run / "metrics.jsonl"):
+        if is_of(line.get("step"), int):
+            numbers = {key: value for key, value in line.items() if is_of(value, float)}
+            right = line.get(RIGHT)
+            answered = isinstance(right, str) and re.fullmatch("[01]+", right)
+            lines.append(numbers | ({RIGHT: right} if answered else {}))
+    return lines
 
 
 def is_of(value: Any, kind: type | None) -> bool:

@@ -18,7 +18,7 @@ FOLDER = Path("outputs/compare")  # made again by every comparison
 
 def main(runs: list[str]):
     """Compare finished runs, the seeds of one recipe taken together."""
-    from evaluation import compare_picture, compare_runs  # imports torch, which a wrong option does not need
+    from evaluation import compare_runs  # imports torch, which a wrong option does not need
 
     found = [sorted(glob.glob(each)) or [each] for each in runs]  # noqa: PTH207 - Path.glob takes no absolute one
     arms = compare_runs.read([run for each in found for run in each])
@@ -26,7 +26,7 @@ def main(runs: list[str]):
         raise RecipeError([wrong])
     text = "\n".join(compare_runs.table(arms))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    drawn = compare_picture.draw(FOLDER / "curves.png", arms)
+    drawn = compare_runs.draw(FOLDER / "curves.png", arms)
     report = FOLDER / "report.md"
     write_whole(report, text + ("\n\n![what the runs logged](curves.png)\n" if drawn else "\n"))
     say_markdown(text)

@@ -9,7 +9,7 @@ import argparse
 from itertools import groupby
 from pathlib import Path
 
-from evaluation import report, run_report
+from evaluation import report, run_pages
 from evaluation.answers import Answers, Contestant, benchmarks, control, named_model, stages_of
 from evaluation.engines import engine, shared
 from schema import hardware
@@ -76,7 +76,7 @@ def complete(contestants: list[Contestant], root: Path, problems: dict[str, list
 def write_again(folder: Path):
     """Write a run's card and report with the new results; what cannot be written is left as it is."""
     try:
-        written = run_report.write(folder)
+        written = run_pages.write(folder)
         if written.name == "report.md":
             say(f"report: {written}")
     except RecipeError as error:

@@ -79,7 +79,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     say(f"{title}: {hardware.line(recipe, asked)}")
     quiet_libraries()
 
-    from evaluation import run_report
+    from evaluation import run_pages
     from schema.problem_sets import load_train
     from training.interrupts import Interrupts
     from training.model import load_tokenizer
@@ -102,7 +102,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     if is_main_process():
         summary = {"steps": training.trainer.state.global_step, "seconds": time.monotonic() - began} | trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
-        written = run_report.write(folder.path) if stage.policy else None
+        written = run_pages.write(folder.path) if stage.policy else None
         if stage.samples:
             say(f"{title}: report in {written}")
     for line in trained.lines:

@@ -7,7 +7,7 @@ import dataclasses
 
 from peft import PeftModel
 
-from evaluation import model_card
+from evaluation import run_pages
 from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
@@ -35,7 +35,7 @@ def main(recipe: Recipe):
         raise RecipeError([wrong])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    model_card.write(trained, "merged", partial)
+    run_pages.write_card(trained, "merged", partial)
     partial.rename(merged)
     say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe, MODEL=[merged])}")
 

@@ -36,9 +36,9 @@ def main(files: list[Path]):
 
 
 def of_run(folder: Path) -> Path:
-    from evaluation import run_report  # imports torch, which a benchmark's report does not need
+    from evaluation import run_pages  # imports torch, which a benchmark's report does not need
 
-    return run_report.write(folder)
+    return run_pages.write(folder)
 
 
 def _known() -> str:

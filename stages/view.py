@@ -12,7 +12,7 @@ from runs.folder import find, name_of
 from schema.faults import RecipeError
 from schema.terminal import say
 from stages.cli import mistakes_reported
-from viewer.answers import ODD, complaint
+from viewer.page import ODD, complaint, whole
 
 PORT = "8090"
 
@@ -26,8 +26,6 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
     found = [] if lab else find(runs)
     names = ", ".join(name_of(run) for run in found)
     if html is not None:
-        from viewer.page import whole
-
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
             raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
         try:

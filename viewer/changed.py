@@ -8,8 +8,8 @@ from runs.answers import evaluations, read
 from runs.folder import inside
 from viewer.groups import CUT, EXCERPT
 
-# What became of a question, in the order of the list.
-KINDS = ("won", "lost", "wrong twice", "right twice")
+# (right before, right after): what became of a question, in the order of the list.
+KINDS = {(False, True): "won", (True, False): "lost", (False, False): "wrong twice", (True, True): "right twice"}
 
 
 def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:
@@ -20,22 +20,13 @@ def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any
         ValueError: there is no such evaluation.
     """
     answers = [_first(run, benchmark, label) for label in (before, after)]
-    common = sorted(answers[0].keys() & answers[1].keys())
-    rows = [
-        {
-            "id": each,
-            "question": str(answers[0][each]["problem"])[:EXCERPT],
-            "kind": _kind(answers[0][each]["right"] is True, answers[1][each]["right"] is True),
-        }
-        for each in common
-    ]
-    rows.sort(key=lambda row: (KINDS.index(row["kind"]), row["id"]))
-    return {
-        "rows": rows,
-        "counts": {kind: sum(row["kind"] == kind for row in rows) for kind in KINDS},
-        "before": before,
-        "after": after,
-    }
+    of_kind = {kind: [] for kind in KINDS.values()}
+    for each in sorted(answers[0].keys() & answers[1].keys()):
+        kind = KINDS[answers[0][each]["right"] is True, answers[1][each]["right"] is True]
+        of_kind[kind].append({"id": each, "question": str(answers[0][each]["problem"])[:EXCERPT], "kind": kind})
+    counts = {kind: len(rows) for kind, rows in of_kind.items()}
+    rows = [row for rows in of_kind.values() for row in rows]
+    return {"rows": rows, "counts": counts, "before": before, "after": after}
 
 
 def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> dict[str, Any]:
@@ -54,12 +45,6 @@ def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> d
     ]
     first = answers[0][question]
     return {"question": str(first["problem"])[:CUT], "gold": str(first["gold"])[:CUT], "answers": shown}
-
-
-def _kind(before: bool, after: bool) -> str:
-    if before == after:
-        return "right twice" if after else "wrong twice"
-    return "won" if after else "lost"
 
 
 def _first(run: Path, benchmark: str, label: str) -> dict[int, dict]:

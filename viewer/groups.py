@@ -1,4 +1,5 @@
-"""The groups that a run sampled, from the parquet files of its completions: an index of all, and one of them whole."""
+"""The groups that a run sampled, from the parquet files of its completions: an index of all, one of them whole, and the
+completions that `make explain` has worked out token by token."""
 
 import json
 import math
@@ -7,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from data.json_files import parsed
 from data.sources import DataError, read_parquet
 from runs.completions import files
 from runs.folder import inside
 from schema.names import RESERVED
 from viewer.runs import describe, finite
 
-FILE = re.compile(r"completions_\d{5,}\.parquet")
 # Of the columns that are no rewards, those that every run has written.
 NEEDED = {"step", "prompt", "completion", "advantage"}
 TRUTH = "correct_answer"
@@ -21,6 +22,10 @@ EPSILON = 1e-4  # trl adds it to a deviation that it divides by
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
 MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
+
+EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
+# What is worked out of each token, beside its text.
+NUMBERS = ("new", "old", "reference", "entropy", "ratio", "unclipped", "clipped", "kl", "loss", "stopped")
 
 # A completion's text shows these, and a right answer may hide them from the reward.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -93,12 +98,10 @@ def group(run: Path, step: int, place: int) -> dict[str, Any]:
     Raises:
         ValueError: there is no such group, or the file is not one of completions.
     """
-    described = describe(run)
-    rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
-    return _whole(rows, size, step, place, described)
+    return _group(step, place, *_of_step(run, step))
 
 
-def _whole(rows: list[dict], size: int, step: int, place: int, described: dict) -> dict[str, Any]:
+def _group(step: int, place: int, rows: list[dict], size: int, described: dict) -> dict[str, Any]:
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
@@ -110,17 +113,16 @@ def _whole(rows: list[dict], size: int, step: int, place: int, described: dict) 
         | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"]), "steps": shares[i]}
         for i, row in enumerate(mine)
     ]
-    others = [row["total"] for i, row in enumerate(rows) if i // size != place]
-    first = mine[0]
+    lengths = [row["tokens"] for row in rows]
     return {
         "step": step,
         "group": place,
-        "question": first["question"][:CUT],
-        "system": first["system"],
-        "gold": first["gold"],
+        "question": mine[0]["question"][:CUT],
+        "system": mine[0]["system"],
+        "gold": mine[0]["gold"],
         "rows": shown,
-        "others": others,
-        "batch_tokens": None if any(row["tokens"] is None for row in rows) else sum(row["tokens"] for row in rows),
+        "others": [row["total"] for i, row in enumerate(rows) if i // size != place],
+        "batch_tokens": None if None in lengths else sum(lengths),
     }
 
 
@@ -130,10 +132,9 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     Raises:
         ValueError: there is none in that place.
     """
-    described = describe(run)
-    rows, size = _of_step(run, step, described), _size(described["settings"]["num_generations"])
-    tokens = [each["tokens"] for each in _at(rows, step, row)]
-    return _whole(rows, size, step, row // size, described) | {"batch": None if None in tokens else tokens}
+    rows, size, described = _of_step(run, step)
+    lengths = [each["tokens"] for each in _at(rows, step, row)]
+    return _group(step, row // size, rows, size, described) | {"batch": None if None in lengths else lengths}
 
 
 def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
@@ -171,7 +172,7 @@ def text(run: Path, step: int, row: int) -> str:
     Raises:
         ValueError: there is none in that place.
     """
-    return _at(_of_step(run, step, describe(run)), step, row)[row]["text"]
+    return _at(_of_step(run, step)[0], step, row)[row]["text"]
 
 
 def _at(rows: list[dict], step: int, row: int) -> list[dict]:
@@ -180,8 +181,11 @@ def _at(rows: list[dict], step: int, row: int) -> list[dict]:
     return rows
 
 
-def _of_step(run: Path, step: int, described: dict) -> list[dict]:
-    return _rows(inside(run, f"completions/completions_{step:05d}.parquet"), tuple(described["rewards"].values()))
+def _of_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
+    """(rows of a step's file, completions of a group, `describe`)."""
+    described = describe(run)
+    rows = _rows(inside(run, f"completions/completions_{step:05d}.parquet"), tuple(described["rewards"].values()))
+    return rows, _size(described["settings"]["num_generations"]), described
 
 
 def _size(num_generations: Any) -> int:
@@ -209,15 +213,14 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
     rewards = {name: finite(row[name]) for name in names}
     paid = [w * r for r, w in zip(rewards.values(), weights, strict=True) if r is not None]
-    said, question, system = _said(row["completion"]), _said(row["prompt"], "user"), _said(row["prompt"], "system")
-    total, advantage = (finite(math.fsum(paid)) if paid else None), finite(row["advantage"])
+    said, advantage = _said(row["completion"]), finite(row["advantage"])
     return {
         "step": row["step"],
-        "question": question,
-        "system": system,
+        "question": _said(row["prompt"], "user"),
+        "system": _said(row["prompt"], "system"),
         "text": said,
         "rewards": rewards,
-        "total": total,
+        "total": finite(math.fsum(paid)) if paid else None,
         "advantage": advantage,
         "gold": row.get("gold"),
         "tokens": row.get("tokens"),
@@ -247,3 +250,30 @@ def _said(messages: Any, role: str | None = None) -> str:
         return messages if role in (None, "user") else ""
     said = [each for each in messages or [] if isinstance(each, dict) and role in (None, each.get("role"))]
     return "\n\n".join(str(each.get("content") or "") for each in said)
+
+
+def explained(run: Path) -> list[dict[str, int]]:
+    """`step` and `row` of every completion that was worked out."""
+    folder = run / "explain"
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    found = [EXPLAINED.fullmatch(each.name) for each in folder.iterdir()]
+    return sorted(({"step": int(m[1]), "row": int(m[2])} for m in found if m), key=lambda each: tuple(each.values()))
+
+
+def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
+    """A completion token by token, as `evaluation.explain.explained` gives it.
+
+    Raises:
+        ValueError: it has not been worked out, or the file is not what that wrote.
+    """
+    file = inside(run, f"explain/{step}-{row}.json")
+    try:
+        found = parsed(file.read_text(encoding="utf-8"))
+        count = len(found["tokens"])
+        found.setdefault("advantages", [found["advantage"]] * count)  # before there were rewards of steps
+        if any(len(found[name]) != count for name in (*NUMBERS, "advantages")):
+            raise ValueError("its columns are of different lengths")
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is not what make explain wrote ({error})") from None
+    return found

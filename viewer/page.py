@@ -1,25 +1,27 @@
-"""The page itself: as its server sends it, in parts, or written as one file that needs neither server nor network."""
+"""The page itself, as its server sends it, in parts, or written as one file that needs neither server nor network; and
+what it can ask, as paths, with the answers to them."""
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
-from functools import cache
+import re
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from viewer.answers import answer
-from viewer.groups import index
-from viewer.runs import describe
+from viewer import changed, groups, lab
+from viewer.runs import advice, curves, describe
 
 FOLDER = Path(__file__).parent / "page"
+MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py
 OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
 # Of a large run, one file holds so many completions and questions at most.
 COMPLETIONS = 4_000
-QUESTIONS = 300
+FLIPS = 300
 
 
 def asset(name: str) -> str:
@@ -27,16 +29,11 @@ def asset(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-@cache
-def _body() -> str:
-    return asset("index.html")
-
-
 def served() -> str:
     """The page that asks a server."""
     head = [f'<link rel="stylesheet" href="/{name}">' for name in STYLES]
     head += [f'<script defer src="/{name}"></script>' for name in SCRIPTS]
-    return _body().replace("<!-- head -->", "\n".join(head))
+    return asset("index.html").replace("<!-- head -->", "\n".join(head))
 
 
 def whole(runs: list[Path]) -> str:
@@ -52,7 +49,7 @@ def whole(runs: list[Path]) -> str:
     data = json.dumps(answers, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
     tail = [f'<script type="application/json" id="answers">{data}</script>']
     tail += [f"<script>{each}</script>" for each in scripts]
-    return _body().replace("<!-- head -->", "\n".join(head)).replace("<!-- tail -->", "\n".join(tail))
+    return asset("index.html").replace("<!-- head -->", "\n".join(head)).replace("<!-- tail -->", "\n".join(tail))
 
 
 def _digest(script: str) -> str:
@@ -60,32 +57,27 @@ def _digest(script: str) -> str:
 
 
 def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
-    yield "runs", answer(runs, "runs")
+    def asked(question: str) -> tuple[str, Any]:
+        return question, answer(runs, question)
+
+    yield asked("runs")
     for number, run in enumerate(runs):
-        described = describe(run)
-        for question in ("curves", "advice"):
-            yield f"{number}/{question}", answer(runs, f"{number}/{question}")
-        found = index(run)
-        every = found["groups"]
-        kept = evenly(every, max(1, COMPLETIONS // len(runs) // max([each["n"] for each in every], default=1)))
-        yield f"{number}/groups", found | {"groups": kept}
-        for each in kept:
-            question = f"{number}/group/{each['step']}/{each['group']}"
-            yield question, answer(runs, question)
-        there = answer(runs, f"{number}/explained")
-        yield f"{number}/explained", there
-        for each in there:
-            question = f"{number}/tokens/{each['step']}/{each['row']}"
-            yield question, answer(runs, question)
-        for benchmark, labels in described["evaluations"].items():
-            for before, after in ((a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]):
-                found = answer(runs, f"{number}/changed/{benchmark}/{before}/{after}")
-                flips = [row for row in found["rows"] if row["kind"] in ("won", "lost")][:QUESTIONS]
-                rows = flips + evenly(found["rows"][len(flips) :], QUESTIONS - len(flips))
-                pairs = f"{number}/pair/{benchmark}/{before}/{after}"
-                yield f"{number}/changed/{benchmark}/{before}/{after}", found | {"rows": rows}
-                for row in rows:
-                    yield f"{pairs}/{row['id']}", answer(runs, f"{pairs}/{row['id']}")
+        yield from (asked(f"{number}/{question}") for question in ("curves", "advice"))
+        question, found = asked(f"{number}/groups")
+        most = COMPLETIONS // len(runs) // max([each["n"] for each in found["groups"]], default=1)
+        kept = evenly(found["groups"], max(1, most))
+        yield question, found | {"groups": kept}
+        yield from (asked(f"{number}/group/{each['step']}/{each['group']}") for each in kept)
+        question, there = asked(f"{number}/explained")
+        yield question, there
+        yield from (asked(f"{number}/tokens/{each['step']}/{each['row']}") for each in there)
+        for benchmark, labels in describe(run)["evaluations"].items():
+            for before, after in combinations(labels, 2):
+                question, found = asked(f"{number}/changed/{benchmark}/{before}/{after}")
+                flips = [row for row in found["rows"] if row["kind"] in ("won", "lost")][:FLIPS]
+                rows = flips + evenly(found["rows"][len(flips) :], FLIPS - len(flips))
+                yield question, found | {"rows": rows}
+                yield from (asked(f"{number}/pair/{benchmark}/{before}/{after}/{row['id']}") for row in rows)
 
 
 def evenly(rows: list, most: int) -> list:
@@ -93,3 +85,68 @@ def evenly(rows: list, most: int) -> list:
     if len(rows) <= most or most < 2:
         return rows[: max(0, most)]
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+# What it asks ---------------------------------------------------------------------------------------------------------
+
+# The pattern of a question's path, and the function that answers it for a run.
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    r"curves": curves,
+    r"advice": advice,
+    r"groups": groups.index,
+    r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
+    r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},
+    r"explained": groups.explained,
+    r"tokens/(\d+)/(\d+)": lambda run, step, row: groups.tokens(run, int(step), int(row)),
+    r"changed/([^/]+)/([^/]+)/([^/]+)": changed.changed,
+    r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, benchmark, before, after, question: changed.pair(
+        run, benchmark, before, after, int(question)
+    ),
+}
+# What may be raised by files that no run wrote.
+ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError)
+
+
+def complaint(error: Exception) -> str:
+    """What to say of one of these."""
+    return str(error) if isinstance(error, ValueError | OSError) else f"a file is not what a run wrote ({error})"
+
+
+def answer(runs: list[Path], question: str) -> Any:
+    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the place of a run among those shown.
+
+    Raises:
+        ValueError: there is no such question, or nothing that answers it; the message is for the reader of the page.
+    """
+    if question == "runs":
+        return [describe(run) for run in runs]
+    if question.startswith("lab/"):
+        return _of_lab(question.removeprefix("lab/"))
+    number, _, asked = question.partition("/")
+    if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
+        raise ValueError(f"there is no run {number:.20}")
+    for pattern, function in QUESTIONS.items():
+        if found := re.fullmatch(pattern, asked):
+            return function(runs[int(number)], *found.groups())
+    raise ValueError(f"nothing answers {asked:.80}")
+
+
+def _of_lab(asked: str) -> Any:
+    """What the lab computes: its `settings`; `memory`, of PPO and GRPO by the size of a model; with settings as
+    JSON, `compare` of all algorithms, or a `run` of one."""
+    if asked == "memory":
+        return json.loads(MEMORY.read_text(encoding="utf-8"))
+    if asked == "settings":
+        defaults = {name: default for name, (_, default) in lab.SETTINGS.items()}
+        return {"algorithms": lab.ALGORITHMS, "landscapes": lab.LANDSCAPES, "defaults": defaults}
+    kind, _, text = asked.partition("/")
+    if kind not in ("run", "compare"):
+        raise ValueError(f"the lab has no {kind:.20}")
+    try:
+        given = json.loads(text)
+        if kind == "run":
+            return lab.run(**given)
+        runs = {name: lab.run(**given | {"algorithm": name}) for name in lab.ALGORITHMS}
+    except (TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"settings are a JSON object of the lab's names ({error})") from None
+    return {name: {key: run[key] for key in ("expected_reward", "kl", "diverged")} for name, run in runs.items()}

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from viewer import page
-from viewer.answers import ODD, answer, complaint
+from viewer.page import ODD, answer, complaint
 
 # What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent there or framed.
 HEADERS = {

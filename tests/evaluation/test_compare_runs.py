@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation import compare_runs
-from evaluation.compare_picture import WINDOWS, over_windows
-from evaluation.compare_runs import difference, read, table
+from evaluation.compare_runs import WINDOWS, difference, over_windows, read, table
 from schema.faults import RecipeError
 from stages import compare
 from tests.evaluation.test_report import answers

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from data import prompt
 from evaluation.engines import generate
-from evaluation.model_card import QUESTION
+from evaluation.run_pages import QUESTION
 from schema.models import built_model
 from schema.recipe import load_recipe
 from tests.support import ROOT, run_stage

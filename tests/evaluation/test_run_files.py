@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from evaluation.run_files import data, ways
+from evaluation.run_pages import data, ways
 from runs.folder import FinishedRun
 
 OWN = {"completions": 2000, "problems": 500, "solved": 150, "accepted": 310, "kept": 290, "tokens": 9}

@@ -18,7 +18,7 @@ from schema.configs import ACCURACY
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, TWO_PROCESSES, copied, kill_after_lines, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
-from viewer.tokens import tokens
+from viewer.groups import tokens
 
 
 def tiny(folder: Path, *overrides: str) -> list[str]:

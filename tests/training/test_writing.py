@@ -196,7 +196,7 @@ run("grpo", main)
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in [
-                ("evaluation.run_report", "evaluation.run_report", "draw", "The run is finished; make report FILE="),
+                ("evaluation.pictures", "evaluation.pictures", "save", "The run is finished; make report FILE="),
                 ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
                 ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
             ]

@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
-from evaluation import run_report
+from evaluation import run_pages
 from evaluation.answers import weights_of
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
@@ -96,7 +96,7 @@ def evaluated(run: Path, right: list[bool], weights: str | None = None):
 
 def written(run: Path) -> tuple[str, str]:
     """(report, card) of a run."""
-    assert run_report.write(run) == run / "report.md"
+    assert run_pages.write(run) == run / "report.md"
     return (run / "report.md").read_text(), (run / "README.md").read_text()
 
 
@@ -234,7 +234,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     before = sorted(run.rglob("*"))
     (run / "summary.json").rename(run / "kept")
     with pytest.raises(RecipeError, match="holds no finished run"):
-        run_report.write(run)
+        run_pages.write(run)
     (run / "kept").rename(run / "summary.json")
     holder = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1]))\n"
     holder += "print('locked', flush=True); sys.stdin.read()"
@@ -242,7 +242,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(RecipeError, match=f"in use by process {other.pid}"):
-            run_report.write(run)
+            run_pages.write(run)
         other.stdin.close()
     assert sorted(each for each in run.rglob("*") if each.name != ".lock") == before
 
@@ -324,5 +324,5 @@ def test_long_texts_are_cut(run):
 def test_a_link_in_the_folder_is_refused(run, tmp_path):
     (run / "report.md").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecipeError, match="is a link"):
-        run_report.write(run)
+        run_pages.write(run)
     assert not (tmp_path / "elsewhere").exists()
