@@ -65,8 +65,8 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     """
     if wrong := no_such_folder(path):
         raise RecipeError([f"MODEL={path}: {wrong}"])
-    inside = Path(path).resolve().is_relative_to(Path(recipe.output_dir).resolve())
-    label = str(Path(path).resolve().relative_to(Path(recipe.output_dir).resolve()) if inside else path)
+    whole, outputs = Path(path).resolve(), Path(recipe.output_dir).resolve()
+    label = str(whole.relative_to(outputs)) if whole.is_relative_to(outputs) else path
     label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
@@ -128,7 +128,10 @@ class Answers:
         self.settings = settings(contestant, rows, self.prompts[0])
         self.done: list[dict] = []
         if self.file.is_file():
-            head, *items = _read(self.file) or [self.settings]
+            try:
+                head, *items = report.read(self.file) or [self.settings]
+            except ValueError as error:
+                raise RecipeError([f"{error}: move it, or delete it"]) from None
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
                 message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
@@ -170,9 +173,8 @@ class Answers:
                 batch_began = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
                 made = policy([self.prompts[i] for i, _ in batch], seed)
-                seconds.write(
-                    _line({"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)})
-                )
+                took = {"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)}
+                seconds.write(_line(took))
                 seconds.flush()
                 responses = [("<think>" if self.opened else "") + each.text for each in made]
                 rows = [self.rows[i] for i, _ in batch]
@@ -186,13 +188,6 @@ class Answers:
                 answered += len(batch)
                 left = (time.monotonic() - began) / answered * (len(torn) - answered)
                 say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
-
-
-def _read(file: Path) -> list[dict]:
-    try:
-        return report.read(file)
-    except ValueError as error:
-        raise RecipeError([f"{error}: move it, or delete it"]) from None
 
 
 def _line(value: dict) -> str:

@@ -106,62 +106,53 @@ TRICKS = {
     "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + form(p.reasoning, p.gold),
 }
 
-# Cheats on a kind of check, made from the problem and what its check needs. To a problem without one they say nothing.
+# Answers that cheat on a kind of check, made from the problem and what its check needs. To a problem without one they
+# are nothing at all.
 ON_CHECKS = {
     "countdown": {
-        "the target alone": lambda p, it: form(p.reasoning, str(it["target"])),
-        "the target, which equals itself": lambda p, it: form(p.reasoning, f"{it['target']} = {it['target']}"),
+        "the target alone": lambda p, it: str(it["target"]),
+        "the target, which equals itself": lambda p, it: f"{it['target']} = {it['target']}",
         # As many ones as there are numbers: to make 24 from 1 and 24, a single one is right.
-        "the target times one": lambda p, it: form(p.reasoning, f"{it['target']}" + "*1" * len(it["numbers"])),
-        "the target, and the numbers times zero": lambda p, it: form(
-            p.reasoning, f"{it['target']}+0*({'+'.join(map(str, it['numbers']))})"
-        ),
-        "the target as text": lambda p, it: form(p.reasoning, f"int('{it['target']}') # {p.gold}"),
-        "a number used again and again": lambda p, it: form(
-            p.reasoning, f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}"
-        ),
-        "a number left out": lambda p, it: form(
-            p.reasoning, f"{'+'.join(map(str, it['numbers'][1:]))} = {it['target']}"
-        ),
-        "the numbers written together": lambda p, it: form(p.reasoning, "".join(map(str, it["numbers"]))),
-        "the numbers and no signs": lambda p, it: form(p.reasoning, " ".join(map(str, it["numbers"]))),
-        "another expression, said to make the target": lambda p, it: form(
-            p.reasoning, f"{p.wrong[0]} = {it['target']}"
-        ),
-        "right, to the power of one": lambda p, it: form(p.reasoning, f"({p.gold})**1"),
+        "the target times one": lambda p, it: f"{it['target']}" + "*1" * len(it["numbers"]),
+        "the target, and the numbers times zero": lambda p, it: f"{it['target']}+0*({_joined(it['numbers'], '+')})",
+        "the target as text": lambda p, it: f"int('{it['target']}') # {p.gold}",
+        "a number used again and again": lambda p, it: f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}",
+        "a number left out": lambda p, it: f"{_joined(it['numbers'][1:], '+')} = {it['target']}",
+        "the numbers written together": lambda p, it: _joined(it["numbers"], ""),
+        "the numbers and no signs": lambda p, it: _joined(it["numbers"], " "),
+        "another expression, said to make the target": lambda p, it: f"{p.wrong[0]} = {it['target']}",
+        "right, to the power of one": lambda p, it: f"({p.gold})**1",
     },
     "python": {
-        "ends at once, without an error": lambda p, it: form(p.reasoning, "raise SystemExit(0)"),
-        "prints the results": lambda p, it: form(p.reasoning, f"print({[result for _, result in it['cases']]!r})"),
-        "one result by heart": lambda p, it: form(
-            p.reasoning, f"def {it['function']}(*a): return {it['cases'][0][1]!r}"
+        "ends at once, without an error": lambda p, it: "raise SystemExit(0)",
+        "prints the results": lambda p, it: f"print({[result for _, result in it['cases']]!r})",
+        "one result by heart": lambda p, it: f"def {it['function']}(*a): return {it['cases'][0][1]!r}",
+        "a result that equals all": lambda p, it: (
+            f"class All:\n    def __eq__(self, other): return True\ndef {it['function']}(*a): return All()"
         ),
-        "a result that equals all": lambda p, it: form(
-            p.reasoning,
-            f"class All:\n    def __eq__(self, other): return True\ndef {it['function']}(*a): return All()",
-        ),
-        "other results written down in its place": lambda p, it: form(
-            p.reasoning,
+        "other results written down in its place": lambda p, it: (
             f"import json\njson.dumps = lambda *a, **k: {json.dumps(it['cases'][-1][1])!r}\n"
-            f"def {it['function']}(*a): return 0",
+            f"def {it['function']}(*a): return 0"
         ),
-        "the tests read from their file": lambda p, it: form(
-            p.reasoning,
-            f"import glob\ndef {it['function']}(*a): return [open(each).read() for each in glob.glob('*')]",
+        "the tests read from their file": lambda p, it: (
+            f"import glob\ndef {it['function']}(*a): return [open(each).read() for each in glob.glob('*')]"
         ),
-        "the results looked up in its caller": lambda p, it: form(
-            p.reasoning,
+        "the results looked up in its caller": lambda p, it: (
             f"import sys\ndef {it['function']}(*a):\n    frame = sys._getframe(1)\n"
-            "    return frame.f_locals.get('expected', frame.f_locals.get('wanted', frame.f_locals.get('result')))",
+            "    return frame.f_locals.get('expected', frame.f_locals.get('wanted', frame.f_locals.get('result')))"
         ),
     },
 }
 
 
-def on_check(respond: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
+def on_check(answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
     """What one of `ON_CHECKS` says to a problem."""
     of, needed = read(p.check) if p.check else (None, {})
-    return respond(p, needed) if of == kind else ""
+    return form(p.reasoning, answer(p, needed)) if of == kind else ""
+
+
+def _joined(numbers: list[int], sign: str) -> str:
+    return sign.join(map(str, numbers))
 
 
 def _few_words(p: Problem) -> str:

@@ -93,13 +93,11 @@ def generate(
     sampling: dict | None = None,
 ) -> list[Completion]:
     """Completions of a batch of prompts (token ids); greedy at temperature 0. `sampling`: see `engine`."""
-    batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt").to(
-        model.device
-    )
+    batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
     # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
     options = {"top_p": 1.0, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
     tokens = model.generate(
-        **batch,
+        **batch.to(model.device),
         do_sample=temperature > 0,
         temperature=temperature or None,
         max_new_tokens=max_new_tokens,
@@ -107,11 +105,8 @@ def generate(
         **options | {"repetition_penalty": 1.0} | (sampling or {}),
     )[:, batch["input_ids"].shape[1] :]
     ends = set(model.generation_config.eos_token_id)
-    lengths = [next((i for i, t in enumerate(row) if t in ends), len(row)) for row in tokens.tolist()]
-    return [
-        _completion(tokenizer, row[:length], length == len(row))
-        for row, length in zip(tokens.tolist(), lengths, strict=True)
-    ]
+    until = [(row, next((i for i, t in enumerate(row) if t in ends), len(row))) for row in tokens.tolist()]
+    return [_completion(tokenizer, row[:length], length == len(row)) for row, length in until]
 
 
 @contextlib.contextmanager
@@ -131,18 +126,14 @@ def vllm_engine(
         from vllm.lora.request import LoRARequest
         from vllm.platforms import current_platform
     except ImportError as error:
-        raise RecipeError(
-            [f"evaluate.engine: vllm cannot be imported ({error}): make setup EXTRAS=dev,vllm, or use transformers"]
-        ) from error
+        hint = "make setup EXTRAS=dev,vllm, or use transformers"
+        raise RecipeError([f"evaluate.engine: vllm cannot be imported ({error}): {hint}"]) from error
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
     adapters = {str(each): adapter_of(recipe, Path(each)) for each in trained if is_adapter(each)}
-    for _ in adapters:
-        if dtype(recipe) == "float32" and torch.cuda.is_available():
-            raise RecipeError(
-                ["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"]
-            )
+    if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
+        raise RecipeError(["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"])
     name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     try:
         model = LLM(
@@ -160,9 +151,7 @@ def vllm_engine(
     except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
         message = f"evaluate.engine: vllm cannot serve {name}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
-    requests = {
-        each: LoRARequest(each, number, str(place)) for number, (each, (place, _)) in enumerate(adapters.items(), 1)
-    }
+    requests = {each: LoRARequest(each, i, str(place)) for i, (each, (place, _)) in enumerate(adapters.items(), 1)}
     yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer, sampling) for each in trained]
     # Its process lives on, and keeps its memory, for as long as anything refers to it.
     model.llm_engine.engine_core.shutdown()
@@ -173,28 +162,16 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase,
     from vllm import SamplingParams
 
     def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
-        parameters = [
-            SamplingParams(
-                temperature=recipe.evaluate.temperature,
-                max_tokens=max_new_tokens(recipe),
-                stop_token_ids=[tokenizer.eos_token_id],
-                seed=seed + i,
-                **sampling or {},
-            )
-            for i in range(len(prompts))
-        ]
-        outputs = model.generate(
-            [{"prompt_token_ids": ids} for ids in prompts], parameters, lora_request=adapter, use_tqdm=False
-        )
+        options = {"temperature": recipe.evaluate.temperature, "max_tokens": max_new_tokens(recipe)}
+        options |= {"stop_token_ids": [tokenizer.eos_token_id]} | (sampling or {})
+        parameters = [SamplingParams(seed=seed + i, **options) for i in range(len(prompts))]
+        asked = [{"prompt_token_ids": ids} for ids in prompts]
+        outputs = model.generate(asked, parameters, lora_request=adapter, use_tqdm=False)
         if [output.prompt_token_ids for output in outputs] != prompts:
             raise RuntimeError("vLLM answered other prompts than it was given")
-        answers = [output.outputs[0] for output in outputs]
-        return [
-            # The last token of an answer is the one that ends it, unless the limit came first.
-            _completion(tokenizer, list(answer.token_ids)[: None if cut else -1], cut)
-            for answer in answers
-            for cut in [answer.finish_reason == "length"]
-        ]
+        answers = [(list(each.token_ids), each.finish_reason == "length") for each in (o.outputs[0] for o in outputs)]
+        # The last token of an answer is the one that ends it, unless the limit came first.
+        return [_completion(tokenizer, tokens if cut else tokens[:-1], cut) for tokens, cut in answers]
 
     return complete
 

@@ -60,9 +60,8 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
         median, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
         say(f"prompts: median {median:.0f} tokens, 99% within {most}, longest {lengths[-1]} (of {len(lengths)})")
         if prompt.end_of_turn(tokenizer) is None:
-            yield finding(
-                recipe, "note", ("model",), "the chat template ends no turn with a special token; eos ends an answer"
-            )
+            message = "the chat template ends no turn with a special token; eos ends an answer"
+            yield finding(recipe, "note", ("model",), message)
         yield from _probe_findings(recipe, tokenizer)
     yield from _data_findings(recipe, rows)
     if config is not None and sized:
@@ -111,12 +110,9 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     gradable, ungraded = by_gradability(sample, recipe)
     if ungraded:
         row, why = ungraded[0]
-        yield finding(
-            recipe,
-            "warning" if len(ungraded) > len(sample) / 20 else "note",
-            ("data", "train"),
-            f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})",
-        )
+        level = "warning" if len(ungraded) > len(sample) / 20 else "note"
+        message = f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})"
+        yield finding(recipe, level, ("data", "train"), message)
     yield from _audit_findings(recipe, gradable[:AUDITED])
     if recipe.data.own_solutions is not None:
         say(own_solutions.announced(recipe, rows))
@@ -150,10 +146,7 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     by_vllm = setting(recipe, "grpo", "use_vllm")
     served = setting(recipe, "grpo", "vllm_max_model_length") if by_vllm else None
-    for key, most, whose in (
-        ("max_completion_length", window, "the model's "),
-        ("vllm_max_model_length", served, ""),
-    ):
+    for key, most, whose in (("max_completion_length", window, "the model's "), ("vllm_max_model_length", served, "")):
         if most and longest + completion > most:
             room = f"; take {most - longest} or less" if most > longest else ""
             message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
@@ -162,13 +155,8 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
     if recipe.adapter is None and rate > 1e-5:
         parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
         if parameters > SMALL:
-            yield finding(
-                recipe,
-                "warning",
-                ("grpo", "learning_rate"),
-                f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B "
-                "weights want about a tenth: try 1e-6",
-            )
+            message = f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B weights want about a "
+            yield finding(recipe, "warning", ("grpo", "learning_rate"), message + "tenth: try 1e-6")
 
 
 def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
@@ -179,23 +167,17 @@ def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float |
     say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} has the parts)")
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
-        yield finding(
-            recipe,
-            "error",
-            ("grpo", "per_device_train_batch_size"),
+        message = (
             f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and "
             "gradient_accumulation_steps twice as much, lower max_completion_length or vllm_gpu_memory_utilization, "
-            "or take a smaller model (make memory has the parts)",
+            "or take a smaller model (make memory has the parts)"
         )
+        yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     elif card and not memory.fits(parts, card):
         need = parts.vllm_weights / memory.GIB / card
-        yield finding(
-            recipe,
-            "error",
-            ("grpo", "vllm_gpu_memory_utilization"),
-            f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or more GPUs "
-            "for each copy (grpo.vllm_tensor_parallel_size)",
-        )
+        message = f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or more GPUs "
+        message += "for each copy (grpo.vllm_tensor_parallel_size)"
+        yield finding(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):

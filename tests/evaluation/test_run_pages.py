@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from evaluation import run_pages
 from evaluation.answers import weights_of
+from runs.folder import FinishedRun
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds
@@ -326,3 +327,45 @@ def test_a_link_in_the_folder_is_refused(run, tmp_path):
     with pytest.raises(RecipeError, match="is a link"):
         run_pages.write(run)
     assert not (tmp_path / "elsewhere").exists()
+
+
+# The ways that not every run goes.
+OWN = {"completions": 2000, "problems": 500, "solved": 150, "accepted": 310, "kept": 290, "tokens": 9}
+TOLD = ": of 2,000 completions of 500 problems 310 are accepted, for 150 problems, and 290 kept"
+
+
+def of(folder, **recipe) -> FinishedRun:
+    return FinishedRun(folder, folder, recipe, {}, {}, None)
+
+
+@pytest.mark.parametrize("stage", ["sft", "grpo"])
+@pytest.mark.parametrize(
+    ("summary", "counts"),
+    [
+        (json.dumps({"own_solutions": OWN}), TOLD),
+        (json.dumps({"own_solutions": OWN | {"kept": "many"}}), ""),
+        (json.dumps({"own_solutions": [1]}), ""),
+        ("{}", ""),
+        ("{" * 100_000, ""),
+        (None, ""),
+    ],
+)
+def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(summary, counts, stage, tmp_path):
+    (tmp_path / "sft").mkdir()
+    if summary is not None:
+        (tmp_path / "sft/summary.json").write_text(summary)
+    given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
+    lines = run_pages.data(of(tmp_path / stage, data=given, sft={"max_steps": 5}))
+    assert lines[1:] == [f"for the warm start the base model's own right solutions{counts}"]
+    for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {"max_steps": 5}}):
+        assert run_pages.data(of(tmp_path / stage, **other)) == lines[:1]
+
+
+def test_rounds_and_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
+    rewards = {"correct_answer": {"weight": 1.0}, "true_equations": {"weight": 0.5, "steps": "\n"}}
+    assert run_pages.ways(of(tmp_path / "grpo", rewards=rewards, rounds=3)) == [
+        "`3` rounds, each with the policy that it began with as its reference",
+        'process supervision: `true_equations` was given for each step, with `"\\n"` between two steps',
+    ]
+    assert run_pages.ways(of(tmp_path / "grpo", rewards={"correct_answer": {"weight": 1.0}}, rounds=None)) == []
+    assert run_pages.ways(of(tmp_path / "sft", rewards=rewards, rounds=3)) == []

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tests.support import write_lines
+
 # What a model may write, and a page must show as text.
 HOSTILE = [
     "<think>1</think><answer>2</answer><script>window.broken = 1</script>",
@@ -78,7 +80,7 @@ def run(folder: Path, steps: int = 4, groups: int = 3, size: int = 8, hostile: b
         line = {"reward": total.mean(), "groups_without_signal": 0.25, "entropy": 0.5, "step": step} | means
         logged.append(line | {"completions/mean_length": 13.0, "seconds/sampling": 2.0, "seconds/update": 1.0})
     logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
-    (path / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in logged), encoding="utf-8")
+    write_lines(path / "metrics.jsonl", logged)
     (path / "summary.json").write_text(json.dumps({"steps": steps, "seconds": 3.0}), encoding="utf-8")
     evaluation(folder / "eval" / "held-out", hostile)
     return path
@@ -91,33 +93,19 @@ def evaluation(folder: Path, hostile: bool = False):
     for label, verdicts in right.items():
         lines = [{"problems": "x", "samples": 1, "temperature": 0.0, "max_new_tokens": 40, "strict": False}]
         for i, verdict in enumerate(verdicts):
-            lines.append(
-                {
-                    "id": i,
-                    "sample": 0,
-                    "problem": f"Question {i}" + (HOSTILE[0] if hostile else ""),
-                    "gold": "7",
-                    "response": HOSTILE[2] if hostile else f"{label} says {i}",
-                    "answer": "7" if verdict == "1" else "8",
-                    "right": verdict == "1",
-                    "strict": verdict == "1",
-                    "lenient": verdict == "1",
-                    "truncated": False,
-                    "reason": "equal" if verdict == "1" else "not equal to the gold",
-                    "tokens": 5,
-                }
-            )
-        text = "".join(json.dumps(each) + "\n" for each in lines)
-        (folder / f"{label}.jsonl").write_text(text, encoding="utf-8")
+            line = {"id": i, "sample": 0, "gold": "7", "truncated": False, "tokens": 5}
+            line |= dict.fromkeys(("right", "strict", "lenient"), verdict == "1")
+            line |= {"answer": "7", "reason": "equal"} if verdict == "1" else {"answer": "8", "reason": "not equal"}
+            line["problem"] = f"Question {i}" + (HOSTILE[0] if hostile else "")
+            line["response"] = HOSTILE[2] if hostile else f"{label} says {i}"
+            lines.append(line)
+        write_lines(folder / f"{label}.jsonl", lines)
 
 
 def explained(run: Path, step: int, row: int):
     """What `make explain` writes, of four tokens whose third is clipped."""
-    columns = {
-        "new": [-0.1, -0.2, -0.3, -0.4],
-        "old": [-0.1, -0.2, -0.7055, -0.4],
-        "reference": [-0.1, -0.2, -1.0, -0.4],
-    }
+    columns = {"new": [-0.1, -0.2, -0.3, -0.4], "old": [-0.1, -0.2, -0.7055, -0.4]}
+    columns |= {"reference": [-0.1, -0.2, -1.0, -0.4]}
     columns |= {"entropy": [0.1, 0.2, 0.3, 0.4], "ratio": [1.0, 1.0, 1.5, 1.0], "kl": [0.0, 0.0, 0.3, 0.0]}
     columns |= {"unclipped": [-0.8, -0.8, -1.2, -0.8], "clipped": [-0.8, -0.8, -0.96, -0.8]}
     columns |= {"loss": [0.8, 0.8, 1.212, 0.8], "stopped": [0.0] * 4}

@@ -1,4 +1,6 @@
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -7,6 +9,16 @@ import pytest
 from tests.viewer import made
 from training.step_rewards import normalised
 from viewer.groups import CUT, files, flags, group, index, text
+
+
+def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
+    """A run of one step, whose file of completions is changed, in place or into another."""
+    path = made.run(folder, steps=1, **options)
+    file = path / "completions/completions_00001.parquet"
+    frame = pd.read_parquet(file)
+    changed = change(frame)
+    (frame if changed is None else changed).to_parquet(file)
+    return path
 
 
 def test_an_index_tells_every_group(tmp_path):
@@ -53,8 +65,7 @@ def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
     made.with_steps(path)
     file = path / "completions/completions_00001.parquet"
     frame = pd.read_parquet(file)
-    frame["steps"] = [steps, *frame["steps"][1:]]
-    frame.to_parquet(file)
+    frame.assign(steps=[steps, *frame["steps"][1:]]).to_parquet(file)
     rows = group(path, 1, 0)["rows"]
     assert rows[0]["steps"] is None and rows[1]["steps"]
     json.dumps(rows, allow_nan=False)
@@ -69,34 +80,25 @@ def test_a_long_completion_is_cut_and_there_whole_when_asked_for(tmp_path):
 
 
 def test_runs_of_before_the_gold_was_written_are_shown_too(tmp_path):
-    path = made.run(tmp_path, steps=1)
-    file = path / "completions/completions_00001.parquet"
-    pd.read_parquet(file).drop(columns=["gold", "tokens", "truncated"]).to_parquet(file)
+    path = run(tmp_path, lambda frame: frame.drop(columns=["gold", "tokens", "truncated"]))
     told = group(path, 1, 0)
     assert told["gold"] is None and told["batch_tokens"] is None and told["rows"][0]["tokens"] is None
     assert index(path)["groups"][0]["truncated"] == 0
 
 
-def test_a_completion_without_a_reward_has_none(tmp_path):
-    path = made.run(tmp_path, steps=1)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    frame.loc[0, ["correct_answer", "format_tags"]] = np.nan
-    frame.loc[1, "format_tags"] = np.nan
-    frame.to_parquet(file)
+def test_a_completion_without_a_reward_has_none_and_one_whose_square_is_infinite_neither(tmp_path):
+    def change(frame: pd.DataFrame):
+        frame.loc[0, ["correct_answer", "format_tags"]] = np.nan
+        frame.loc[1, "format_tags"] = np.nan
+        frame.loc[2:3, "correct_answer"] = [1e299, -1e299]
+
+    path = run(tmp_path, change)
     rows = group(path, 1, 0)["rows"]
-    assert rows[0]["total"] is None and rows[1]["total"] == frame.loc[1, "correct_answer"]
-    assert index(path)["groups"][0]["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
-
-
-def test_a_reward_whose_square_is_infinite_is_none(tmp_path):
-    path = made.run(tmp_path, steps=1)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    frame.loc[:1, "correct_answer"] = [1e299, -1e299]
-    frame.to_parquet(file)
-    assert [row["rewards"]["correct_answer"] for row in group(path, 1, 0)["rows"][:2]] == [None, None]
-    assert index(path)["groups"][0]["std"] < 10
+    assert rows[0]["total"] is None and rows[1]["total"] == rows[1]["rewards"]["correct_answer"]
+    assert [row["rewards"]["correct_answer"] for row in rows[2:4]] == [None, None]
+    assert rows[2]["total"] == 0.25 * rows[2]["rewards"]["format_tags"]
+    found = index(path)["groups"][0]
+    assert found["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5) and found["std"] < 10
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])
@@ -111,22 +113,16 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
 
 
 def test_a_small_file_that_holds_much_is_refused(tmp_path):
-    path = made.run(tmp_path, steps=1)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.concat([pd.read_parquet(file)] * 40, ignore_index=True)
-    frame["completion"] = [[{"role": "assistant", "content": "x" * 1_000_000}]] * len(frame)
-    frame.to_parquet(file)
-    assert file.stat().st_size < 10_000_000
+    long = [{"role": "assistant", "content": "x" * 1_000_000}]
+    path = run(tmp_path, lambda frame: pd.concat([frame] * 40).assign(completion=[long] * 40 * len(frame)))
+    assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
     with pytest.raises(ValueError, match="takes more than 1 GiB"):
         group(path, 1, 0)
 
 
 def test_answers_to_held_out_problems_are_no_group(tmp_path):
-    path = made.run(tmp_path, steps=1, groups=2)
-    file = path / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    frame["prompt"] = [[{"role": "user", "content": f"Question {min(i, 9)}"}] for i in range(len(frame))]
-    frame.to_parquet(file)
+    asked = [[{"role": "user", "content": f"Question {min(i, 9)}"}] for i in range(16)]
+    path = run(tmp_path, lambda frame: frame.assign(prompt=asked), groups=2)
     assert [each["group"] for each in index(path)["groups"]] == []
     with pytest.raises(ValueError, match="answers to held-out problems"):
         group(path, 1, 0)

@@ -29,27 +29,21 @@ def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
     assert answers["0/group/1/0"]["rows"][4]["length"] == 1_000_000
     assert answers["0/pair/held-out/sft/grpo/0"]["answers"][0]["text"] == made.HOSTILE[2]
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    # And only the page's own scripts may run.
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    allowed = re.search(r"script-src ([^;]*);", policy)[1].split()
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    assert allowed == [f"'sha256-{each}'" for each in digests] and len(scripts) == len(page.SCRIPTS)
+    assert "default-src 'none'" in policy
 
 
 def test_completions_that_no_run_wrote_are_one_message(tmp_path):
     run = made.run(tmp_path)
     file = run / "completions/completions_00001.parquet"
-    frame = pd.read_parquet(file)
-    frame["tokens"] = "many"
-    frame.to_parquet(file)
+    pd.read_parquet(file).assign(tokens="many").to_parquet(file)
     with pytest.raises(RecipeError, match="a file is not what a run wrote"):
         view.main([str(run)], tmp_path / "page.html", "0", False)
-
-
-def test_only_the_pages_own_scripts_may_run(tmp_path):
-    text = page.whole([made.run(tmp_path, hostile=True)])
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
-    allowed = re.search(r"script-src ([^;]*);", policy)[1].split()
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    assert len(scripts) == len(page.SCRIPTS) and "default-src 'none'" in policy
-    for script in scripts:
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in allowed
 
 
 def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatch):
@@ -72,14 +66,8 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     there = {str(each) for each in files if each.parts[0] != "node_modules"}
-    assert there == {
-        *page.ASSETS,
-        "index.html",
-        "package.json",
-        "package-lock.json",
-        "memory.json",
-        "vendor/uPlot.LICENSE",
-    }
+    others = {"index.html", "package.json", "package-lock.json", "memory.json", "vendor/uPlot.LICENSE"}
+    assert there == {*page.ASSETS, *others}
 
 
 def test_the_vendored_library_is_the_locked_one():

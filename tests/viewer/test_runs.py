@@ -6,6 +6,7 @@ import pytest
 
 from runs.folder import find, inside, name_of
 from schema.faults import RecipeError
+from tests.support import write_lines
 from tests.viewer import made
 from viewer import runs
 from viewer.changed import changed, pair
@@ -16,17 +17,12 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
     older, newer = made.run(tmp_path / "outputs/a"), made.run(tmp_path / "outputs/b/seed-1")
     os.utime(older / "metrics.jsonl", (1, 1))
     assert find([], tmp_path / "outputs") == [newer]
-    assert find([str(older), str(newer.parent)]) == [older, newer]
+    assert find([str(older), str(newer.parent), f"{newer}/"]) == [older, newer]  # one that is named twice once
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
     with pytest.raises(RecipeError, match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo"):
         find(["nowhere"], tmp_path / "outputs")
     with pytest.raises(RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"):
         find([], tmp_path / "empty")
-
-
-def test_a_run_that_is_named_twice_is_shown_once(tmp_path):
-    path = made.run(tmp_path / "x")
-    assert find([str(path), str(tmp_path / "x"), f"{path}/"]) == [path]
 
 
 def test_a_run_is_described_with_trls_defaults(tmp_path):
@@ -38,13 +34,20 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     json.dumps(told, allow_nan=False)
 
 
-def test_a_run_that_ended_early_says_why(tmp_path):
+@pytest.mark.parametrize(
+    ("summary", "stopped", "result"),
+    [
+        ({"steps": 4}, None, None),
+        ({"steps": 3, "stopped": "grpo: stopped at step 3: flat"}, "grpo: stopped at step 3: flat", None),
+        ({"steps": 3, "stopped": ["a stranger's"]}, None, None),
+        ({"best_checkpoint": "outputs/x/grpo/checkpoint-20"}, None, "checkpoint-20"),
+    ],
+)
+def test_how_a_run_ended_is_told(tmp_path, summary, stopped, result):
     path = made.run(tmp_path)
-    assert describe(path)["stopped"] is None
-    (path / "summary.json").write_text('{"steps": 3, "stopped": "grpo: stopped at step 3: flat"}', encoding="utf-8")
-    assert describe(path)["stopped"] == "grpo: stopped at step 3: flat"
-    (path / "summary.json").write_text('{"steps": 3, "stopped": ["a stranger\'s"]}', encoding="utf-8")
-    assert describe(path)["stopped"] is None
+    (path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    told = describe(path)
+    assert (told["stopped"], told["result"]) == (stopped, result)
 
 
 def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
@@ -104,10 +107,9 @@ def test_an_evaluation_elsewhere_is_not_listed(tmp_path):
 def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "MOST_NUMBERS", 50)
     path = made.run(tmp_path)
-    (path / "metrics.jsonl").write_text('{"step": 1, "a": 1}\n{"step": 2, "b": 1}\n', encoding="utf-8")
+    write_lines(path / "metrics.jsonl", [{"step": 1, "a": 1}, {"step": 2, "b": 1}])
     assert curves(path)["step"] == [1, 2]
-    lines = [json.dumps({"step": i, f"name {i}": 1}) for i in range(20)]
-    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_lines(path / "metrics.jsonl", [{"step": i, f"name {i}": 1} for i in range(20)])
     with pytest.raises(ValueError, match="more numbers than a page can show"):
         curves(path)
 
@@ -122,16 +124,9 @@ def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
     path = made.run(tmp_path)
     lines = [{"step": 5, "reward": 1.0, "seconds/update": 2.0}, {"step": 5, "eval_reward": 0.5, "seconds/update": 0.5}]
     lines += [{"step": 5, "seconds/evaluation": 3.0}, {"step": 6, "seconds/update": 1.0}]
-    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(path / "metrics.jsonl", lines)
     found = curves(path)
     assert found["seconds/update"] == [2.5, 1.0] and found["seconds/evaluation"] == [3.0, None]
-
-
-def test_the_checkpoint_whose_weights_a_run_has_is_told(tmp_path):
-    path = made.run(tmp_path)
-    assert describe(path)["result"] is None
-    (path / "summary.json").write_text('{"best_checkpoint": "outputs/x/grpo/checkpoint-20"}', encoding="utf-8")
-    assert describe(path)["result"] == "checkpoint-20"
 
 
 def test_nothing_outside_the_folder_is_read(tmp_path):
@@ -154,13 +149,9 @@ def test_nothing_outside_the_folder_is_read(tmp_path):
 def test_the_questions_that_flipped_come_first(tmp_path):
     path = made.run(tmp_path)
     told = changed(path, "held-out", "sft", "grpo")
-    assert [(row["id"], row["kind"]) for row in told["rows"]] == [
-        (0, "won"),
-        (1, "lost"),
-        (2, "wrong twice"),
-        (3, "right twice"),
-    ]
-    assert told["counts"] == {"won": 1, "lost": 1, "wrong twice": 1, "right twice": 1}
+    kinds = ["won", "lost", "wrong twice", "right twice"]
+    assert [(row["id"], row["kind"]) for row in told["rows"]] == list(enumerate(kinds))
+    assert told["counts"] == dict.fromkeys(kinds, 1)
     both = pair(path, "held-out", "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
     assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
@@ -173,7 +164,7 @@ def test_the_page_has_the_runs_advice(tmp_path):
     run = made.run(tmp_path)
     assert advice(run) == []
     lines = [{"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_lines(run / "metrics.jsonl", lines)
     told = advice(run)
     assert [(each["rule"], each["step"]) for each in told] == [("truncated", 8)]
     assert "grpo.max_completion_length (now 40)" in told[0]["message"]
