@@ -255,7 +255,7 @@ def difference(first: Arm, other: Arm) -> str:
         if wrong := next((each for each in pair if isinstance(each, str)), None):
             return f"not compared: {wrong}"
         a, b = pair
-        differing = [key for key in report.TERMS if a.terms.get(key) != b.terms.get(key)]
+        differing = report.different(a.terms, b.terms)
         if differing or not a.right.keys() & b.right.keys():
             return f"not compared: they were asked differently ({', '.join(differing) or 'other problems'})"
     shares = [[[each.right[i] for i in sorted(a.right.keys() & b.right.keys())] for each in (a, b)] for a, b in pairs]
@@ -283,25 +283,37 @@ def draw(file: Path, arms: list[Arm]) -> bool:
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
         for number, arm in enumerate(arms):
             look = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--", "linewidth": 1.3}
-            label = pictures.drawn(arm.name[-32:])
-            runs = [points for each in arm.runs if (points := _points(each, key, known))]
-            if len(runs) > 1 and len({tuple(x for x, _ in points) for points in runs}) == 1:
-                x, mean, half = zip(*over_windows(runs), strict=True)
-                axes.plot(x, mean, label=label, **look)
-                if len(arms) <= BANDS:
-                    low, high = ([m + sign * h for m, h in zip(mean, half, strict=True)] for sign in (-1, 1))
-                    axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
-                continue
-            for points in runs:
-                axes.plot(*zip(*points, strict=True), label=label, **look)
-                label = None  # once for all seeds
-            for each in arm.runs if len(arm.runs) == 1 else ():
-                _intervals(axes, each, key, known, look["color"])
+            _draw_arm(axes, arm, key, known, look, len(arms) <= BANDS)
         axes.set(title=TITLES[key], xlabel="completions sampled" if known else "step", ylim=(-0.02, 1.02))
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.legend(fontsize=7, frameon=False, loc="lower right")
     pictures.save(figure, file)
     return True
+
+
+def _draw_arm(axes, arm: Arm, key: str, known: bool, look: dict, band: bool):
+    """Its seeds' mean where all logged at the same places, else each run; of a single one the interval of each held-out
+    evaluation."""
+    lines = [
+        [(each.generated(line["step"]) if known else line["step"], line) for line in each.metrics if key in line]
+        for each in arm.runs
+    ]
+    runs = [[(x, line[key]) for x, line in each] for each in lines if each]
+    label = pictures.drawn(arm.name[-32:])
+    if len(runs) > 1 and len({tuple(x for x, _ in points) for points in runs}) == 1:
+        x, mean, half = zip(*over_windows(runs), strict=True)
+        axes.plot(x, mean, label=label, **look)
+        if band:
+            low, high = ([m + sign * h for m, h in zip(mean, half, strict=True)] for sign in (-1, 1))
+            axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
+        return
+    for points in runs:
+        axes.plot(*zip(*points, strict=True), label=label, **look)
+        label = None  # once for all seeds
+    for x, line in lines[0] if len(lines) == 1 and key == ACCURACY else ():
+        if RIGHT in line:
+            error = pictures.beside([line[key]], [pictures.bounds_of(line)])
+            axes.errorbar([x], [line[key]], yerr=error, fmt=".", capsize=2, color=look["color"])
 
 
 def over_windows(runs: list[list[tuple[float, float]]]) -> list[tuple[float, float, float]]:
@@ -312,19 +324,3 @@ def over_windows(runs: list[list[tuple[float, float]]]) -> list[tuple[float, flo
         (sum(x for x, _ in part[0]) / len(part[0]), *over_seeds([sum(y for _, y in each) / len(each) for each in part]))
         for part in parts
     ]
-
-
-def _points(each: ComparedRun, key: str, known: bool) -> list[tuple[float, float]]:
-    return [(_place(each, line, known), line[key]) for line in each.metrics if key in line]
-
-
-def _place(each: ComparedRun, line: dict, known: bool) -> float:
-    return each.generated(line["step"]) if known else line["step"]
-
-
-def _intervals(axes, each: ComparedRun, key: str, known: bool, color: str):
-    """The 95% interval of each held-out evaluation."""
-    for line in each.metrics:
-        if key == ACCURACY and key in line and RIGHT in line:
-            error = pictures.beside([line[key]], [pictures.bounds_of(line)])
-            axes.errorbar([_place(each, line, known)], [line[key]], yerr=error, fmt=".", capsize=2, color=color)

@@ -58,9 +58,8 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
     start = Policy("the warm start" if warm_start else "the base model", warm_start)
     if warm_start and not finished(warm_start):
         raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
-    there = [
-        Policy(f"the policy after step {each.name[11:]}", each) for each in checkpoints_of(run) if not altered(each)
-    ]
+    whole = [each for each in checkpoints_of(run) if not altered(each)]
+    there = [Policy(f"the policy after step {each.name[11:]}", each) for each in whole]
     # The run's result may be an earlier policy: the best checkpoint.
     last = next(iter(there), Policy("the run's result", run) if finished(run) else None)
     if last is None:
@@ -175,8 +174,9 @@ def explained(
         notes.append("the run did not write whether it was cut off; it is taken to have ended")
     if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
         notes.append("the run did not write its steps, so their part in the advantages is left out")
-    if best := _kept(run):
-        notes.append(f"the run ended with the weights of {best}")
+    best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
+    if isinstance(best, str):  # a finished run, which chose one
+        notes.append(f"the run ended with the weights of {Path(best).name}")
     used = policies(run, step, warm_start)
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():
@@ -203,9 +203,3 @@ def explained(
         "tokens": [tokenizer.decode([each]) for each in ids],
         **{name: [round(each, 6) for each in map(float, values)] for name, values in columns.items()},
     }
-
-
-def _kept(run: Path) -> str | None:
-    """The name of the checkpoint whose weights a finished run ended with, where it chose one."""
-    best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
-    return Path(best).name if isinstance(best, str) else None

@@ -122,10 +122,8 @@ def kept(solutions: list[dict], rows: list[dict], most: int) -> list[dict]:
 
 def told(figures: dict) -> str:
     """The figures as half a sentence."""
-    of = f"of {figures['completions']:,} completions of {figures['problems']:,} problems"
-    return (
-        f"{of} {figures['accepted']:,} are accepted, for {figures['solved']:,} problems, and {figures['kept']:,} kept"
-    )
+    of = "of {completions:,} completions of {problems:,} problems {accepted:,} are accepted"
+    return (of + ", for {solved:,} problems, and {kept:,} kept").format(**figures)
 
 
 def write(folder: Path, rows: list[dict]):

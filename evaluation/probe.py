@@ -146,15 +146,9 @@ def summary(right: list[int], n: int, group: int) -> dict:
     """The figures of a probe, from how many of n completions of each problem are right. Intervals are over problems;
     the share of groups without signal needs n of a group or more."""
     shares = [count / n for count in right]
-    figures = {
-        "problems": len(right),
-        "samples": n,
-        "pass_rate": sum(shares) / len(shares),
-        "pass_rate_interval_95": list(interval(shares)),
-        "never_right": right.count(0) / len(right),
-        "always_right": right.count(n) / len(right),
-        "group": group,
-    }
+    figures = {"problems": len(right), "samples": n, "pass_rate": sum(shares) / len(shares)}
+    figures |= {"pass_rate_interval_95": list(interval(shares)), "never_right": right.count(0) / len(right)}
+    figures |= {"always_right": right.count(n) / len(right), "group": group}
     if n >= group:
         alike = [all_alike(n, count, group) for count in right]
         figures["groups_without_signal"] = sum(alike) / len(alike)

@@ -62,7 +62,9 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     if empty := [label for label, lines in files.items() if len(lines) < 2]:
         raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
     terms = {label: lines[0] for label, lines in files.items()}
-    _require_same_terms(terms)
+    for label in labels[1:]:
+        if differing := different(terms[labels[0]], terms[label]):
+            raise ValueError(f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}")
     answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
     common = set.intersection(*(set(problems) for problems in answers.values()))
     answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
@@ -77,21 +79,16 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     every = [item for samples in problems for item in samples]
     shares = _shares(problems)
     samples = min(len(each) for each in problems)
-    figures = {
-        "n": len(problems),
-        "samples": samples,
-        "accuracy": sum(shares) / len(shares),
-        "interval_95": list(interval(shares)),
-    }
+    figures = {"n": len(problems), "samples": samples, "accuracy": sum(shares) / len(shares)}
+    figures["interval_95"] = list(interval(shares))
     if samples > 1:
-        powers = [2**i for i in range(1, samples.bit_length()) if 2**i < samples]
-        for k in [*powers, samples]:
-            at_k = [pass_at_k(len(each), sum(item["right"] is True for item in each), k) for each in problems]
-            figures[f"pass@{k}"] = sum(at_k) / len(at_k)
-            figures[f"pass@{k}_interval_95"] = list(interval(at_k))
-        voted = [majority([i["answer"] for i in each], [i["right"] is True for i in each]) for each in problems]
-        figures[f"maj@{samples}"] = sum(voted) / len(voted)
-        figures[f"maj@{samples}_interval_95"] = list(interval(voted))
+        right = [[item["right"] is True for item in each] for each in problems]
+        ks = [*(2**i for i in range(1, samples.bit_length()) if 2**i < samples), samples]
+        more = {f"pass@{k}": [pass_at_k(len(each), sum(each), k) for each in right] for k in ks}
+        voted = zip(problems, right, strict=True)
+        more[f"maj@{samples}"] = [majority([item["answer"] for item in each], verdicts) for each, verdicts in voted]
+        for name, each in more.items():
+            figures |= {name: sum(each) / len(each), f"{name}_interval_95": list(interval(each))}
     figures |= {
         "strict": sum(item["strict"] is True for item in every) / len(every),
         "lenient": sum(item["lenient"] is True for item in every) / len(every),
@@ -154,12 +151,11 @@ def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
     labels = _trained(list(answers))
     pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
-    lines = [f"- {inline(before)} → {inline(after)}: {verdict(right[before], right[after])}" for before, after in pairs]
+    lines = [f"- {inline(a)} → {inline(b)}: {verdict(right[a], right[b])}" for a, b in pairs]
     samples = min(len(each) for problems in answers.values() for each in problems)
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
-        for before, after in pairs:
-            lines.append(f"- {inline(before)} → {inline(after)}, pass@{samples}: {verdict(best[before], best[after])}")
+        lines += [f"- {inline(a)} → {inline(b)}, pass@{samples}: {verdict(best[a], best[b])}" for a, b in pairs]
     if len(labels) > 1:
         first, last = labels[0], labels[-1]
         controls = [(f"{inline(first)} → {inline(last)}, {how}", first, how) for how in ("strict", "lenient")]
@@ -210,13 +206,9 @@ def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[s
     return lines
 
 
-def _require_same_terms(settings: dict[str, dict]):
-    """Raise ValueError unless all models answered the same problems, as often and in the same way."""
-    (first, terms), *others = settings.items()
-    for label, each in others:
-        differing = [key for key in TERMS if each.get(key) != terms.get(key)]
-        if differing:
-            raise ValueError(f"{label} and {first} cannot be compared: they differ in {', '.join(differing)}")
+def different(terms: dict, others: dict) -> list[str]:
+    """What two models must have in common to be compared, and have not."""
+    return [key for key in TERMS if terms.get(key) != others.get(key)]
 
 
 def _by_problem(items: list[dict]) -> dict[int, Samples]:

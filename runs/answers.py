@@ -14,15 +14,14 @@ WHOLE = ("id", "sample", "tokens")
 
 def evaluations(run: Path) -> dict[str, list[str]]:
     """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
-    found = {}
+    found, order = {}, {label: i for i, label in enumerate(LABELS)}
     root = run.parent / "eval"
     for folder in sorted(each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()):
         files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
-        files.sort(key=lambda file: file.stat().st_mtime)
-        labels = [file.stem for file in files if not file.name.endswith(".seconds.jsonl")]
-        order = {label: i for i, label in enumerate(LABELS)}
-        if labels and folder.name != "models":
-            found[folder.name] = sorted(labels, key=lambda label: order.get(label, len(order)))
+        files = [each for each in files if not each.name.endswith(".seconds.jsonl")]
+        files.sort(key=lambda file: (order.get(file.stem, len(order)), file.stat().st_mtime))
+        if files and folder.name != "models":
+            found[folder.name] = [file.stem for file in files]
     return found
 
 

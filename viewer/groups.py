@@ -6,6 +6,7 @@ import math
 import re
 from functools import lru_cache
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from data.json_files import parsed
@@ -85,10 +86,7 @@ def moments(totals: list[float]) -> tuple[float | None, float | None]:
     """Mean and standard deviation (ddof = 1) of a group's rewards; 0 deviation of a single one."""
     if not totals:
         return None, None
-    mean = math.fsum(totals) / len(totals)
-    if len(totals) == 1:
-        return mean, 0.0
-    return mean, math.sqrt(math.fsum((each - mean) ** 2 for each in totals) / (len(totals) - 1))
+    return fmean(totals), stdev(totals) if len(totals) > 1 else 0.0
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:

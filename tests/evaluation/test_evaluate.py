@@ -40,13 +40,16 @@ def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
     assert message in line
 
 
+def refused(message: str, *overrides: str, trained=None):
+    """No engine can be had, and a message that matches says why."""
+    recipe = load_recipe(TINY, [*overrides], check=())
+    with pytest.raises(RecipeError, match=message), engine(recipe, None, [trained], 10):
+        pass
+
+
 def test_vllm_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with (
-        pytest.raises(RecipeError, match=r"vllm cannot be imported .* make setup EXTRAS=dev,vllm"),
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, [None], 10),
-    ):
-        pass
+    refused(r"vllm cannot be imported .* make setup EXTRAS=dev,vllm", "evaluate.engine=vllm")
 
 
 def stand_in(monkeypatch, llm=None, for_cpus=False):
@@ -61,11 +64,7 @@ def stand_in(monkeypatch, llm=None, for_cpus=False):
 def test_vllm_for_gpus_without_a_gpu(monkeypatch):
     stand_in(monkeypatch)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with (
-        pytest.raises(RecipeError, match="this vllm needs a GPU, and there is none"),
-        engine(load_recipe(TINY, ["evaluate.engine=vllm"], check=()), None, [None], 10),
-    ):
-        pass
+    refused("this vllm needs a GPU, and there is none", "evaluate.engine=vllm")
 
 
 @pytest.mark.parametrize(
@@ -89,9 +88,9 @@ def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, co
     stand_in(monkeypatch, told, for_cpus=not gpu)
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr(hardware, "has_arithmetic", lambda _: bfloat16)
-    recipe = load_recipe(TINY, ["evaluate.engine=vllm", *overrides], check=())
-    with pytest.raises(RecipeError, match="that is all"), engine(recipe, None, [None], 10):
-        pass
+    overrides = ["evaluate.engine=vllm", *overrides]
+    refused("that is all", *overrides)
+    recipe = load_recipe(TINY, overrides, check=())
     served = vllm_server.command(recipe, Path("folder"))
     recorded = answers.settings(Contestant("base", recipe), [], [])["dtype"]
     assert asked["dtype"] == served[served.index("--dtype") + 1] == recorded == computes_in
@@ -111,8 +110,4 @@ def test_who_shares_an_engine(tmp_path):
 def test_an_adapter_of_another_base_is_refused(tmp_path):
     written = {"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(written))
-    with (
-        pytest.raises(RecipeError, match=r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is"),
-        engine(load_recipe(TINY, check=()), None, [tmp_path], 10),
-    ):
-        pass
+    refused(r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is", trained=tmp_path)

@@ -25,10 +25,8 @@ ADVANTAGES = [1.2, -0.4, 0.0, -0.8]
 def models():
     """(tokenizer, new, old, reference): policies a few percent apart, so that some ratios leave the clip range."""
     folder = built_model("tiny-qwen3", 42)
-    tokenizer, new = (
-        AutoTokenizer.from_pretrained(folder, padding_side="left"),
-        AutoModelForCausalLM.from_pretrained(folder),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    new = AutoModelForCausalLM.from_pretrained(folder)
     others = []
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -65,29 +63,14 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     tokenizer, new, old, reference = models
     options = dict(options)
     of_steps = options.pop("of_steps", False)
-    recipe = load_recipe(
-        "recipes/tiny-arithmetic.yaml",
-        [f"grpo.{key}={json.dumps(value)}" for key, value in options.items()],
-        check=(),
-    )
-    settings = explain.settings_of(recipe)
-    args = GRPOConfig(
-        output_dir=str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        max_completion_length=48,
-        per_device_train_batch_size=4,
-        num_generations=4,
-        steps_per_generation=1,
-        gradient_accumulation_steps=1,
-        gradient_checkpointing=False,
-        **options,
-    )
+    overrides = [f"grpo.{key}={json.dumps(value)}" for key, value in options.items()]
+    settings = explain.settings_of(load_recipe("recipes/tiny-arithmetic.yaml", overrides, check=()))
+    sizes = {"max_completion_length": 48, "per_device_train_batch_size": 4, "num_generations": 4}
+    sizes |= {"steps_per_generation": 1, "gradient_accumulation_steps": 1}
+    here = {"use_cpu": True, "bf16": False, "report_to": "none", "gradient_checkpointing": False}
+    args = GRPOConfig(str(tmp_path), **sizes, **here, **options)
     data = Dataset.from_list([{"prompt": "1"}] * 4)
-    trainer = GRPOTrainer(
-        new, lambda completions, **_: [0.0] * len(completions), args, data, processing_class=tokenizer
-    )
+    trainer = GRPOTrainer(new, lambda prompts, **_: [0.0] * len(prompts), args, data, processing_class=tokenizer)
     trainer.model.train()  # tells trl that this is no evaluation; the model has no dropout
     trainer.current_gradient_accumulation_steps = 1
     prompt = tokenizer("What is 1 + 1?")["input_ids"]

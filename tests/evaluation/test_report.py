@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.report import write
 from tests.schema.test_terminal import MARKDOWN, kinds
-from tests.support import run_stage
+from tests.support import run_stage, write_lines
 
 
 def answers(folder, label, right, samples=1, lenient=None, tokens=10):
@@ -14,22 +14,10 @@ def answers(folder, label, right, samples=1, lenient=None, tokens=10):
     lines = [{"problems": "p", "samples": samples}]
     for i, each in enumerate(right):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
-            lines.append(
-                {
-                    "id": i,
-                    "sample": sample,
-                    "problem": f"{i} + 0?",
-                    "gold": str(i),
-                    "level": "1" if i < 60 else "2",
-                    "right": r,
-                    "strict": r and i > 0,
-                    "lenient": r if lenient is None else lenient[i],
-                    "answer": str(i) if r else "-1",
-                    "truncated": False,
-                    "tokens": tokens,
-                }
-            )
-    (folder / f"{label}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+            line = {"id": i, "sample": sample, "problem": f"{i} + 0?", "gold": str(i), "level": "1" if i < 60 else "2"}
+            line |= {"right": r, "strict": r and i > 0, "lenient": r if lenient is None else lenient[i]}
+            lines.append(line | {"answer": str(i) if r else "-1", "truncated": False, "tokens": tokens})
+    write_lines(folder / f"{label}.jsonl", lines)
 
 
 def test_the_report_says_when_nothing_is_significant(tmp_path):
@@ -94,7 +82,7 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
         for i, line in enumerate(lines):
             text = MARKDOWN[i % len(MARKDOWN)]
             line |= {"problem": f"{text}\x1b[2J", "gold": text, "answer": text, "level": text, "subject": text}
-        file.write_text("\n".join(map(json.dumps, [head, *lines])) + "\n")
+        write_lines(file, [head, *lines])
     table = write(folder, labels)
     assert kinds(table)["tr_open"] == 3
     written = (folder / "report.md").read_text()

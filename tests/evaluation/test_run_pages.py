@@ -44,21 +44,11 @@ HOSTILE = "x\n---\nlicense: mit\n```\n``````\n# owned\n\x1b]0;owned\x07|`|<img s
 
 def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
     """A file of completions: two groups of two."""
-    rows = [
-        {
-            "step": 10,
-            "prompt": [{"role": "system", "content": "Think first."}, {"role": "user", "content": f"2 + {i // 2}?"}],
-            "completion": [{"role": "assistant", "content": f"{completion} {i}"}],
-            "correct_answer": float(i % 2),
-            "short": None,
-            "gold": "4",
-            "tokens": 5,
-            "truncated": i == 1,
-            "advantage": 0.7 if i % 2 else -0.7,
-        }
-        for i in range(4)
-    ]
-    return pd.DataFrame(rows)
+    system, asked = {"role": "system", "content": "Think first."}, ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"]
+    columns = {"step": 10, "prompt": [[system, {"role": "user", "content": each}] for each in asked]}
+    columns["completion"] = [[{"role": "assistant", "content": f"{completion} {i}"}] for i in range(4)]
+    columns |= {"correct_answer": [0.0, 1.0] * 2, "short": [None] * 4, "gold": "4", "tokens": 5}
+    return pd.DataFrame(columns | {"truncated": [False, True, False, False], "advantage": [-0.7, 0.7] * 2})
 
 
 @pytest.fixture
@@ -91,7 +81,7 @@ def evaluated(run: Path, right: list[bool], weights: str | None = None):
     for label, told in (("base", None), ("grpo", weights or weights_of(run))):
         head, *items = (folder / f"{label}.jsonl").read_text().splitlines()
         head = json.loads(head) | {"weights": told, "temperature": 0, "max_new_tokens": 512}
-        (folder / f"{label}.jsonl").write_text("\n".join([json.dumps(head), *items]) + "\n")
+        write_lines(folder / f"{label}.jsonl", [head, *map(json.loads, items)])
     (folder / "summary.json").write_text("{}")
 
 
@@ -195,9 +185,7 @@ def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
     write_lines(run / "metrics.jsonl", [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)])
     report, _ = written(run)
     assert "## What is there to look at?\n\n- `step 8: " in report and "90%" in report
-
-
-def test_what_is_to_look_at_quotes_a_setting_as_text(run):
+    # A setting is quoted as text.
     (run / "recipe.yaml").write_text(json.dumps({"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}}))
     write_lines(run / "metrics.jsonl", [{"step": i, "completions/clipped_ratio": 0.9} for i in range(1, 30)])
     report, _ = written(run)

@@ -19,14 +19,8 @@ pytestmark = pytest.mark.browser
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
 # A browser started for a test asks nobody for anything, and runs as whoever runs the tests.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-sync"]
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -206,12 +200,8 @@ def test_curves_say_in_words_what_they_draw(tab, runs):
 def test_what_was_won_comes_first_with_both_answers(tab, runs):
     tab.goto(runs[2] + "#changed/0")
     tab.wait_for_selector(".pair")
-    assert [each.split("\n")[0] for each in tab.locator(".entry").all_inner_texts()] == [
-        "won",
-        "lost",
-        "wrong twice",
-        "right twice",
-    ]
+    kinds = [each.split("\n")[0] for each in tab.locator(".entry").all_inner_texts()]
+    assert kinds == ["won", "lost", "wrong twice", "right twice"]
     assert tab.locator(".pair .said").all_inner_texts() == ["sft says 0", "grpo says 0"]
     tab.get_by_role("button", name="lost 1").click()
     assert tab.locator(".entry").count() == 1

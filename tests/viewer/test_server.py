@@ -39,6 +39,12 @@ def ask(port: int, path: str, method: str = "GET", host: str | None = None):
     return answer.status, dict(answer.getheaders()), answer.read()
 
 
+def told(port: int, question: str):
+    """(status, answer) to a question of the page."""
+    status, _, body = ask(port, f"/api/{urllib.parse.quote(question)}")
+    return status, json.loads(body)
+
+
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
@@ -48,43 +54,42 @@ def port(tmp_path_factory):
 
 
 def test_it_answers_what_the_page_asks(port):
-    runs = json.loads(ask(port, "/api/runs")[2])
-    assert [run["finished"] for run in runs] == [True, True]
-    assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4]
-    assert json.loads(ask(port, "/api/0/groups")[2])["of"] == 12
-    assert len(json.loads(ask(port, "/api/1/group/1/0")[2])["rows"]) == 8
-    assert json.loads(ask(port, "/api/1/text/1/2")[2])["text"] == made.HOSTILE[2]
-    assert json.loads(ask(port, "/api/0/changed/held-out/sft/grpo")[2])["counts"]["won"] == 1
+    assert [run["finished"] for run in told(port, "runs")[1]] == [True, True]
+    assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
+    assert told(port, "0/groups")[1]["of"] == 12
+    assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
+    assert told(port, "1/text/1/2")[1]["text"] == made.HOSTILE[2]
+    assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
     page = ask(port, "/")[2].decode()
     for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
         assert ask(port, asset)[0] == 200, asset
 
 
-def test_it_computes_the_lab_and_refuses_what_the_lab_does(port):
-    asked = urllib.parse.quote(json.dumps({"algorithm": "grpo", "max_steps": 3}))
-    assert len(json.loads(ask(port, f"/api/lab/run/{asked}")[2])["steps"]) == 3
-    every = json.loads(ask(port, f"/api/lab/compare/{asked}")[2])
+def test_it_computes_the_lab(port):
+    asked = json.dumps({"algorithm": "grpo", "max_steps": 3})
+    assert len(told(port, f"lab/run/{asked}")[1]["steps"]) == 3
+    every = told(port, f"lab/compare/{asked}")[1]
     assert set(every) == set(ALGORITHMS) and len(every["rloo"]["expected_reward"]) == 4
-    for wrong, said in (
-        ({"max_steps": 10**9}, "max_steps"),
-        ({"nothing": 1}, "nothing"),
-        ([1], "JSON object"),
-        ({"logits": ["x"]}, "logits"),
-    ):
-        for kind in ("run", "compare"):
-            status, _, body = ask(port, f"/api/lab/{kind}/{urllib.parse.quote(json.dumps(wrong))}")
-            assert status == 404 and said in json.loads(body)["error"]
 
 
-def test_what_it_cannot_answer_is_told_in_a_line(port):
-    for question, said in (
+REFUSED = {'{"max_steps": 1000000000}': "max_steps", '{"nothing": 1}': "nothing", "[1]": "JSON object"}
+REFUSED |= {'{"logits": ["x"]}': "logits", "x": "Expecting value"}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
         ("7/curves", "there is no run 7"),
         ("0/everything", "nothing answers everything"),
         ("0/group/99/0", "there is no such file"),
         ("0/changed/held-out/sft/nobody", "there is no evaluation of nobody"),
-    ):
-        status, _, body = ask(port, f"/api/{question}")
-        assert status == 404 and said in json.loads(body)["error"]
+        ("lab/other/{}", "the lab has no other"),
+        *((f"lab/{kind}/{given}", said) for given, said in REFUSED.items() for kind in ("run", "compare")),
+    ],
+)
+def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
+    status, answer = told(port, question)
+    assert status == 404 and said in answer["error"]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]", "localhost.evil.example:80"])
@@ -144,10 +149,10 @@ def test_another_sites_page_is_answered_nothing(port):
 def test_a_run_that_goes_on_is_read_again(tmp_path):
     run = made.run(tmp_path)
     with served(run) as (_, port):
-        assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4]
+        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write('{"step": 5, "reward": 1.0}\n')
-        assert json.loads(ask(port, "/api/0/curves")[2])["step"] == [1, 2, 3, 4, 5]
+        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
