@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import os
 import re
+import reprlib
 import shlex
 import sys
 import sysconfig
@@ -98,7 +99,7 @@ def _loaded(name: str, file: Path) -> ModuleType:
             del sys.modules[name]
             if isinstance(error, KeyboardInterrupt):
                 raise
-            raise ImportError(f"{own_line(error)}: {type(error).__name__}: {error}") from error
+            raise ImportError(raised(error)) from error
         package, _, last = name.rpartition(".")
         if package in sys.modules:
             setattr(sys.modules[package], last, module)
@@ -110,12 +111,23 @@ def _loaded(name: str, file: Path) -> ModuleType:
 LIBRARIES = ("<", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 
 
-def own_line(error: BaseException) -> str:
-    """File and line where a user's function failed: the deepest outside libraries, or else in them. The caller's own
-    line, which is the first, is that only where there is no other."""
+def raised(error: BaseException) -> str:
+    """What a user's function raised, in one line, with file and line: the deepest outside libraries, or else in them.
+    The caller's own line, which is the first, is that only where there is no other."""
+    try:
+        text = " ".join(str(error).split())[:500]
+    except Exception:  # its own `__str__` may raise any
+        text = "it has no text"
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {text}"
     frames = traceback.extract_tb(error.__traceback__)
     frames = frames[1:] or frames
     frame = ([each for each in frames if not each.filename.startswith(LIBRARIES)] or frames)[-1]
-    return f"{frame.filename}:{frame.lineno}"
+    return f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {text}"
+
+
+def shown(value: object) -> str:
+    """What a user's function returned, cut short; its own `__repr__` may raise."""
+    cut = reprlib.Repr()
+    cut.maxstring = cut.maxother = 80
+    return cut.repr(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 import data
 from data import check
 from data.gold import gold_answer
-from data.imports import named_function, own_line
+from data.imports import named_function, raised, shown
 from data.sources import FILE_TYPES, DataError, problems_of_file
 
 
@@ -57,7 +57,13 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
     rows, dropped, seen = [], defaultdict(list), set()
     for number, row in enumerate(_rows_of(name, function, split, place | arguments), 1):
-        if fault := _fault(row, seen):
+        try:
+            fault = _fault(row, seen)
+        except DataError:
+            raise
+        except Exception as error:  # a value may be an object of the user's own
+            raise DataError(f"{name} row {number} cannot be read: {raised(error)}") from error
+        if fault:
             dropped[fault].append(number)
             continue
         if row.get("check") is not None:
@@ -88,11 +94,11 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
     except (Exception, SystemExit) as error:
         if not own:
             raise
-        raise DataError(f"data set {name}: {own_line(error)}: {type(error).__name__}: {error}") from error
+        raise DataError(f"data set {name}: {raised(error)}") from error
     odd = [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
     if odd:
         raise DataError(
-            f"data set {name}: its function must return a list of rows {{'problem': …}}, not {odd[0]!r:.60}"
+            f"data set {name}: its function must return a list of rows {{'problem': …}}, not {shown(odd[0])}"
         )
     return rows
 
@@ -114,7 +120,7 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
         raise DataError(
-            f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {row!r:.80}"
+            f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {shown(row)}"
         )
     if not isinstance(row["problem"], str) or not row["problem"].strip():
         return "without a problem"

@@ -223,6 +223,22 @@ def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
     return tuple(each.contiguous() if isinstance(each, torch.Tensor) else each for each in inputs)
 
 
+def _stopping(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> GenerationConfig:
+    """A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
+    sampling settings are used: a run samples as its recipe says. No number beyond the vocabulary is a token."""
+    known = range(model.config.get_text_config().vocab_size)
+    if (end := tokenizer.eos_token_id) not in known:
+        of = f"its end token {tokenizer.eos_token!r} is number {end}, and its model knows {len(known):,}"
+        raise RecipeError([f"model {name}: {of}: no completion could end"])
+    begin, ends = model.generation_config.bos_token_id, model.generation_config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
+    return GenerationConfig(
+        bos_token_id=begin if begin in known else None,
+        eos_token_id=list(dict.fromkeys([end, *(each for each in ends if each in known)])),
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
@@ -272,15 +288,7 @@ def load_model(
             module.support_avx512bf16_for_cpu = False
     if (head := model.get_output_embeddings()) is not None:
         head.register_forward_pre_hook(_whole)
-    # A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
-    # sampling settings are used: a run samples as its recipe says. No number beyond the vocabulary is a token.
-    begin, ends = model.generation_config.bos_token_id, model.generation_config.eos_token_id
-    ends, known = ends if isinstance(ends, list) else [ends], range(model.config.get_text_config().vocab_size)
-    model.generation_config = GenerationConfig(
-        bos_token_id=begin if begin in known else None,
-        eos_token_id=list(dict.fromkeys([tokenizer.eos_token_id, *(each for each in ends if each in known)])),
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    model.generation_config = _stopping(model, tokenizer, name)
     if on_base:
         # ZeRO-3 gathers parameters into buffers of one dtype (trl issue 6089).
         cast = not (is_deepspeed_zero3_enabled() and quantization is None)

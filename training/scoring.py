@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from accelerate import PartialState
 
-from data.imports import own_line
+from data.imports import raised, shown
 from schema.configs import WITHOUT_SIGNAL
 from schema.faults import RunStopped
 from schema.names import LEARNED, bind_reward
@@ -71,12 +71,12 @@ class GuardedReward:
                 returned = "a coroutine: async functions are not supported"
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
-                got = f"{len(returned)} values" if counted else repr(returned)
+                got = f"{len(returned)} values" if counted else shown(returned)
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         except (Exception, SystemExit) as error:
             returned = None
-            self._tell(f"raised {type(error).__name__}: {error} ({own_line(error)})", 0, columns)
+            self._tell(f"failed at {raised(error)}", 0, columns)
         values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
         bad = (
             rows
@@ -99,7 +99,7 @@ class GuardedReward:
         except Exception:  # its own `__float__` may raise any
             value = math.nan
         if isinstance(returned, str) or not math.isfinite(value) or abs(value) > LARGEST:
-            self._tell(f"returned {returned!r}", row, columns)
+            self._tell(f"returned {shown(returned)}", row, columns)
             return None
         return value
 

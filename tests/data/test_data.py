@@ -195,15 +195,26 @@ def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
     assert rows == [{"problem": "train True?", "solution": "1", "reasoning": None, "source": "my_puzzles.puzzles"}]
 
 
+MUTE = """
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("no")
+    __repr__ = __str__
+"""
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ("return [{'question': 'x', 'solution': 1}]", "problem missing"),
         ("raise SystemExit('bye')", r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye"),
+        ("raise Mute()", r"my_broken\.py:2: Mute: it has no text"),
+        ("return [Mute()]", "a list of rows .*, not <Mute instance at"),
+        ("return [{'problem': 'x', 'solution': Mute()}]", r"row 1 cannot be read: .*my_broken\.py:\d+: ValueError: no"),
     ],
 )
 def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
-    own_file("my_broken.py", f"def puzzles(split):\n    {body}\n")
+    own_file("my_broken.py", f"def puzzles(split):\n    {body}\n{MUTE}")
     with pytest.raises(DataError, match=message):
         load("my_broken.puzzles", "train", {})
 

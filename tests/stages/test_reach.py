@@ -353,6 +353,10 @@ ATTACKS = {f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text
         ),
         zeros(WEIGHTS, 2**34),
     ),
+    "model: an end that it lacks": (
+        "no completion could end",
+        put("theirs/special_tokens_map.json", json.dumps({"eos_token": "<new>"})),
+    ),
     "model: a chance of 5": ("dropout probability has to be", alter("theirs/config.json", attention_dropout=5.0)),
     "model: a code in its rope": (
         "theirs/config.json",

@@ -21,6 +21,22 @@ from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
 
 
+class Mute(Exception):
+    """Of which nothing can be shown."""
+
+    def __repr__(self):
+        raise ValueError("no")
+
+    __str__ = __repr__
+
+
+def raising(error):
+    def reward(**columns):
+        raise error
+
+    return reward
+
+
 def guarded(function, seen: int = 1000) -> GuardedReward:
     reward = GuardedReward(function, "mine")
     reward.seen = seen  # the first batch is judged more harshly
@@ -41,6 +57,8 @@ def guarded(function, seen: int = 1000) -> GuardedReward:
         ([1.0, 1.0], [None] * 3),
         (None, [None] * 3),
         (7.0, [None] * 3),
+        (Mute(), [None] * 3),
+        ([1.0, Mute(), 1.0], [1.0, None, 1.0]),
     ],
 )
 def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
@@ -51,19 +69,20 @@ def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
 
 
 @pytest.mark.parametrize(
-    ("function", "raised"),
+    ("function", "told"),
     [
         (lambda **columns: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda **columns: sys.exit(3), "SystemExit: 3"),
+        (raising(ValueError("two\nlines")), "ValueError: two lines"),
+        (raising(Mute()), "Mute: it has no text"),
     ],
 )
-def test_a_reward_that_raises_is_told_once_with_its_row(function, raised, capsys):
+def test_a_reward_that_raises_is_told_once_with_its_row(function, told, capsys):
     reward = guarded(function)
     for _ in range(3):
         assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2) == [None, None]
-    told = capsys.readouterr().err
-    assert told.count(f"rewards.mine raised {raised} (") == 1
-    assert re.search(r"\(\S+/test_guards.py:\d+\), first in row 0 \('What is 1 \+ 1\?'\)", told)
+    said = re.findall(r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):", capsys.readouterr().err)
+    assert said == [(told, "row 0 ('What is 1 + 1?')")]
 
 
 def test_a_share_of_faulty_rows_stops_the_run():
