@@ -6,6 +6,7 @@ initialises CUDA when it is imported, and no process forked after that can use i
 import multiprocessing
 import os
 import runpy
+import socket
 import subprocess
 import sys
 from functools import cache
@@ -29,20 +30,46 @@ def _context():
     return context
 
 
-def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
-    """Run a module or a Python file, and return what `subprocess.run` would. `folder`: where to keep its output."""
+def start(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path, processes: int):
+    """Start a module or a Python file in so many processes, more than one with the environment that torchrun and
+    `accelerate launch --cpu` give them. Returns `Process`es of multiprocessing, or what has their methods. `folder`:
+    where to keep what they say, each in a folder of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1]}
+    common |= {"LOCAL_WORLD_SIZE": processes, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": 1}
+    started = []
+    for rank in range(processes):
+        (folder / str(rank)).mkdir()
+        given = common | {"RANK": rank, "LOCAL_RANK": rank} if processes > 1 else {}
+        given = environment | {key: str(value) for key, value in given.items()}
+        started.append(_start(module, arguments, root, given, folder / str(rank)))
+    return started
+
+
+def _start(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path):
     import torch
 
-    command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *arguments]
+    out, err = folder / "stdout", folder / "stderr"
     if torch.cuda.device_count():  # unlike is_available, it does not initialise CUDA here
+        command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *arguments]
         added = filter(None, [str(root), environment.get("PYTHONPATH")])
         environment = environment | {"PYTHONPATH": os.pathsep.join(added)}
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    out, err = folder / "stdout", folder / "stderr"
+        process = subprocess.Popen(command, cwd=root, env=environment, stdout=out.open("w"), stderr=err.open("w"))
+        process.join, process.is_alive = process.wait, lambda: process.poll() is None
+        return process
     process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
     process.start()
-    process.join()
-    return subprocess.CompletedProcess(command, process.exitcode, out.read_text(), err.read_text())
+    return process
+
+
+def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path, processes: int = 1):
+    """`start`, and return what `subprocess.run` would: all that they said, and the first code that is not 0."""
+    started = start(module, arguments, root, environment, folder, processes)
+    for each in started:
+        each.join()
+    said = ["".join(map(Path.read_text, sorted(folder.glob(f"*/{name}")))) for name in ("stdout", "stderr")]
+    codes = [each.returncode if isinstance(each, subprocess.Popen) else each.exitcode for each in started]
+    return subprocess.CompletedProcess([module, *arguments], next(filter(None, codes), 0), *said)
 
 
 def _run(module: str, arguments: list[str], root: str, environment: dict[str, str], out: str, err: str):

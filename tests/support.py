@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,15 +68,16 @@ def far_below_quadratic():
     assert time.process_time() - started < 5
 
 
-def run_stage(stage: str, *arguments: object, launcher: tuple[str, ...] = (), check: bool = True, **environment: str):
-    """Run `python -m stages.<stage> …` (or under `accelerate launch`) from the root of the repository."""
+def run_stage(stage: str, *arguments: object, launcher=(), processes: int = 1, check: bool = True, **environment: str):
+    """Run `python -m stages.<stage> …` (or under `accelerate launch`, or in so many processes that it has not launched)
+    from the root of the repository."""
     words, environ = list(map(str, arguments)), os.environ | environment
     if launcher:
         command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
         done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            done = stage_process.run(f"stages.{stage}", words, ROOT, environ, Path(folder))
+            done = stage_process.run(f"stages.{stage}", words, ROOT, environ, Path(folder), processes)
     if check and done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
@@ -97,24 +99,33 @@ def send(process: subprocess.Popen, number: int):
     os.kill(int(below), number)
 
 
-def run_program(program: Path, *arguments: object) -> subprocess.CompletedProcess:
-    """Run a program that patches something and runs a stage, from the root of the repository."""
+def run_program(program: Path | str, *arguments: object, processes: int = 1) -> subprocess.CompletedProcess:
+    """Run a program, or a module, from the root of the repository."""
+    words = list(map(str, arguments))
     with tempfile.TemporaryDirectory() as folder:
-        done = stage_process.run(str(program), list(map(str, arguments)), ROOT, dict(os.environ), Path(folder))
+        done = stage_process.run(str(program), words, ROOT, dict(os.environ), Path(folder), processes)
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
 
 
-def kill_after_lines(lines: int, file: Path, stage: str, *arguments: object):
-    """Start a stage, and kill it with SIGKILL once it has written so many lines into a file."""
-    command = [sys.executable, "-m", f"stages.{stage}", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    while not file.is_file() or len(file.read_text().splitlines()) < lines:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, processes: int = 1):
+    """Start a stage, and kill it, in all its processes, with SIGKILL once `ready` says so."""
+    words = list(map(str, arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        started = stage_process.start(f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes)
+        while not ready():
+            assert all(each.is_alive() for each in started), Path(folder, "0/stderr").read_text()
+            time.sleep(0.002)
+        for each in started:
+            each.kill()
+        for each in started:
+            each.join()
+
+
+def has_lines(file: Path, lines: int) -> Callable[[], bool]:
+    """For `kill_when`: whether it has so many."""
+    return lambda: file.is_file() and len(file.read_text().splitlines()) >= lines
 
 
 def read_lines(file: Path) -> list[dict]:

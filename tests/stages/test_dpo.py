@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 
-from tests.support import CHAIN, OF_DPO, copied, kill_after_lines, read_lines, run_stage, same_weights, weights
+from tests.support import CHAIN, OF_DPO, copied, has_lines, kill_when, read_lines, run_stage, same_weights, weights
 from training.pairs import preference_pairs, tokenised
 
 pytestmark = pytest.mark.train
@@ -53,7 +53,7 @@ def test_it_learns_the_pairs_of_its_own_run(chain):
 
 def test_killed_and_resumed_it_ends_with_the_same_weights(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
-    kill_after_lines(3, tmp_path / "dpo/metrics.jsonl", "dpo", *tiny(tmp_path))
+    kill_when(has_lines(tmp_path / "dpo/metrics.jsonl", 3), "dpo", *tiny(tmp_path))
     assert not (tmp_path / "dpo/summary.json").exists()
     assert "checkpoint-" in run_stage("dpo", *tiny(tmp_path)).stdout
     assert same_weights(tmp_path / "dpo", chain / "dpo")

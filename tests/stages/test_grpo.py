@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from schema.configs import ACCURACY
 from schema.recipe import load_recipe
-from tests.support import CHAIN, ROOT, TWO_PROCESSES, copied, kill_after_lines, read_lines, run_stage, same_weights
+from tests.support import CHAIN, ROOT, copied, has_lines, kill_when, read_lines, run_stage, same_weights
 from training.step_clock import PARTS
 from viewer.groups import tokens
 
@@ -182,7 +182,7 @@ def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(chain, tmp_pat
     whole = file.read_text()
     assert len(whole.splitlines()) == 65
     file.unlink()
-    kill_after_lines(40, file, "evaluate", *arguments[1:])
+    kill_when(has_lines(file, 40), "evaluate", *arguments[1:])
     assert len(file.read_text()) < len(whole)
     file.write_text(file.read_text() + '{"id": 3, "samp')
     resumed = run_stage(*arguments).stdout
@@ -297,7 +297,7 @@ def test_two_processes_share_their_groups(tmp_path, own_file):
         "    return [len(ids) / 64 for ids in completion_ids]\n",
     )
     arguments = tiny(tmp_path / "out", "sft=null", *overrides)
-    run_stage("grpo", *arguments, launcher=TWO_PROCESSES, OMP_NUM_THREADS="1")
+    run_stage("grpo", *arguments, processes=2)
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewards.verifier import judge
-from tests.support import kill_after_lines, read_lines, run_stage, same_weights
+from tests.support import has_lines, kill_when, read_lines, run_stage, same_weights
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
@@ -70,7 +70,7 @@ def test_asked_again_it_samples_nothing(run, base):
 
 def test_killed_and_resumed_it_ends_with_the_same_solutions_and_weights(run, base, tmp_path):
     file = tmp_path / "own_solutions/completions.jsonl"
-    kill_after_lines(40, file, "own_solutions", *tiny(tmp_path, base))
+    kill_when(has_lines(file, 40), "own_solutions", *tiny(tmp_path, base))
     assert not (tmp_path / "own_solutions/kept.jsonl").exists()
     early = run_stage("sft", *tiny(tmp_path, base), check=False)
     assert early.returncode == 2 and "are not all sampled: run `make own-solutions ARGS=" in early.stderr

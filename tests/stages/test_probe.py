@@ -11,7 +11,7 @@ from evaluation.report import batches
 from schema.configs import without_place
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import CHAIN, copied, kill_after_lines, read_lines, run_stage, same_weights, write_lines
+from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, run_stage, same_weights, write_lines
 from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -90,7 +90,7 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     arguments = [*tiny(copy), "--problems", "all", "--samples", "4"]
     file = copy / "probe/completions.jsonl"
     file.unlink()
-    kill_after_lines(40, file, "probe", *arguments)
+    kill_when(has_lines(file, 40), "probe", *arguments)
     at_the_kill = len(probed(copy))
     kept = file.read_text().rpartition("\n")[0]
     assert at_the_kill == 24  # the probe that was finished before still counts

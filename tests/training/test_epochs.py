@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import TWO_PROCESSES, run_stage, write_lines
+from tests.support import run_stage, write_lines
 
 STEPS, CUT = 8, 5  # three steps an epoch
 OVERRIDES = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
 OVERRIDES += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1", "grpo.num_iterations=1"]
 OVERRIDES += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
-CPU2 = {"launcher": TWO_PROCESSES, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.train
@@ -21,16 +20,14 @@ def test_a_resumed_epoch_is_not_the_first_again(processes, tmp_path: Path):
     write_lines(tmp_path / "few.jsonl", rows)
     arguments = ["recipes/tiny-arithmetic.yaml", f"data.train=[{tmp_path}/few.jsonl]", *OVERRIDES]
     arguments.append(f"grpo.per_device_train_batch_size={8 // processes}")
-    launched = CPU2 if processes > 1 else {}
-    run_stage("grpo", *arguments, f"output_dir={tmp_path}/whole", **launched)
+    run_stage("grpo", *arguments, f"output_dir={tmp_path}/whole", processes=processes)
     whole, cut = tmp_path / "whole/grpo", tmp_path / "cut/grpo"
     shutil.copytree(tmp_path / "whole", tmp_path / "cut")
     (cut / "summary.json").unlink()
     for step in range(CUT + 1, STEPS + 1):
         shutil.rmtree(cut / f"checkpoint-{step}")
-    assert (
-        f"from {cut}/checkpoint-{CUT}" in run_stage("grpo", *arguments, f"output_dir={tmp_path}/cut", **launched).stdout
-    )
+    resumed = run_stage("grpo", *arguments, f"output_dir={tmp_path}/cut", processes=processes)
+    assert f"from {cut}/checkpoint-{CUT}" in resumed.stdout
     assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
 
 

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -15,7 +14,7 @@ import torch
 from transformers import TrainerControl
 
 from schema.faults import RunStopped
-from tests.support import ROOT
+from tests.support import run_program
 from training import checkpoints, interrupts, saving
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
@@ -161,17 +160,7 @@ except RunStopped as stopped:
 def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
     """As FSDP2 leaves them, on two processes of a CPU; an infinity in the second's shard."""
     (tmp_path / "sharded.py").write_text(SHARDED)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    done = subprocess.run(
-        [*launcher, str(tmp_path / "sharded.py"), str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_program(tmp_path / "sharded.py", tmp_path, processes=2)
     assert done.stdout.count("a gradient is not finite after step 5") == 2
 
 

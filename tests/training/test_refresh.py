@@ -2,9 +2,6 @@
 
 import random
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +14,7 @@ from transformers import set_seed
 
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe, read_recipe
-from tests.support import CHAIN, ROOT, copied, run_stage, same_weights, weights
+from tests.support import CHAIN, copied, kill_when, run_stage, same_weights, weights
 from tests.training.test_reward_model import made
 from training.pairs import PAIRS, RewardPair, pairs_of_batch, read_pairs, replayed, write_pairs
 from training.reward_model import load_reward_model
@@ -224,13 +221,8 @@ def test_a_round_begins_with_a_reward_model_that_learned_from_the_round_before(r
 def test_a_run_that_was_killed_is_resumed_to_the_bit(run):
     arguments, folder, _ = run
     killed = folder.parent / "killed"
-    command = [sys.executable, "-m", "stages.grpo", *arguments, f"output_dir={killed}"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (killed / "grpo/checkpoint-6/manifest.json").exists():  # within the second round
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+    second_round = (killed / "grpo/checkpoint-6/manifest.json").exists
+    kill_when(second_round, "grpo", *arguments, f"output_dir={killed}")
     shutil.copytree(killed, folder.parent / "between")
     between = folder.parent / "between/grpo"  # as if it had been killed after step 4, before its reward model was kept
     for each in [*between.glob("checkpoint-[5678]"), *between.glob("*-model-4"), *between.glob("reference-4")]:

@@ -2,14 +2,13 @@
 
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 
-from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, as_process_1, run_stage, same_weights, send, weights
+from tests.support import as_process_1, kill_when, run_stage, same_weights, send, weights
 
 pytestmark = pytest.mark.train
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
@@ -22,34 +21,30 @@ BOTH = [*FOUR, "grpo.num_iterations=2", "grpo.save_steps=4"]
 
 
 @pytest.mark.parametrize(
-    ("stage", "overrides", "launcher"),
+    ("stage", "overrides", "processes"),
     [
-        pytest.param("sft", [LORA], (), id="sft, LoRA"),
+        pytest.param("sft", [LORA], 1, id="sft, LoRA"),
         pytest.param(
-            "grpo", ["grpo.save_steps=2", *FOUR], (), id="grpo, full, four steps a generation", marks=pytest.mark.slow
+            "grpo", ["grpo.save_steps=2", *FOUR], 1, id="grpo, full, four steps a generation", marks=pytest.mark.slow
         ),
+        pytest.param("grpo", [LORA, *BOTH], 2, id="grpo, LoRA, both, two processes", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA, "grpo.beta=0.04"], 1, id="grpo, LoRA, a reference"),
+        pytest.param("grpo", [LORA, NF4], 1, id="grpo, QLoRA", marks=pytest.mark.slow),
+        pytest.param("sft", [], 1, id="sft, full", marks=pytest.mark.slow),
+        pytest.param("sft", [LORA], 2, id="sft, LoRA, two processes", marks=pytest.mark.slow),
+        pytest.param("sft", [LORA, NF4], 1, id="sft, QLoRA", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA], 1, id="grpo, LoRA", marks=pytest.mark.slow),
         pytest.param(
-            "grpo", [LORA, *BOTH], TWO_PROCESSES, id="grpo, LoRA, both, two processes", marks=pytest.mark.slow
+            "grpo", [LORA, "grpo.num_iterations=2"], 1, id="grpo, LoRA, each batch twice", marks=pytest.mark.slow
         ),
-        pytest.param("grpo", [LORA, "grpo.beta=0.04"], (), id="grpo, LoRA, a reference"),
-        pytest.param("grpo", [LORA, NF4], (), id="grpo, QLoRA", marks=pytest.mark.slow),
-        pytest.param("sft", [], (), id="sft, full", marks=pytest.mark.slow),
-        pytest.param("sft", [LORA], TWO_PROCESSES, id="sft, LoRA, two processes", marks=pytest.mark.slow),
-        pytest.param("sft", [LORA, NF4], (), id="sft, QLoRA", marks=pytest.mark.slow),
-        pytest.param("grpo", [LORA], (), id="grpo, LoRA", marks=pytest.mark.slow),
-        pytest.param(
-            "grpo", [LORA, "grpo.num_iterations=2"], (), id="grpo, LoRA, each batch twice", marks=pytest.mark.slow
-        ),
-        pytest.param("grpo", [LORA, *BOTH], (), id="grpo, LoRA, both", marks=pytest.mark.slow),
-        pytest.param("grpo", BOTH, TWO_PROCESSES, id="grpo, full, both, two processes", marks=pytest.mark.slow),
-        pytest.param("grpo", [LORA, NF4, "grpo.beta=0.04"], (), id="grpo, QLoRA, a reference", marks=pytest.mark.slow),
-        pytest.param("grpo", ["grpo.beta=0.04"], (), id="grpo, full, a reference", marks=pytest.mark.slow),
-        pytest.param(
-            "grpo", [LORA, NF4, *BOTH], TWO_PROCESSES, id="grpo, QLoRA, both, two processes", marks=pytest.mark.slow
-        ),
+        pytest.param("grpo", [LORA, *BOTH], 1, id="grpo, LoRA, both", marks=pytest.mark.slow),
+        pytest.param("grpo", BOTH, 2, id="grpo, full, both, two processes", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA, NF4, "grpo.beta=0.04"], 1, id="grpo, QLoRA, a reference", marks=pytest.mark.slow),
+        pytest.param("grpo", ["grpo.beta=0.04"], 1, id="grpo, full, a reference", marks=pytest.mark.slow),
+        pytest.param("grpo", [LORA, NF4, *BOTH], 2, id="grpo, QLoRA, both, two processes", marks=pytest.mark.slow),
     ],
 )
-def test_resumed_to_the_bit(stage, overrides, launcher, tiny_qwen2, tmp_path):
+def test_resumed_to_the_bit(stage, overrides, processes, tiny_qwen2, tmp_path):
     if NF4 in overrides:
         overrides = [*overrides, "model.build=null", f"model.name_or_path={tiny_qwen2}"]
         overrides += ["sft.max_steps=20", "sft.save_steps=5"]
@@ -60,20 +55,13 @@ def test_resumed_to_the_bit(stage, overrides, launcher, tiny_qwen2, tmp_path):
     if stage == "grpo":
         run_stage("sft", *arguments("whole"))
         shutil.copytree(tmp_path / "whole", tmp_path / "killed")
-    run_stage(stage, *arguments("whole"), launcher=launcher)
-    program = [ACCELERATE, *launcher] if launcher else [sys.executable]
-    command = [*program, "-m", f"stages.{stage}", *arguments("killed")]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list((tmp_path / "killed" / stage).glob("checkpoint-*/manifest.json")):
-        assert process.poll() is None
-        time.sleep(0.002)
-    # The ranks of a launcher that is killed alone would go on to the end.
-    subprocess.run(["pkill", "-KILL", "-f", str(tmp_path / "killed")], check=True)
-    process.wait()
-    assert not (tmp_path / "killed" / stage / "summary.json").exists()
-    resumed = run_stage(stage, *arguments("killed"), launcher=launcher)
+    run_stage(stage, *arguments("whole"), processes=processes)
+    killed = tmp_path / "killed" / stage
+    kill_when(lambda: any(killed.glob("checkpoint-*/manifest.json")), stage, *arguments("killed"), processes=processes)
+    assert not (killed / "summary.json").exists()
+    resumed = run_stage(stage, *arguments("killed"), processes=processes)
     assert "checkpoint-" in resumed.stdout
-    assert same_weights(tmp_path / "killed" / stage, tmp_path / "whole" / stage)
+    assert same_weights(killed, tmp_path / "whole" / stage)
     if stage == "grpo":
         before, after = weights(tmp_path / "whole/sft"), weights(tmp_path / "whole/grpo")
         assert any(not np.array_equal(before[name], after[name]) for name in after)  # it did train

@@ -9,7 +9,7 @@ from trl import GRPOConfig, RLOOConfig
 
 from schema.configs import training_config
 from schema.recipe import load_recipe, read_recipe
-from tests.support import kill_after_lines, read_lines, run_stage, same_weights
+from tests.support import has_lines, kill_when, read_lines, run_stage, same_weights
 from viewer.runs import describe
 
 RECIPE = "recipes/tiny-rloo.yaml"
@@ -47,7 +47,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_gr
     shutil.copytree(tmp_path / "whole/sft", tmp_path / "killed/sft")
     said = run_stage("grpo", *whole).stdout
     assert "kept the best checkpoint" in said
-    kill_after_lines(4, tmp_path / "killed/grpo/metrics.jsonl", "grpo", *killed)
+    kill_when(has_lines(tmp_path / "killed/grpo/metrics.jsonl", 4), "grpo", *killed)
     assert not (tmp_path / "killed/grpo/summary.json").exists()
     assert "grpo/checkpoint-" in run_stage("grpo", *killed).stdout
     run = tmp_path / "whole/grpo"

@@ -2,14 +2,11 @@
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 
 import pytest
 
 from schema.recipe import RecipeError, load_recipe
-from tests.support import ROOT, read_lines, run_stage, same_weights
+from tests.support import kill_when, read_lines, run_stage, same_weights
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = ["recipes/tiny-arithmetic.yaml", "rounds=2", "grpo.beta=0.04", "grpo.max_steps=8", "grpo.save_steps=1"]
@@ -46,13 +43,7 @@ def test_a_round_begins_without_a_distance_and_is_resumed_to_the_bit(run, tmp_pa
     assert distances[0] == pytest.approx(0, abs=1e-9) and distances[4] == pytest.approx(0, abs=1e-9)
     assert all(each > 1e-9 for each in distances[1:4] + distances[5:])
 
-    command = [sys.executable, "-m", "stages.grpo", *killed]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (tmp_path / "killed/grpo/checkpoint-6/manifest.json").exists():  # within the second round
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+    kill_when((tmp_path / "killed/grpo/checkpoint-6/manifest.json").exists, "grpo", *killed)  # within the second round
     resumed = run_stage("grpo", *killed).stdout
     assert "checkpoint-6" in resumed or "checkpoint-7" in resumed
     assert same_weights(tmp_path / "killed/grpo", folder)

@@ -3,10 +3,7 @@
 import functools
 import inspect
 import json
-import os
 import random
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from trl import GRPOTrainer
 
 from schema.recipe import load_recipe
-from tests.support import ROOT, run_stage, same_weights, weights
+from tests.support import run_program, run_stage, same_weights, weights
 from training.model import load_tokenizer
 from training.step_rewards import StepRewards, normalised, spread, steps_of
 
@@ -160,10 +157,7 @@ state.destroy_process_group()  # gloo's threads abort a process that ends under 
 @pytest.mark.train
 def test_a_group_may_lie_on_two_processes(tmp_path):
     (tmp_path / "two.py").write_text(PROCESSES)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "1"}
-    done = subprocess.run([*launcher, str(tmp_path / "two.py"), str(tmp_path)], cwd=ROOT, env=environment, timeout=120)
-    assert done.returncode == 0
+    run_program(tmp_path / "two.py", tmp_path, processes=2)
     found = torch.cat([torch.load(tmp_path / f"{i}.pt") for i in range(2)])
     rewards, ends = [[1.0, 0.0], [0.5], [None], [1.0]], [[2, 5], [4], [3], [5]]
     assert torch.equal(found, spread(normalised(rewards, 4, "group"), ends, 5))

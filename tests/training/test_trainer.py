@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import subprocess
 import sys
 
 import pytest
@@ -16,7 +15,7 @@ from schema.recipe import RecipeError, load_recipe
 from stages import probe_memory
 from tests.evaluation import test_vllm
 from tests.stages import test_gpu
-from tests.support import ROOT
+from tests.support import run_program
 from training import train as training
 from training.model import load_tokenizer
 from training.trainer import grpo_trainer, stop_at_the_end
@@ -131,7 +130,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
 from training.trainer import Reshard
-distributed.init_process_group("gloo")
+distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
 mesh = torch.distributed.init_device_mesh("cpu", (1,))
 model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
 fully_shard(model[1], mesh=mesh)
@@ -153,24 +152,7 @@ distributed.destroy_process_group()
 def test_fsdp2_shards_again_between_two_batches_of_an_evaluation(tmp_path):
     """trl takes `full_tensor()` of each parameter for vLLM, which those left whole do not have."""
     (tmp_path / "whole.py").write_text(FSDP2)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc_per_node=1",
-            str(tmp_path / "whole.py"),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    first, second = done.stdout.splitlines()
+    first, second = run_program(tmp_path / "whole.py", tmp_path).stdout.splitlines()
     assert "2.weight" in first
     assert second == "after Reshard []"
     assert "param.full_tensor()" in inspect.getsource(VLLMGeneration)
