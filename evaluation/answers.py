@@ -16,7 +16,7 @@ from data.problems import judged_by
 from evaluation import report
 from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
-from runs.answers import CONTROL
+from runs.folder import CONTROL
 from schema.faults import Fault, RecipeError
 from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
@@ -129,7 +129,7 @@ class Answers:
         self.done: list[dict] = []
         if self.file.is_file():
             try:
-                head, *items = report.read(self.file) or [self.settings]
+                head, *items = report.read_answers(self.file) or [self.settings]
             except ValueError as error:
                 raise RecipeError([f"{error}: move it, or delete it"]) from None
             if head != self.settings:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from evaluation import pictures, report, run_pages
 from evaluation.answers import weights_of
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.completions import at_once
-from runs.folder import FinishedRun, is_of, read_metrics, read_run, title
+from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, title
 from schema import library_fields
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from data.sources import DataError
 from evaluation.statistics import interval
-from runs.completions import batches
+from runs.folder import sampled_batches
 from schema.faults import Fault, RecipeError
 from training.pairs import PER_GROUP, RewardPair
 from training.reward_model import RewardModel
@@ -28,7 +28,7 @@ def reward_pairs(run: Path, problems: set[str], seed: int) -> list[RewardPair]:
         DataError: a file of the run is not one of completions.
     """
     rng, found = random.Random(seed), {}
-    for file, rows in batches(run, COLUMNS):
+    for file, rows in sampled_batches(run, COLUMNS):
         groups = defaultdict(lambda: ([], [], set()))
         try:
             for row in rows:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from data.json_files import read_lines
 from evaluation import pictures
 from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
-from runs.answers import CONTROL, read
+from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS
 from schema.terminal import code, fenced, inline, row
 from training.checkpoints import write_whole
@@ -58,7 +58,7 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     Raises:
         ValueError: answers are missing, or cannot be compared.
     """
-    files = {label: read(folder / f"{label}.jsonl") for label in labels}
+    files = {label: read_answers(folder / f"{label}.jsonl") for label in labels}
     if empty := [label for label, lines in files.items() if len(lines) < 2]:
         raise ValueError(f"{folder / empty[0]}.jsonl holds no answers")
     terms = {label: lines[0] for label, lines in files.items()}

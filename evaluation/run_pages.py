@@ -23,9 +23,7 @@ from data.sources import FILE_TYPES, HUB
 from evaluation import pictures
 from evaluation.answers import weights_of
 from evaluation.report import compare
-from runs.answers import LABELS
-from runs.completions import some_groups
-from runs.folder import FinishedRun, is_of, read_metrics, read_run, title
+from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, title
 from schema import library_fields
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError

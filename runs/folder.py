@@ -1,15 +1,26 @@
-"""The folder of a run: which it is, what it says of itself, and what it logged."""
+"""Reading what a run wrote, wherever it was made: which folder is its, what it says of itself, what it logged and what
+it sampled, and the answers of an evaluation beside it. A run may be a stranger's, so what no run writes is left out or
+refused in one message."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data.json_files import read_lines, read_object
+from data.json_files import parsed, read_lines, read_object
+from data.sources import DataError, read_parquet
 from schema.configs import RIGHT
 from schema.faults import RecipeError
+from schema.stages import POLICIES
 from schema.strict_yaml import Unreadable, saved
 
 LARGEST = 2**28  # bytes of a file that is read whole
+COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
+CONTROL = "base+example"
+LABELS = ("base", CONTROL, *POLICIES)  # of a recipe's models, in the order in which they are compared
+# What is read of each answer.
+ANSWER_KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+WHOLE = ("id", "sample", "tokens")
 
 
 def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
@@ -152,3 +163,96 @@ def name_of(run: Path) -> str:
     last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
     parts = parts[last:]
     return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
+
+
+# What it sampled: completions/completions_<step>.parquet, the batch of each logged step -------------------------------
+
+
+def completion_files(run: Path) -> list[Path]:
+    """The files of completions, by step."""
+    folder = run / "completions"
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    names = [each.name for each in folder.iterdir() if COMPLETIONS.fullmatch(each.name)]
+    names.sort(key=lambda name: int(name[12:-8]))
+    return [folder / name for name in names if (folder / name).is_file() and not (folder / name).is_symlink()]
+
+
+def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
+    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used for several steps,
+    and written at each, once.
+
+    Raises:
+        DataError: a file is not what a run wrote.
+    """
+    before = None
+    for file in completion_files(run):
+        rows = read_parquet(file, columns)
+        batch = [[row[name] for name in columns] for row in rows]
+        if batch != before:
+            yield file, rows
+        before = batch
+
+
+def some_groups(run: Path) -> list[list[dict]]:
+    """The first group of the first, the middle and the last file of completions: rows of one prompt."""
+    there, groups = completion_files(run), []
+    for i in sorted({0, len(there) // 2, len(there) - 1}) if there else []:
+        try:
+            rows = read_parquet(there[i], ("step", "prompt", "completion", "advantage"))
+        except DataError:  # torn by a full disk, or a stranger's
+            continue
+        mine = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
+        groups += [mine] if len(mine) > 1 else []  # one alone is an answer to a held-out problem
+    return groups
+
+
+def at_once(run: Path) -> int | None:
+    """How many completions a run sampled at once, on all processes: the rows of the largest file, for trl keeps the
+    last batch whole. None where no file can be read."""
+    import pyarrow.parquet
+
+    rows = []
+    for file in completion_files(run):
+        try:
+            with file.open("rb") as opened:
+                rows.append(pyarrow.parquet.ParquetFile(opened).metadata.num_rows)
+        except (pyarrow.ArrowException, OSError):  # torn by a full disk, or a stranger's
+            continue
+    return max(rows, default=None)
+
+
+# What an evaluation wrote beside it: eval/<benchmark>/<label>.jsonl ---------------------------------------------------
+
+
+def evaluations(run: Path) -> dict[str, list[str]]:
+    """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
+    found, order = {}, {label: i for i, label in enumerate(LABELS)}
+    root = run.parent / "eval"
+    for folder in sorted(each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()):
+        files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
+        files = [each for each in files if not each.name.endswith(".seconds.jsonl")]
+        files.sort(key=lambda file: (order.get(file.stem, len(order)), file.stat().st_mtime))
+        if files and folder.name != "models":
+            found[folder.name] = [file.stem for file in files]
+    return found
+
+
+def read_answers(file: Path) -> list[dict]:
+    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last line is left out.
+
+    Raises:
+        ValueError: the file is not what an evaluation wrote.
+    """
+    try:
+        # Not splitlines: a response may hold a line separator of Unicode's.
+        lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        if not all(isinstance(each, dict) for each in lines):
+            raise TypeError("a line is not a JSON object")
+        if missing := next((ANSWER_KEYS - each.keys() for each in lines[1:] if ANSWER_KEYS - each.keys()), None):
+            raise KeyError(min(missing))
+        if any(type(each[key]) is not int or not 0 <= each[key] < 2**53 for each in lines[1:] for key in WHOLE):
+            raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
+    return lines

@@ -7,7 +7,7 @@
 import argparse
 import json
 
-from runs.folder import find
+from runs.folder import completion_files, find
 from schema import hardware
 from schema.faults import RecipeError
 from schema.terminal import make_line, say
@@ -34,7 +34,7 @@ def main(run: list[str], step: str | None, row: str):
         step, row = int(step), int(row)
         group = groups.of_row(path, step, row)
     except ValueError as error:
-        steps = [each.stem[12:].lstrip("0") for each in groups.files(path)]
+        steps = [each.stem[12:].lstrip("0") for each in completion_files(path)]
         some = ", ".join(steps if len(steps) < 30 else [*steps[:10], "…", *steps[-10:]])
         told = "" if "has no completion" in str(error) else f"; the steps whose completions were written: {some}"
         raise RecipeError([f"{error}{told}"]) from None

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from evaluation.report import write
-from runs.answers import LABELS
+from runs.folder import LABELS
 from schema.faults import Fault, RecipeError
 from schema.terminal import say, say_markdown
 from stages.cli import mistakes_reported

@@ -12,7 +12,7 @@ from runs.folder import find, name_of
 from schema.faults import RecipeError
 from schema.terminal import say
 from stages.cli import mistakes_reported
-from viewer.page import ODD, complaint, whole
+from viewer.page import ODD, complaint, serve, whole
 
 PORT = "8090"
 
@@ -35,8 +35,6 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         html.write_text(text, encoding="utf-8")
         say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
         return
-
-    from viewer.server import serve
 
     def ready(taken: int):
         say(f"view: {names or 'the lab'}, at http://127.0.0.1:{taken} until you press Ctrl-C")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from data import prompt
 from data.sources import DataError
-from runs.completions import batches
+from runs.folder import sampled_batches
 from schema.faults import RunStopped
 from training.checkpoints import write_whole
 
@@ -49,7 +49,7 @@ def preference_pairs(run: Path, size: int) -> tuple[list[PreferencePair], dict]:
         DataError: a file is not what a run wrote.
     """
     found, completions, groups = [], 0, 0
-    for file, rows in batches(run, COLUMNS):
+    for file, rows in sampled_batches(run, COLUMNS):
         completions += len(rows)
         for first in range(0, len(rows), size):
             group = rows[first : first + size]

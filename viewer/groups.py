@@ -11,17 +11,14 @@ from typing import Any
 
 from data.json_files import parsed
 from data.sources import DataError, read_parquet
-from runs.completions import files
-from runs.folder import inside
+from runs.folder import completion_files, inside
 from schema.names import RESERVED
-from viewer.runs import describe, finite
+from viewer.runs import CUT, EXCERPT, describe, finite
 
 # Of the columns that are no rewards, those that every run has written.
 NEEDED = {"step", "prompt", "completion", "advantage"}
 TRUTH = "correct_answer"
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
-EXCERPT = 160  # characters of a question in a list
-CUT = 20_000  # characters of a completion, unless it is asked for whole
 MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
@@ -44,7 +41,7 @@ def index(run: Path) -> dict[str, Any]:
     described = describe(run)
     size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
     found, wrong = [], []
-    for file in files(run):
+    for file in completion_files(run):
         state = file.stat()
         groups, error = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
         found += groups

@@ -1,17 +1,28 @@
 """The page itself, as its server sends it, in parts, or written as one file that needs neither server nor network; and
-what it can ask, as paths, with the answers to them."""
+what it can ask, as paths, with the answers to them. Its server is on this machine only, and only reads."""
 
 import base64
 import hashlib
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from viewer import changed, groups, lab
-from viewer.runs import advice, curves, describe
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from viewer import groups, lab
+from viewer.runs import advice, changed, curves, describe, pair
 
 FOLDER = Path(__file__).parent / "page"
 MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py
@@ -22,6 +33,16 @@ ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text
 # Of a large run, one file holds so many completions and questions at most.
 COMPLETIONS = 4_000
 FLIPS = 300
+# What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent there or framed.
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+HOSTS = ["127.0.0.1", "localhost"]
 
 
 def asset(name: str) -> str:
@@ -98,10 +119,8 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},
     r"explained": groups.explained,
     r"tokens/(\d+)/(\d+)": lambda run, step, row: groups.tokens(run, int(step), int(row)),
-    r"changed/([^/]+)/([^/]+)/([^/]+)": changed.changed,
-    r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, benchmark, before, after, question: changed.pair(
-        run, benchmark, before, after, int(question)
-    ),
+    r"changed/([^/]+)/([^/]+)/([^/]+)": changed,
+    r"pair/([^/]+)/([^/]+)/([^/]+)/(\d+)": lambda run, name, a, b, i: pair(run, name, a, b, int(i)),
 }
 # What may be raised by files that no run wrote.
 ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError)
@@ -150,3 +169,56 @@ def _of_lab(asked: str) -> Any:
     except (TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"settings are a JSON object of the lab's names ({error})") from None
     return {name: {key: run[key] for key in ("expected_reward", "kl", "diverged")} for name, run in runs.items()}
+
+
+# Its server -----------------------------------------------------------------------------------------------------------
+
+
+def app(runs: list[Path]) -> Starlette:
+    """The application that shows these runs. Another site's page cannot read it through a name of its own that leads to
+    this machine: the Host header has to be ours."""
+    return Starlette(
+        routes=[
+            Route("/", _page),
+            *(Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS),
+            Route("/api/{question:path}", _asked(runs)),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
+    )
+
+
+def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
+    """Serve the page on 127.0.0.1 until the process is stopped; port 0 takes a free one. `ready` gets the port.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+        ready(listening.getsockname()[1])
+        config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+async def _page(request: Request) -> Response:
+    return Response(served(), media_type="text/html", headers=HEADERS)
+
+
+async def _asset(request: Request, name: str) -> Response:
+    return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
+
+
+def _asked(runs: list[Path]) -> Callable:
+    async def asked(request: Request) -> Response:
+        # Browsers say so where another site's page asks, to be shown an image, say.
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
+        try:
+            found = await run_in_threadpool(answer, runs, request.path_params["question"])
+            return JSONResponse(found, headers=HEADERS)
+        except ODD as error:
+            return JSONResponse({"error": complaint(error)}, 404, headers=HEADERS)
+
+    return asked

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from runs.folder import completion_files
 from tests.viewer import made
 from training.step_rewards import normalised
-from viewer.groups import CUT, files, flags, group, index, text
+from viewer.groups import CUT, flags, group, index, text
 
 
 def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **options) -> Path:
@@ -141,7 +142,7 @@ def test_other_files_and_links_are_left_out(tmp_path):
     path = made.run(tmp_path, steps=1)
     (path / "completions/other.parquet").write_bytes(b"x")
     (path / "completions/completions_00009.parquet").symlink_to(path / "completions/completions_00001.parquet")
-    assert [file.name for file in files(path)] == ["completions_00001.parquet"]
+    assert [file.name for file in completion_files(path)] == ["completions_00001.parquet"]
 
 
 GOOD = "<think>1+1=2</think>\n<answer>2</answer>"

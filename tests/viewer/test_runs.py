@@ -9,8 +9,7 @@ from schema.faults import RecipeError
 from tests.support import write_lines
 from tests.viewer import made
 from viewer import runs
-from viewer.changed import changed, pair
-from viewer.runs import advice, curves, describe
+from viewer.runs import advice, changed, curves, describe, pair
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
