@@ -5,7 +5,6 @@ is scored. A cheat that earns more than an honest mistake on the same problem fa
 a trick around the right answer that earns more than the right answer given plainly.
 """
 
-import argparse
 import random
 import sys
 
@@ -49,9 +48,5 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--rows", type=int, default=100, help="how many training problems to score")
-
-
 if __name__ == "__main__":
-    run("audit", main, add_arguments)
+    run("audit", main, {"--rows": {"type": int, "default": 100, "help": "how many training problems to score"}})

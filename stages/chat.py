@@ -4,7 +4,6 @@ training, and is answered greedily, as in the evaluation.
 `python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the terminal or from a file.
 """
 
-import argparse
 import shlex
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import clean, make_command, say
-from stages.cli import mistakes_reported, quiet_libraries
+from stages.cli import quiet_libraries, run
 from training.run_folder import recipe_of
 
 
@@ -76,7 +75,4 @@ def answering(recipe: Recipe, trained: Path):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.chat", description=main.__doc__)
-    parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
-    with mistakes_reported():
-        main(**vars(parser.parse_args()))
+    run("chat", main, {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}}, of_recipe=False)

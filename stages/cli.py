@@ -17,7 +17,7 @@ from pathlib import Path
 
 from data.sources import DataError
 from schema.faults import NO_MEMORY, OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
-from schema.launch import recipe_arguments
+from schema.launch import launch_arguments, recipe_arguments
 from schema.recipe import load_recipe
 from schema.terminal import clean, clean_libraries, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
@@ -26,17 +26,34 @@ from training.writing import begun, remove_unused, unwritten
 clean_libraries()  # every stage imports this, and most before the libraries
 
 
-def run(stage: str, main: Callable[..., None], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None):
-    """Read the recipe and run a stage; a user's mistake ends in a message, from one process only, and exit code 2."""
+def run(
+    stage: str,
+    main: Callable[..., None],
+    options: dict[str, dict] | None = None,
+    *,
+    of_recipe: bool = True,
+    launched: bool = False,
+):
+    """Read the command line and run a stage; a user's mistake ends in a message, from one process only, and exit
+    code 2.
+
+    Args:
+        options: argparse's settings of each of the stage's own arguments, by its name.
+        of_recipe: whether it takes a recipe and overrides, `main` then the recipe that they make.
+        launched: whether it also takes how that recipe will be launched.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m stages.{stage}", description=main.__doc__)
-    recipe_arguments(parser)
-    if add_arguments:
-        add_arguments(parser)
+    if of_recipe:
+        recipe_arguments(parser)
+    for name, settings in (options or {}).items():
+        parser.add_argument(name, **settings)
+    if launched:
+        launch_arguments(parser)
     with mistakes_reported():
         with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
-            options = vars(parser.parse_intermixed_args())
-        path, overrides = options.pop("recipe"), options.pop("overrides")
-        main(load_recipe(path, overrides, check=()), **options)
+            given = vars(parser.parse_intermixed_args())
+        recipe = [load_recipe(given.pop("recipe"), given.pop("overrides"), check=())] if of_recipe else []
+        main(*recipe, **given)
     leave_group()
 
 

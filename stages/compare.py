@@ -3,13 +3,12 @@
 `python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or a recipe's seeds' folder.
 """
 
-import argparse
 import glob
 from pathlib import Path
 
 from schema.faults import RecipeError
 from schema.terminal import say, say_markdown
-from stages.cli import mistakes_reported
+from stages.cli import run
 from training.checkpoints import write_whole
 from training.writing import link_inside
 
@@ -34,7 +33,4 @@ def main(runs: list[str]):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.compare", description=main.__doc__)
-    parser.add_argument("runs", nargs="*", help="folders of runs, or of a recipe's seeds")
-    with mistakes_reported():
-        main(**vars(parser.parse_args()))
+    run("compare", main, {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}}, of_recipe=False)

@@ -1,6 +1,5 @@
 """Lists the training problems that a recipe's benchmarks also ask, for you to read. Training always drops them."""
 
-import argparse
 from collections import defaultdict
 
 from schema.problem_sets import overlapping, train_and_held_out
@@ -35,9 +34,6 @@ def _one_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--show", type=int, default=SHOWN, help=f"how many to show per benchmark (default {SHOWN})")
-
-
 if __name__ == "__main__":
-    run("decontaminate", main, add_arguments)
+    shown = f"how many to show per benchmark (default {SHOWN})"
+    run("decontaminate", main, {"--show": {"type": int, "default": SHOWN, "help": shown}})

@@ -5,7 +5,6 @@ evaluation resumes at the batch it was working on. `summary.json`, `report.md` a
 files alone.
 """
 
-import argparse
 from itertools import groupby
 from pathlib import Path
 
@@ -83,14 +82,13 @@ def write_again(folder: Path):
         say(f"not written: the report of {folder} ({error})")
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--held-out", action="store_true", help="on held-out problems instead of the benchmarks")
-    parser.add_argument(
-        "--model",
-        action="append",
-        help="a model (folder or Hub id) or an adapter's folder; for several, say it again",
-    )
-
+OPTIONS = {
+    "--held-out": {"action": "store_true", "help": "on held-out problems instead of the benchmarks"},
+    "--model": {
+        "action": "append",
+        "help": "a model (folder or Hub id) or an adapter's folder; for several, say it again",
+    },
+}
 
 if __name__ == "__main__":
-    run("evaluate", main, add_arguments)
+    run("evaluate", main, OPTIONS)

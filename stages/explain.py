@@ -4,14 +4,13 @@
 `make view` draws.
 """
 
-import argparse
 import json
 
 from runs.folder import completion_files, find
 from schema import hardware
 from schema.faults import RecipeError
 from schema.terminal import make_line, say
-from stages.cli import mistakes_reported, quiet_libraries
+from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.run_folder import recipe_of
 from training.writing import link_inside
@@ -69,10 +68,11 @@ def _say(found: dict):
         say(f"{found['tokens'][i]!r:>14.14}  {numbers}{'  clipped' if found['stopped'][i] else ''}")
 
 
+OPTIONS = {
+    "run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"},
+    "--step": {"help": "a step whose completions were written"},
+    "--row": {"default": "0", "help": "the completion's number in that step"},
+}
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.explain", description=main.__doc__)
-    parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest")
-    parser.add_argument("--step", help="a step whose completions were written")
-    parser.add_argument("--row", default="0", help="the completion's number in that step")
-    with mistakes_reported():
-        main(**vars(parser.parse_args()))
+    run("explain", main, OPTIONS, of_recipe=False)

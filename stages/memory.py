@@ -1,12 +1,11 @@
 """Prints the memory that a recipe needs on each GPU, beside full, LoRA, QLoRA and PPO training of the same model."""
 
-import argparse
 import dataclasses
 
 from schema import hardware
 from schema.faults import NotReached
 from schema.hardware import card_named
-from schema.launch import launch, launch_arguments
+from schema.launch import launch
 from schema.problem_sets import prompt_lengths, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import make_command, say, say_markdown
@@ -98,12 +97,10 @@ def main(
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--prompt-tokens", type=int, help="length of a prompt, instead of the longest in the data")
-    card_help = "a GPU that is not in this machine: its GiB, or a name such as H100"
-    parser.add_argument("--card", type=card_named, help=card_help)
-    launch_arguments(parser)
-
+OPTIONS = {
+    "--prompt-tokens": {"type": int, "help": "length of a prompt, instead of the longest in the data"},
+    "--card": {"type": card_named, "help": "a GPU that is not in this machine: its GiB, or a name such as H100"},
+}
 
 if __name__ == "__main__":
-    run("memory", main, add_arguments)
+    run("memory", main, OPTIONS, launched=True)

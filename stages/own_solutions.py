@@ -52,10 +52,5 @@ def main(recipe: Recipe, if_needed: bool = False):
 
 
 if __name__ == "__main__":
-    run(
-        "own_solutions",
-        main,
-        lambda parser: parser.add_argument(
-            "--if-needed", action="store_true", help="do nothing if the recipe has no data.own_solutions"
-        ),
-    )
+    unneeded = "do nothing if the recipe has no data.own_solutions"
+    run("own_solutions", main, {"--if-needed": {"action": "store_true", "help": unneeded}})

@@ -64,18 +64,16 @@ def how_many(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text} is no whole number from 1 up")
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument(
-        "--problems",
-        type=lambda text: 10**9 if text == "all" else how_many(text),
-        help=f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
-    )
-    parser.add_argument(
-        "--samples",
-        type=how_many,
-        help="completions of each (default: as the last time, or grpo.num_generations)",
-    )
-
+OPTIONS = {
+    "--problems": {
+        "type": lambda text: 10**9 if text == "all" else how_many(text),
+        "help": f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
+    },
+    "--samples": {
+        "type": how_many,
+        "help": "completions of each (default: as the last time, or grpo.num_generations)",
+    },
+}
 
 if __name__ == "__main__":
-    run("probe", main, add_arguments)
+    run("probe", main, OPTIONS)

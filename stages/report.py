@@ -4,14 +4,13 @@ card, from the files in its folder.
 `python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it, or `outputs/<recipe>/grpo`.
 """
 
-import argparse
 from pathlib import Path
 
 from evaluation.report import write
 from runs.folder import LABELS
 from schema.faults import Fault, RecipeError
 from schema.terminal import say, say_markdown
-from stages.cli import mistakes_reported
+from stages.cli import run
 from training.writing import link_inside
 
 
@@ -51,8 +50,5 @@ def _age(file: Path) -> tuple[int, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.report", description=main.__doc__)
     what = "the answers to one benchmark (.jsonl), or their folder; or a run's folder"
-    parser.add_argument("files", nargs="*", type=Path, help=what)
-    with mistakes_reported():
-        main(**vars(parser.parse_args()))
+    run("report", main, {"files": {"nargs": "*", "type": Path, "help": what}}, of_recipe=False)

@@ -4,7 +4,6 @@ verifier. trl's `RewardTrainer` makes it of the recipe's base model; the reward 
 `python -m stages.reward_model outputs/<recipe> [reward_model.max_steps=200 …]`; docs/rewards.md says what it is for.
 """
 
-import argparse
 import dataclasses
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 from runs.folder import find
 from schema.faults import RecipeError
 from schema.names import LEARNED
-from stages.cli import mistakes_reported
+from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.pairs import PAIRS, write_pairs
 from training.run_folder import recipe_of
@@ -57,7 +56,5 @@ def right_above_wrong(sampled: Path, start: Start) -> Iterator[Training | Traine
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.reward_model", description=main.__doc__)
-    parser.add_argument("run", nargs="*", help="the folder of a GRPO run, else the newest; and overrides, key=value")
-    with mistakes_reported():
-        main(parser.parse_args().run)
+    what = "the folder of a GRPO run, else the newest; and overrides, key=value"
+    run("reward_model", main, {"run": {"nargs": "*", "help": what}}, of_recipe=False)

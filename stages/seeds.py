@@ -2,7 +2,6 @@
 own, `outputs/<recipe>/seed-<n>`, and this reads their comparisons on the held-out problems.
 """
 
-import argparse
 import re
 from pathlib import Path
 
@@ -75,10 +74,10 @@ def table(accuracies: dict[int, dict[str, float]]) -> list[str]:
     return lines
 
 
-def add_arguments(parser: argparse.ArgumentParser):
-    parser.add_argument("--seeds", nargs="*", required=True)
-    parser.add_argument("--check", action="store_true", help="only check what is given, before any seed is trained")
-
+OPTIONS = {
+    "--seeds": {"nargs": "*", "required": True},
+    "--check": {"action": "store_true", "help": "only check what is given, before any seed is trained"},
+}
 
 if __name__ == "__main__":
-    run("seeds", main, add_arguments)
+    run("seeds", main, OPTIONS)

@@ -90,10 +90,4 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
 
 
 if __name__ == "__main__":
-    run(
-        "sft",
-        main,
-        lambda parser: parser.add_argument(
-            "--if-needed", action="store_true", help="do nothing if the recipe has no sft section"
-        ),
-    )
+    run("sft", main, {"--if-needed": {"action": "store_true", "help": "do nothing if the recipe has no sft section"}})

@@ -1,12 +1,11 @@
 """Let recipes run functions of your own Python files: `python -m stages.trust my_rewards.py my_data.py`."""
 
-import argparse
 from pathlib import Path
 
 from data import imports
 from schema.faults import Fault, RecipeError
 from schema.terminal import say
-from stages.cli import mistakes_reported
+from stages.cli import run
 
 
 def main(files: list[str]):
@@ -32,7 +31,4 @@ def _wrong(name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.trust", description=main.__doc__)
-    parser.add_argument("files", nargs="*")
-    with mistakes_reported():
-        main(parser.parse_args().files)
+    run("trust", main, {"files": {"nargs": "*"}}, of_recipe=False)

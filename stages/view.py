@@ -3,7 +3,6 @@
 `python -m stages.view outputs/<recipe>/grpo …`; with no run named, the one that was written to last.
 """
 
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from runs.folder import find, name_of
 from schema.faults import RecipeError
 from schema.terminal import say
-from stages.cli import mistakes_reported
+from stages.cli import run
 from viewer.page import ODD, complaint, serve, whole
 
 PORT = "8090"
@@ -51,11 +50,12 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         raise RecipeError([f"PORT={port}: {why}: take another, or 0 for any that is free"]) from None
 
 
+OPTIONS = {
+    "runs": {"nargs": "*", "help": "the folders of GRPO runs"},
+    "--html": {"type": Path, "help": "write one file instead of serving a page"},
+    "--port": {"default": PORT, "help": "0 takes any that is free"},
+    "--lab": {"action": "store_true", "help": "the lab alone, without a run"},
+}
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m stages.view", description=main.__doc__)
-    parser.add_argument("runs", nargs="*", help="the folders of GRPO runs")
-    parser.add_argument("--html", type=Path, help="write one file instead of serving a page")
-    parser.add_argument("--port", default=PORT, help="0 takes any that is free")
-    parser.add_argument("--lab", action="store_true", help="the lab alone, without a run")
-    with mistakes_reported():
-        main(**vars(parser.parse_args()))
+    run("view", main, OPTIONS, of_recipe=False)

@@ -65,7 +65,7 @@ vllm.LLM = started
 if "ALONE" in os.environ:
     evaluate.shared = lambda _, trained: trained
 if __name__ == "__main__":
-    cli.run("evaluate", evaluate.main, evaluate.add_arguments)
+    cli.run("evaluate", evaluate.main, evaluate.OPTIONS)
 """
 
 
