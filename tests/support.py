@@ -83,6 +83,13 @@ def run_stage(stage: str, *arguments: object, launcher=(), processes: int = 1, c
     return done
 
 
+def refused(stage: str, *arguments: object) -> str:
+    """What a stage says that ends with exit code 2 and without a trace."""
+    done = run_stage(stage, *arguments, check=False)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    return done.stdout + done.stderr
+
+
 UNSHARE = ["unshare", "-Urpf", "--mount-proc"]
 
 

@@ -9,7 +9,7 @@ from schema import hardware, meaning, requirements
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import DISTINCT, run_stage, write_lines
+from tests.support import DISTINCT, refused, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -230,9 +230,6 @@ def test_a_wrong_option_is_one_message(stage, arguments, message):
 
 def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
     file = tmp_path / "mine.jsonl"
-    file.write_text(
-        "".join(f'{{"problem": "What is {a} pens and {a} pencils?", "answer": "{2 * a}"}}\n' for a in range(40))
-    )
+    write_lines(file, [{"problem": f"What is {a} pens and {a} pencils?", "answer": str(2 * a)} for a in range(40)])
     given = [f"data.train=[{file}]", f"evaluate.benchmarks=[{file}]", "data.validation=4", "sft=null"]
-    done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
-    assert done.returncode == 2 and "nothing is left to train on" in done.stdout
+    assert "nothing is left to train on" in refused("check", "recipes/tiny-arithmetic.yaml", *given)
