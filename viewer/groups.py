@@ -18,7 +18,6 @@ from viewer.runs import CUT, EXCERPT, describe, finite
 # Of the columns that are no rewards, those that every run has written.
 NEEDED = {"step", "prompt", "completion", "advantage"}
 TRUTH = "correct_answer"
-EPSILON = 1e-4  # trl adds it to a deviation that it divides by
 MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
@@ -134,21 +133,18 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
 
 def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
     """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and `share`, what the step adds
-    to the advantage of each of those tokens. That is its reward as `training.step_rewards.normalised` has it, times the
-    weight; None for a completion without steps, or where the run has no reward of steps."""
+    to the advantage of each of those tokens: its normalised reward times the weight. None for a completion without
+    steps, or where the run has no reward of steps."""
     weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
     if weight is None:
         return [None] * len(batch)
-    found = [[reward for _, reward in steps or [] if reward is not None] for steps in batch]
-    _, of_batch = moments([each for rewards in found for each in rewards])
+    from training.step_rewards import normalised  # imports torch, which other runs need not wait for
+
+    rewards = [[reward for _, reward in steps or []] for steps in batch]
     told = []
-    for first in range(0, len(batch), size):
-        mean, std = moments([each for rewards in found[first : first + size] for each in rewards])
-        divisor = 1.0 if scale in ("none", False) else ((of_batch if scale == "batch" else std) or 0.0) + EPSILON
-        for steps in batch[first : first + size]:
-            part = [0.0 if reward is None else finite(weight * (reward - mean) / divisor) for _, reward in steps or []]
-            whole = [(*step, share) for step, share in zip(steps or [], part, strict=True)]
-            told.append(steps and [dict(zip(("end", "reward", "share"), each, strict=True)) for each in whole])
+    for steps, shares in zip(batch, normalised(rewards, size, scale or "none"), strict=True):
+        pairs = zip(steps or [], shares, strict=True)
+        told.append(steps and [{"end": end, "reward": r, "share": finite(weight * share)} for (end, r), share in pairs])
     return told
 
 

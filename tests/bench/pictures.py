@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from tests.viewer.test_browser import CHROMIUM, FLAGS
-from tests.viewer.test_server import served
+from tests.viewer.test_page import served
 
 FOLDER = Path("docs/img")
 

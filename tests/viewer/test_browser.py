@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.viewer import made
-from tests.viewer.test_server import served
+from tests.viewer.test_page import served
 from training.step_rewards import normalised, spread
 from viewer import lab
 from viewer.page import whole

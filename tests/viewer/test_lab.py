@@ -15,6 +15,8 @@ from accelerate import Accelerator
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
+from tests.bench.sizes import FILE, SHAPES, table
+from tests.support import ROOT
 from viewer import lab
 
 ONE_TOKEN = ("grpo", "bnpo", "dr_grpo", "dapo")  # with completions of one token, the same loss
@@ -295,3 +297,15 @@ def test_the_largest_run_takes_no_time(group):
     started = time.process_time()
     lab.run(num_generations=group, num_iterations=8)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.slow
+def test_the_labs_table_of_memory_is_what_make_memory_estimates():
+    there = json.loads((ROOT / FILE).read_text(encoding="utf-8"))
+    assert there == table(list(SHAPES))
+
+
+def test_a_critic_costs_most_where_all_weights_are_trained():
+    for row in json.loads((ROOT / FILE).read_text(encoding="utf-8"))["sizes"].values():
+        assert row["PPO, full"] > row["GRPO, full"] and row["PPO, LoRA"] > row["GRPO, LoRA"]
+        assert row["GRPO, QLoRA"] < row["GRPO, LoRA"] < row["GRPO, full"]

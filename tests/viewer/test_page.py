@@ -1,7 +1,16 @@
+"""The page of `make view`: what its server answers, really started, and the one file that holds it all."""
+
 import base64
 import hashlib
+import http.client
 import json
 import re
+import signal
+import subprocess
+import sys
+import urllib.parse
+from contextlib import contextmanager
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,9 +18,160 @@ import pytest
 from schema.faults import RecipeError
 from schema.terminal import UNSEEN
 from stages import view
-from tests.support import ROOT
+from tests.support import ROOT, refused
 from tests.viewer import made
 from viewer import page
+from viewer.lab import ALGORITHMS
+
+
+@contextmanager
+def served(*runs: Path | str):
+    """(process, port) of a server that shows these runs."""
+    command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)", line)[1])
+        finally:
+            process.kill()
+
+
+def ask(port: int, path: str, method: str = "GET", header: tuple[str, str] = ("Accept", "*/*")):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest(method, path, skip_host=header[0] == "Host")
+    connection.putheader(*header)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, dict(answer.getheaders()), answer.read()
+
+
+def told(port: int, question: str):
+    """(status, answer) to a question of the page."""
+    status, _, body = ask(port, f"/api/{urllib.parse.quote(question)}")
+    return status, json.loads(body)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("outputs")
+    (folder / "secret.txt").write_text("secret", encoding="utf-8")
+    with served(made.run(folder / "a"), made.run(folder / "b", hostile=True)) as (_, port):
+        yield port
+
+
+def test_it_answers_what_the_page_asks(port):
+    assert [run["finished"] for run in told(port, "runs")[1]] == [True, True]
+    assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
+    assert told(port, "0/groups")[1]["of"] == 12
+    assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
+    assert told(port, "1/text/1/2")[1]["text"] == made.HOSTILE[2]
+    assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
+    page = ask(port, "/")[2].decode()
+    for asset in re.findall(r'(?:src|href)="(/[^"]+)"', page):
+        assert ask(port, asset)[0] == 200, asset
+
+
+def test_it_computes_the_lab(port):
+    asked = json.dumps({"algorithm": "grpo", "max_steps": 3})
+    assert len(told(port, f"lab/run/{asked}")[1]["steps"]) == 3
+    every = told(port, f"lab/compare/{asked}")[1]
+    assert set(every) == set(ALGORITHMS) and len(every["rloo"]["expected_reward"]) == 4
+
+
+REFUSED = {'{"max_steps": 1000000000}': "max_steps", '{"nothing": 1}': "nothing", "[1]": "JSON object"}
+REFUSED |= {'{"logits": ["x"]}': "logits", "x": "Expecting value"}
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("7/curves", "there is no run 7"),
+        ("0/everything", "nothing answers everything"),
+        ("0/group/99/0", "there is no such file"),
+        ("0/changed/held-out/sft/nobody", "there is no evaluation of nobody"),
+        ("lab/other/{}", "the lab has no other"),
+        *((f"lab/{kind}/{given}", said) for given, said in REFUSED.items() for kind in ("run", "compare")),
+    ],
+)
+def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
+    status, answer = told(port, question)
+    assert status == 404 and said in answer["error"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]", "localhost.evil.example:80"])
+def test_a_page_under_another_name_reads_nothing(port, host):
+    status, _, body = ask(port, "/api/runs", header=("Host", host))
+    assert status == 400 and b"name" not in body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/api/0/../../secret.txt",
+        "/vendor/../../../pyproject.toml",
+        "/api/0/changed/../sft/grpo",
+        "/api/0/changed/..%2f../secret/grpo",
+        "/api/0/changed/held-out/..%2f..%2f..%2fsecret/grpo",
+        "/api/0/text/1/99999999999999999999",
+        "//etc/passwd",
+        "/page.py",
+        "/package.json",
+    ],
+)
+def test_no_path_leads_outside_the_run(port, path):
+    status, _, body = ask(port, path)
+    assert status == 404 and b"secret\n" not in body and b"root:" not in body and b"[project]" not in body
+
+
+def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
+    assert ask(port, "/api/runs", "POST")[0] == 405
+    for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
+        headers = ask(port, path)[1]
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"] and headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
+    with served(made.run(tmp_path)) as (process, port):
+        listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        assert f"0100007F:{port:04X}" in listening and f"00000000:{port:04X}" not in listening
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) in (0, 130)
+        assert "Traceback" not in process.stdout.read()
+
+
+def test_another_sites_page_is_answered_nothing(port):
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        assert ask(port, "/api/lab/settings", header=("Sec-Fetch-Site", site))[0] == status, site
+
+
+def test_a_run_that_goes_on_is_read_again(tmp_path):
+    run = made.run(tmp_path)
+    with served(run) as (_, port):
+        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
+        with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write('{"step": 5, "reward": 1.0}\n')
+        assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "RUN=nowhere is no folder of a GRPO run"),
+        (["{run}", "--html", "page.txt"], "HTML=page.txt: name a file that ends in .html"),
+        (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
+        (["{run}", "--port", "70000"], "PORT=70000"),
+        (["{run}", "--port", "http"], "PORT=http: a port is a number up to 65535"),
+        (["--lab", "--html", "page.html"], "the lab computes"),
+    ],
+)
+def test_a_mistake_is_one_message(tmp_path, arguments, said):
+    run = made.run(tmp_path)
+    told = refused("view", *(each.format(run=run) for each in arguments))
+    assert said in told and len(told.strip().splitlines()) == 1
 
 
 def data_of(text: str) -> dict:
