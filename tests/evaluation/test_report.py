@@ -98,8 +98,8 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     answers(tmp_path, "base", [True, False] * 50)
     answers(tmp_path, "grpo", [True] * 100)
     timed = ['{"seconds": 2.0, "tokens": 600}', '{"seco', '{"seconds": 3.0, "tokens": 400}', '{"seconds": 9']
-    timed.insert(1, '{"seconds": 1, "tokens": 1%s}' % ("0" * 400))
-    (tmp_path / "base.seconds.jsonl").write_text("\n".join(timed))  # a full disk tore two
+    timed += ['{"seconds": null}', "[]", '{"seconds": 1, "tokens": 1%s}' % ("0" * 400)]
+    (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")  # a full disk tore some
     text = write(tmp_path, ["base", "grpo"])
     assert "| 10 | 200 |" in text
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}

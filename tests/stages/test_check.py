@@ -175,7 +175,6 @@ NOT_READY = {  # overrides, and a part of the line it ends with
         "override data.train=",
         "digits must be 1 to 9, not 40",
     ),
-    "nothing left": (["data.validation=100000"], "data.validation holds out 100,000 of", "nothing is left to train on"),
     "no such module": (
         ["adapter.target_modules=[nothing_so]"],
         "override adapter.target_modules",
@@ -183,8 +182,6 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     ),
     "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
     "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),
-    "no file": (["data.train=[nofile.jsonl]"], "override data.train=[nofile.jsonl]: data set", "there is no such file"),
-    "no function": (["data.train=[mine_too.nothing]"], "override data.train=", "mine_too has no function nothing"),
     "two batches": (["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"], "both configured at the same"),
     "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
     "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),

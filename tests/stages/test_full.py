@@ -4,7 +4,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from schema.recipe import load_recipe
 from tests.support import TWO_PROCESSES, run_stage
 
 RECIPE = "recipes/qwen-math-full.yaml"
@@ -26,12 +25,3 @@ def test_two_steps_on_two_processes_reach_the_weights(tiny_qwen2, math_data, tmp
     assert (before[name] != after[name]).float().mean() > 0.9
     assert (before[name].bfloat16() != after[name].bfloat16()).float().mean() < 0.1
     assert (before[name] - after[name]).abs().max() < 2.1e-6  # two steps of Adam, of one learning rate at most each
-
-
-def test_it_is_its_base_but_for_what_it_trains():
-    full, lora = (load_recipe(path, check=()) for path in (RECIPE, "recipes/qwen-math-lora.yaml"))
-    assert full.adapter is None and full.model.dtype == "float32"
-    differ = {key for key in full.grpo if full.grpo[key] != lora.grpo[key]} - {"vllm_gpu_memory_utilization"}
-    assert differ == {"max_steps", "gradient_accumulation_steps", "learning_rate", "beta"}
-    assert full.grpo.keys() == lora.grpo.keys()
-    assert full.data == lora.data and full.rewards == lora.rewards and full.evaluate == lora.evaluate

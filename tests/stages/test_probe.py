@@ -198,19 +198,6 @@ def test_the_held_out_problems_are_the_same():
     assert with_both == without
 
 
-def test_seconds_that_a_full_disk_tore_or_that_are_gone_count_nothing(copy):
-    file, summary = copy / "probe/completions.seconds.jsonl", copy / "probe/summary.json"
-    whole = sum(each["seconds"] for each in read_lines(file))
-    file.write_bytes(
-        file.read_bytes() + b'{"seconds": 1.5, "to\n{"seconds": null}\n[]\n\xff\n{"seconds": 1%s}' % (b"0" * 400)
-    )
-    run_stage("probe", *tiny(copy))
-    assert json.loads(summary.read_text())["seconds"] == pytest.approx(whole)
-    file.unlink()
-    run_stage("probe", *tiny(copy))
-    assert json.loads(summary.read_text())["seconds"] == 0
-
-
 def test_a_damaged_probe_is_one_message(copy):
     rates, completions = copy / "probe/pass_rates.jsonl", copy / "probe/completions.jsonl"
     head, *lines = read_lines(rates)
@@ -235,7 +222,6 @@ def test_a_damaged_probe_is_one_message(copy):
         ([], "is not finished: run `make sft ARGS="),
         (["data.pass_rate=[0.9, 0.1]"], "data.pass_rate: "),
         (["--problems", "0"], "0 is no whole number from 1 up"),
-        (["--problems", "some"], "some is no whole number from 1 up"),
         (["--samples", "-1"], "-1 is no whole number from 1 up"),
     ],
 )
