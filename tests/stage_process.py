@@ -30,12 +30,16 @@ def _context():
     return context
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
 def start(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path, processes: int):
     """Start a module or a Python file in so many processes, more than one with the environment that torchrun and
     `accelerate launch --cpu` give them. Returns `Process`es of multiprocessing, or what has their methods. `folder`:
     where to keep what they say, each in a folder of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1]}
+    common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     common |= {"LOCAL_WORLD_SIZE": processes, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": 1}
     started = []
     for rank in range(processes):

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from safetensors.numpy import load_file
 
@@ -98,6 +99,16 @@ def as_process_1(words: list[str]) -> subprocess.Popen:
     if subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("unshare is not permitted here")
     return subprocess.Popen([*UNSHARE, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen, seconds: int) -> str:
+    """What a program said; with all below it it is killed where it does not end by itself."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+        raise
 
 
 def send(process: subprocess.Popen, number: int):

@@ -3,7 +3,6 @@ test_two_machines.py; here are those of two machines that train nothing."""
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import pytest
 
 from schema import hardware
 from stages import launch
+from tests.stage_process import free_port
 from tests.support import ROOT
 
 FILE = ["--config_file", "accelerate_configs/cpu2.yaml"]
@@ -125,8 +125,7 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     """As by a batch system, which tells all of them. Two launchers on this machine pass for two machines."""
     program = tmp_path / "program.py"
     program.write_text(SAVES)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(probe.getsockname()[1])]
+    address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
     command = [sys.executable, "-m", "stages.launch", *FILE, *TWO, *address, "--machine_rank"]
     given = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
     started = [subprocess.Popen([*command, rank, str(program)], **given) for rank in "01"]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from schema.configs import ACCURACY, RIGHT
-from tests.support import ROOT, read_lines, run_stage, same_weights, weights
+from tests.support import ROOT, ended, read_lines, run_stage, same_weights, weights
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
@@ -69,13 +69,8 @@ class Launch:
         self.folder = folder / stage
 
     def ended(self) -> str:
-        """What it said; with its ranks it is killed where it does not end by itself."""
-        try:
-            return self.process.communicate(timeout=PATIENCE)[0]
-        except subprocess.TimeoutExpired:
-            for each in [*self._below(), self.process]:
-                each.kill()
-            raise
+        """What it said."""
+        return ended(self.process, PATIENCE)
 
     def done(self) -> str:
         said = self.ended()
@@ -92,11 +87,9 @@ class Launch:
 
     def rank(self, number: int) -> psutil.Process:
         stage = f"stages.{self.folder.name}"  # and not the verifier's worker below it
-        found = [each for each in self._below() if stage in each.cmdline()]
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        found = [each for each in below if stage in each.cmdline()]
         return next(each for each in found if each.environ().get("RANK") == str(number))
-
-    def _below(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
 
 
 class Run(NamedTuple):

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from tests import vllm_stand_in
+from tests.stage_process import free_port
 from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
@@ -65,11 +66,6 @@ SlurmdParameters=config_overrides
 PartitionName=patient Nodes=ALL PriorityTier=1 GraceTime=300 Default=YES
 PartitionName=urgent Nodes=ALL PriorityTier=2 PreemptMode=OFF
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

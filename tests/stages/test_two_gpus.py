@@ -16,8 +16,9 @@ import pytest
 import torch
 
 from stages.cli import run
+from tests.stage_process import free_port
 from tests.stages.test_sharded import LORA, SHORT, Launch
-from tests.stages.test_vllm_server import RECIPE, SERVER, free_port
+from tests.stages.test_vllm_server import RECIPE, SERVER
 from tests.support import ROOT, read_lines, run_stage, weights
 from training import train as training
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
+from tests.support import ROOT, TWO_PROCESSES, ended, run_stage, same_weights
 
 MACHINES = ("grpo-first", "grpo-second")
 NETWORK = """
@@ -76,23 +76,13 @@ def start(
     return started
 
 
-def ended(process: subprocess.Popen, seconds: int = PATIENCE) -> str:
-    """What a launch said; with its ranks it is killed where it does not end by itself."""
-    try:
-        return process.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
-            each.kill()
-        raise
-
-
 def last(said: str) -> str:
     return said.strip().splitlines()[-1]
 
 
 def refused(wrong: str, *folders: Path, **given: Path):
     first, second = start(*folders, **given)
-    said = ended(first), ended(second)
+    said = ended(first, PATIENCE), ended(second, PATIENCE)
     assert all("have different runs:\n" in each and wrong in each for each in said), said
     assert (first.returncode, second.returncode) == (2, 2) and "Traceback" not in said[0] + said[1]
 
@@ -124,7 +114,7 @@ def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
     refused(f"newest checkpoint: None and {killed}/grpo/checkpoint-", killed, killed, own_disk=tmp_path / "other")
     refused(f"output_dir: {whole} and {killed}\n", killed, whole)
     first, second = start(tmp_path / "killed", tmp_path / "killed")
-    said = ended(first), ended(second)
+    said = ended(first, PATIENCE), ended(second, PATIENCE)
     print(*said)
     assert (first.returncode, second.returncode) == (0, 0)
     assert f"from {tmp_path}/killed/grpo/checkpoint-" in said[0]

@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import vllm_server as stage
+from tests.stage_process import free_port
 from tests.support import ROOT, refused, run_stage
 from training import vllm_server
 
@@ -47,12 +47,6 @@ stand_in = sys.argv.pop()
 vllm_server.executable = lambda: stand_in
 cli.run("vllm_server", vllm_server.main)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 # vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under another's name.
