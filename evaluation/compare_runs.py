@@ -11,7 +11,7 @@ from typing import NamedTuple
 from evaluation import pictures, report, run_pages
 from evaluation.answers import weights_of
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, title
+from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, texts, title
 from schema import library_fields
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
@@ -163,9 +163,8 @@ def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str
     for section in filled:
         if isinstance(recipe.get(section), dict):
             recipe[section] = library_fields.defaults(section) | recipe[section]
-    hardware = each.run.versions.get("hardware")
-    named = [name for name in hardware if isinstance(name, str)] if isinstance(hardware, list) else None
-    found, own = flat(recipe | {"hardware": named}), "data.own_solutions.model"
+    hardware = texts(each.run.versions.get("hardware")) or None
+    found, own = flat(recipe | {"hardware": hardware}), "data.own_solutions.model"
     # Each seed samples a warm start of its own.
     return found | ({own: re.sub(SEED, "seed-*", str(found[own]))} if own in found else {})
 

@@ -23,7 +23,7 @@ from data.sources import FILE_TYPES, HUB
 from evaluation import pictures
 from evaluation.answers import weights_of
 from evaluation.report import compare
-from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, title
+from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title
 from schema import library_fields
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
@@ -98,15 +98,10 @@ def reduced(value: Any) -> Any:
 def on_hub(run: FinishedRun) -> str | None:
     """The Hub id of the base model; None where it was built here or came from a folder."""
     name = run.section("model").get("name_or_path")
-    if run.section("model").get("build") is not None or "model" in _local(run):
+    if run.section("model").get("build") is not None or "model" in texts(run.versions.get("local")):
         return None
     is_id = isinstance(name, str) and re.fullmatch(HUB_ID, name) and not Path(name).is_dir()
     return name if is_id else None
-
-
-def _local(run: FinishedRun) -> list:
-    local = run.versions.get("local")
-    return local if isinstance(local, list) else []
 
 
 def base(run: FinishedRun) -> str:
@@ -130,7 +125,7 @@ def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
 
 def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from there."""
-    local = run.section("data").get("dir") is not None or "data" in _local(run)
+    local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
     return None if local else HUB.get(name)
 
 
@@ -187,9 +182,8 @@ def effort(run: FinishedRun) -> str:
     summary, words = run.summary, []
     if "steps" in summary:
         words.append(f"{summary['steps']:,} steps")
-    hardware = run.versions.get("hardware")
-    if isinstance(hardware, list) and hardware:
-        words.append(f"on {code(', '.join(map(str, hardware)))}")
+    if hardware := texts(run.versions.get("hardware")):
+        words.append(f"on {code(', '.join(hardware))}")
     if (spent := seconds(run)) is not None:
         parts = ", ".join(f"{part} {share:.1%}" for part, share in _times(run, "share").items())
         words.append(f"in {duration(spent)}" + (f": {parts}" if parts else ""))

@@ -145,6 +145,11 @@ def is_of(value: Any, kind: type | None) -> bool:
     return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
 
 
+def texts(value: Any) -> list[str]:
+    """The texts of a list that was read; none of anything else."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
 def _told(folder: Path) -> Path:
     """The folder's path from here, or where it lies elsewhere the last two names of it: a card is made to be published,
     and the folders above are nobody's business."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.statistics import wilson
-from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section
+from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section, texts
 from schema import library_fields
 from schema.configs import RIGHT
 from schema.stages import algorithm
@@ -27,7 +27,6 @@ KINDS = {(False, True): "won", (True, False): "lost", (False, False): "wrong twi
 def describe(run: Path) -> dict[str, Any]:
     """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
     recipe, summary = recipe_in(run), object_in(run, "summary.json")
-    hardware = object_in(run, "versions.json").get("hardware")
     given = library_fields.defaults("grpo") | section(recipe, "grpo")
     settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(recipe.get("algorithm")).shown
     options = {str(name): each if isinstance(each, dict) else {} for name, each in section(recipe, "rewards").items()}
@@ -45,7 +44,7 @@ def describe(run: Path) -> dict[str, Any]:
         "steps": finite(summary.get("steps")),
         "stopped": str(summary["stopped"])[:1000] if isinstance(summary.get("stopped"), str) else None,
         "result": Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None,
-        "hardware": [each[:200] for each in hardware if isinstance(each, str)] if isinstance(hardware, list) else [],
+        "hardware": [each[:200] for each in texts(object_in(run, "versions.json").get("hardware"))],
         "evaluations": evaluations(run),
     }
 
