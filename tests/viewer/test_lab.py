@@ -162,11 +162,6 @@ def test_the_first_updates_gradient_is_that_of_the_expected_reward(algorithm, sh
     assert abs(exact).max() > 40 * error.max()  # so a tenth more or less would be seen
 
 
-def test_unscaled_grpo_is_rloo_but_for_a_factor():
-    rewards = drawn(1, group=5)[2]
-    assert lab.advantages("rloo", rewards)[1] == pytest.approx(5 / 4 * lab.advantages("grpo", rewards, 0.0, "none")[1])
-
-
 def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
     """The mean of k3 over the policy is KL(policy ‖ reference); that of its gradient is KL(reference ‖ policy)'s."""
     logits, _, _, _, reference = drawn(2)
