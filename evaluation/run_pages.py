@@ -60,7 +60,7 @@ def write(folder: Path) -> Path:
         raise RecipeError([wrong])
     run = read_run(folder)
     lock(folder)
-    write_card(folder, folder.name)
+    write_whole(folder / "README.md", card(run, folder.name))
     if not STAGES[folder.name].samples:
         return folder / "README.md"
     metrics = read_metrics(folder)
@@ -68,16 +68,6 @@ def write(folder: Path) -> Path:
     drawn = pictures.curves(folder / "curves.png", metrics)
     write_whole(folder / "report.md", report(run, metrics, drawn, advice))
     return folder / "report.md"
-
-
-def write_card(folder: Path, stage: str, merged: Path | None = None):
-    """Write the card of a finished run into its folder, or with the stage `merged` into the folder of the model that
-    was made of the run's adapter.
-
-    Raises:
-        RecipeError: the folder holds no finished run.
-    """
-    write_whole((merged or folder) / "README.md", card(read_run(folder), stage))
 
 
 # What its files say ---------------------------------------------------------------------------------------------------
@@ -237,7 +227,8 @@ def results(run: FinishedRun, stage: str) -> list[str]:
 
 
 def card(run: FinishedRun, stage: str) -> str:
-    """The card as Markdown, with the Hub's front matter."""
+    """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the model that was made
+    of its adapter."""
     adapter = stage != "merged" and is_adapter(run.folder)
     path = run.path.with_name("merged") if stage == "merged" else run.path
     licence = licence_of_base(run)

@@ -30,7 +30,8 @@ def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
     Raises:
         RecipeError: there is no such run; the message lists those that there are.
     """
-    there = sorted((each.parent for each in root.glob("**/grpo/metrics.jsonl")), key=_written, reverse=True)
+    logs = sorted(root.glob("**/grpo/metrics.jsonl"), key=lambda file: file.stat().st_mtime, reverse=True)
+    there = [each.parent for each in logs]
     known = f": there are {', '.join(map(str, there[:8]))}" if there else f", and none in {root}: make grpo makes one"
     if not named:
         if not there:
@@ -45,10 +46,6 @@ def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
             raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
         found += [path] if path.resolve() not in [each.resolve() for each in found] else []
     return found
-
-
-def _written(run: Path) -> float:
-    return (run / "metrics.jsonl").stat().st_mtime
 
 
 def inside(run: Path, name: str) -> Path:

@@ -7,11 +7,13 @@ import dataclasses
 
 from peft import PeftModel
 
-from evaluation import run_pages
+from evaluation.run_pages import card
+from runs.folder import read_run
 from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
+from training.checkpoints import write_whole
 from training.model import load_model, load_tokenizer
 from training.run_folder import find_run
 from training.writing import link_inside
@@ -35,7 +37,7 @@ def main(recipe: Recipe):
         raise RecipeError([wrong])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    run_pages.write_card(trained, "merged", partial)
+    write_whole(partial / "README.md", card(read_run(trained), "merged"))
     partial.rename(merged)
     say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe, MODEL=[merged])}")
 

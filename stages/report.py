@@ -18,7 +18,9 @@ def main(files: list[Path]):
     """Write the report of finished answers, or of a finished run, again."""
     alone = files[0] if len(files) == 1 else None
     if runs := [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()] if alone else []:
-        say(f"report: {of_run(runs[0])}")
+        from evaluation import run_pages  # imports torch, which a benchmark's report does not need
+
+        say(f"report: {run_pages.write(runs[0])}")
         return
     given, files = files, sorted(alone.glob("*.jsonl")) if alone and alone.is_dir() else files
     files = sorted((file for file in files if not file.name.endswith(".seconds.jsonl")), key=_age)
@@ -32,12 +34,6 @@ def main(files: list[Path]):
         say_markdown(write(files[0].parent, [file.stem for file in files]))
     except ValueError as error:
         raise RecipeError([Fault("report", str(error))]) from None
-
-
-def of_run(folder: Path) -> Path:
-    from evaluation import run_pages  # imports torch, which a benchmark's report does not need
-
-    return run_pages.write(folder)
 
 
 def _known() -> str:

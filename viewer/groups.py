@@ -64,25 +64,17 @@ def _index(
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
     totals = [row["total"] for row in rows if row["total"] is not None]
     right = [row["rewards"].get(TRUTH) for row in rows]
-    mean, std = moments(totals)
     return {
         "step": rows[0]["step"],
         "group": place,
         "question": rows[0]["question"][:EXCERPT],
         "n": len(rows),
-        "mean": finite(mean),
-        "std": finite(std),
+        "mean": finite(fmean(totals)) if totals else None,
+        "std": finite(stdev(totals) if len(totals) > 1 else 0.0) if totals else None,
         "right": None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right),
         "truncated": sum(bool(row["truncated"]) for row in rows),
         "flagged": sum(bool(row["flags"]) for row in rows),
     }
-
-
-def moments(totals: list[float]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation (ddof = 1) of a group's rewards; 0 deviation of a single one."""
-    if not totals:
-        return None, None
-    return fmean(totals), stdev(totals) if len(totals) > 1 else 0.0
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:
