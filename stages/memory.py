@@ -20,9 +20,8 @@ NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
     """The tokens of the longest training prompt, and where that number is from: the data, or else a guess."""
     try:
-        return prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)[
-            -1
-        ], "the data's longest"
+        lengths = prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)
+        return lengths[-1], "the data's longest"
     except NotReached:
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
 
