@@ -130,4 +130,7 @@ def shown(value: object) -> str:
     """What a user's function returned, cut short; its own `__repr__` may raise."""
     cut = reprlib.Repr()
     cut.maxstring = cut.maxother = 80
-    return cut.repr(value)
+    try:
+        return cut.repr(value)
+    except Exception:  # a number of 5,000 digits, say
+        return f"something of type {type(value).__name__}"

@@ -1,6 +1,7 @@
 """Loads the data sets that a recipe names as clean rows, and sets the held-out problems apart from training."""
 
 import inspect
+import math
 import os
 import random
 import re
@@ -116,6 +117,8 @@ LONGEST = 100_000  # characters of a problem or a solution; the longest in the d
 
 
 def _fault(row: dict, seen: set[str]) -> str | None:
+    if odd := [key for key in row if not isinstance(key, str)]:
+        raise DataError(f"a column is named by text, not by {shown(odd[0])}")
     if taken := sorted(TAKEN & row.keys()):
         raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
@@ -126,7 +129,8 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         return "without a problem"
     if isinstance(row["solution"], bool | list | dict):
         return "with a gold that is neither text nor a number"
-    if row["solution"] is None or gold_answer(str(row["solution"])) is None:
+    unknown = isinstance(row["solution"], float) and not math.isfinite(row["solution"])
+    if row["solution"] is None or unknown or gold_answer(str(row["solution"])) is None:
         return "without a gold answer"
     for text in (row["problem"], str(row["solution"]), row.get("reasoning") or ""):
         if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):

@@ -4,6 +4,7 @@ import dataclasses
 import random
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 
@@ -20,7 +21,7 @@ from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import make_command, say
 from training import memory, reward_model
-from training.model import load_tokenizer
+from training.model import checked, load_tokenizer
 from training.run_folder import not_probed
 
 SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
@@ -38,6 +39,8 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     try:
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
+        if Path(recipe.model.name_or_path or "").is_dir():
+            checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
     try:

@@ -81,7 +81,7 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     if values["eval_steps"]:
         yield from _validation(recipe)
     yield from _batch(values, section)
-    yield from _losses(values)
+    yield from _losses(values, section)
     if recipe.get("rounds"):
         yield from _rounds(values, generation(section).whole, recipe["rounds"])
 
@@ -171,7 +171,7 @@ def _batch(values: dict, section: dict) -> Complaints:
         )
 
 
-def _losses(values: dict) -> Complaints:
+def _losses(values: dict, section: dict) -> Complaints:
     """Settings of trl's losses that contradict each other, and sampling options of the other engine."""
     high = values["epsilon_high"] if values["epsilon_high"] is not None else values["epsilon"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
@@ -179,6 +179,17 @@ def _losses(values: dict) -> Complaints:
         yield ("epsilon_high",), message
     if values["delta"] is not None and values["delta"] <= 1 + high:
         yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have an effect"
+    if values["delta"] is not None and values["loss_type"] in ("cispo", "sapo", "vespo"):
+        yield ("delta",), f"grpo.delta: {values['loss_type']} does not read it: leave it out"
+    for key in section.keys() & {"sapo_temperature_neg", "sapo_temperature_pos"}:
+        if values["loss_type"] != "sapo":
+            yield (key,), f"grpo.{key}: only grpo.loss_type: sapo reads it; leave it out"
+    for key in section.keys() & {"entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"}:
+        if not values["use_adaptive_entropy"]:
+            yield (key,), f"grpo.{key}: only grpo.use_adaptive_entropy: true reads it; set that, or leave it out"
+    if "scale_rewards" in section and values["multi_objective_aggregation"] == "normalize_then_sum":
+        message = "grpo.multi_objective_aggregation: normalize_then_sum scales each reward itself; leave it out"
+        yield ("scale_rewards",), message
     least, most = values["entropy_coef_min"], values["entropy_coef_max"]
     if least > most:
         yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"

@@ -262,7 +262,8 @@ SCHEDULES = {  # each with the keys of lr_scheduler_kwargs that it takes
     "warmup_stable_decay": {"num_decay_steps": count(), "num_stable_steps": count(0), "min_lr_ratio": SHARE},
 }
 # flash_attention_2 and _3 are refused unless their package is installed: transformers would download a kernel instead.
-ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
+# flex_attention is compiled as it is first used, and a recipe starts no compiler.
+ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
 BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from data import prompt
+from data.problems import LONGEST
 from runs.folder import find
 from schema import hardware
 from schema.faults import RecipeError
@@ -36,9 +37,10 @@ def main(run: list[str]):
         question = sys.stdin.readline()
         if not question.strip():
             return
+        question = clean(question.strip())
         if not sys.stdin.isatty():
-            say(f"\n> {question.strip()}")
-        answer(question.strip())
+            say(f"\n> {question[:1000]}")
+        answer(question)
 
 
 def answering(recipe: Recipe, trained: Path):
@@ -60,7 +62,11 @@ def answering(recipe: Recipe, trained: Path):
 
     @torch.inference_mode()
     def answer(question: str):
-        ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question, recipe.prompt.system)))
+        room = getattr(model.config.get_text_config(), "max_position_embeddings", LONGEST) - max_new_tokens(recipe)
+        ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system)))
+        if len(ids) > room or len(question) > LONGEST:
+            say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
+            return
         batch = torch.tensor([ids], device=model.device)
         model.generate(
             input_ids=batch,

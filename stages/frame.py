@@ -82,9 +82,9 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     from evaluation import run_pages
     from schema.problem_sets import load_train
     from training.interrupts import Interrupts
-    from training.model import load_tokenizer
+    from training.model import base_model, load_tokenizer
     from training.saving import FiniteNumbers
-    from training.train import train
+    from training.train import require_known_head, train
 
     require_values(recipe, stage.section)
     args = configs.training_config(recipe, stage.section)
@@ -92,6 +92,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     began = time.monotonic()
     part = own(Start(recipe, folder, args, load_tokenizer(recipe), *load_train(recipe), warm_start, learns_from))
     training = next(part)
+    require_known_head(training.trainer, base_model(recipe))
     if is_main_process():
         folder.begin(training.rows, training.sampled)
     say(f"{title}: {training.learns}, from {folder.checkpoint or warm_start or 'the base model'}")

@@ -61,10 +61,10 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError | Run
     if is_out_of_memory(error):
         return RunStopped(f"model {name}: {NO_MEMORY}", OUT_OF_MEMORY)
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
-    said = str(error).strip().splitlines() or [type(error).__name__]
+    said = " ".join(str(error).split())[:300] or type(error).__name__
     written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
     place = recipe.place("model", "name_or_path") if written else ""
-    return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said[0]}")])
+    return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said}")])
 
 
 def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True) -> Path:
@@ -268,6 +268,7 @@ def load_model(
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, in fewer words
                 **placed,
             )
     except Exception as error:

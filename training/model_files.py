@@ -42,7 +42,7 @@ ADAPTER = "adapter_model.safetensors"
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
 TOKENIZER += ("added_tokens.json", "chat_template.jinja", "sentencepiece.bpe.model")
 TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")  # transformers reads either into the same arguments
-STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json")
+STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "entropy_ctrl_state.json")
 # What the Hub is asked for, before weights and with them.
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
@@ -82,6 +82,8 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
     config = _json(folder, CONFIG, DROPPED)
     _require_plain(config, folder / CONFIG)
+    # With dropout, the policy being trained would differ from the one that sampled.
+    config |= {key: 0.0 for key, value in config.items() if "drop" in key and type(value) in (int, float)}
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
     for name in TOKENIZER_SETTINGS:
         if os.path.lexists(folder / name):

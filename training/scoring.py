@@ -3,6 +3,7 @@ numbers away, and hands what it found to the run's `Scores`, which time, record 
 is scored to whoever watches."""
 
 import contextlib
+import copy
 import faulthandler
 import functools
 import inspect
@@ -64,7 +65,8 @@ class GuardedReward:
         rows = len(completions)
         try:
             with _limited(self.seconds):
-                returned = self.function(completions=completions, **columns)
+                # A function may change its own; the next is asked about what was written.
+                returned = self.function(completions=copy.deepcopy(completions), **columns)
             returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
             if inspect.iscoroutine(returned):
                 returned.close()
@@ -83,6 +85,8 @@ class GuardedReward:
             if returned is None
             else sum(v is None and r is not None for v, r in zip(values, returned, strict=True))
         )
+        if self.seen == 0 and rows and bad == 0 and values.count(None) == rows:
+            self._tell("returned None for each completion of its first batch", 0, columns)
         first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad
         if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
             raise RunStopped(

@@ -1,6 +1,7 @@
 """The training run that SFT and GRPO share: it can be stopped, killed and resumed, and stops rather than go wrong."""
 
 import functools
+import inspect
 import os
 import signal
 import sys
@@ -8,9 +9,11 @@ import traceback
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
 from transformers import Trainer, TrainerState
 
+from data import hub
 from schema.configs import setting
 from schema.faults import EXIT_CODES, OUT_OF_MEMORY, REFUSALS, RecipeError, RunStopped, is_out_of_memory, raised_by
 from schema.recipe import Recipe
@@ -31,6 +34,7 @@ from training.writing import begun, unwritten
 torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
 
 
+@hub.unasked()  # at each save peft would ask it for the base model's config
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
     """Train from the folder's checkpoint, or from the start without one, and save the model.
 
@@ -85,7 +89,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         if package == "requests":  # trl's client, which asked again for about a minute
             message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
             raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
-        refused = package and isinstance(error, (*REFUSALS, RuntimeError))
+        refused = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
         if not refused or is_lost(error) or unwritten(error):
             raise
         trace = folder.path / "error.txt"
@@ -120,6 +124,33 @@ def require_same_sharding(trainer: Trainer, checkpoint: str | None):
                 f"the run as it began, or delete {Path(checkpoint).parent}"
             ]
         )
+
+
+@torch.no_grad()
+def require_known_head(trainer: Trainer, name: str):
+    """Refuse a model that trl would train on other log-probabilities than it samples with. trl (1.16) has them from the
+    last hidden states and the head alone; a few models, of BERT's kind mostly, compute something between the two.
+
+    Raises:
+        RecipeError: names the model, and by how much they differ.
+    """
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    # RLOO and a reward model do not train so; shards would have to be gathered.
+    if sharded(trainer) or "fused_lm_head" not in inspect.signature(whole.forward, follow_wrapped=False).parameters:
+        return
+    training = model.training
+    model.eval()
+    tokens = torch.arange(1, 17, device=model.device)[None] % whole.config.get_text_config().vocab_size
+    given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    logits = model(**given).logits[:, :-1].float() / getattr(trainer.args, "temperature", 1.0)
+    sampled = logits.log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
+    trained = model(**given, labels=tokens, fused_lm_head=True).log_probs
+    model.train(training)
+    # In float32 what they share differs by 1e-6; in 16 bits by some tenths.
+    if (apart := (sampled - trained).abs().max().item()) > (0.01 if model.dtype == torch.float32 else 1.0):
+        message = f"model {name}: trl would train other log-probabilities than it samples with ({apart:.2g} nats apart)"
+        raise RecipeError([f"{message}: it needs a model whose head follows its last layer"])
 
 
 def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):

@@ -4,6 +4,8 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
+import shutil
 import time
 from pathlib import Path
 from typing import IO
@@ -67,9 +69,9 @@ def remove_unused():
     """Remove the folders that were made for a lock and hold nothing else. Call it when the program ends."""
     for made in filter(None, _made):
         with contextlib.suppress(OSError):
-            if [each.name for each in made[0].iterdir()] == [".lock"]:
-                (made[0] / ".lock").unlink()
-                for each in made:
+            if [each.name for each in made[0].rglob("*") if not each.is_dir()] == [".lock"]:
+                shutil.rmtree(made[0])
+                for each in made[1:]:
                     each.rmdir()
 
 
@@ -88,6 +90,8 @@ def link_inside(path: Path) -> Fault | None:
                 return Fault(str(each), "is a folder, where a run writes a file: remove it")
         elif each.exists() and not each.is_file():
             return Fault(str(each), "is neither a file nor a folder: remove it")
+        elif re.fullmatch("checkpoint-[0-9]+", each.name):
+            return Fault(str(each), "is a file, where a run writes a folder: move it")
     return None
 
 

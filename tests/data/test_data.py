@@ -208,6 +208,8 @@ class Mute(Exception):
     [
         ("return [{'question': 'x', 'solution': 1}]", "problem missing"),
         ("raise SystemExit('bye')", r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye"),
+        ("return [{3: 4}]", "a column is named by text, not by 3"),
+        ("return [{'problem': 'x', 'solution': float('nan')}]", "1 without a gold answer: row 1.*nothing is left"),
         ("raise Mute()", r"my_broken\.py:2: Mute: it has no text"),
         ("return [Mute()]", "a list of rows .*, not <Mute instance at"),
         ("return [{'problem': 'x', 'solution': Mute()}]", r"row 1 cannot be read: .*my_broken\.py:\d+: ValueError: no"),

@@ -74,10 +74,12 @@ def test_both_stages_change_the_weights(chain):
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain):
     asked = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
     command = [sys.executable, "-m", "stages.chat", str(chain / "grpo")]
-    text = "".join(each["problem"] + "\n" for each in asked) + "\nnot asked any more\n"
-    said = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=True).stdout
-    answers = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
-    assert answers == [each["response"] for each in asked]
+    text = "".join(each["problem"] + "\n" for each in asked) + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
+    text = text.encode("latin-1")
+    said = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, check=True).stdout.decode()
+    *answers, too_long, _ = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
+    assert answers == [each["response"] for each in asked] and too_long.startswith("too long: at most")
+    assert "\n> \\udcff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml" in said
 
 

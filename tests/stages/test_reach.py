@@ -357,7 +357,6 @@ ATTACKS = {f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text
         "no completion could end",
         put("theirs/special_tokens_map.json", json.dumps({"eos_token": "<new>"})),
     ),
-    "model: a chance of 5": ("dropout probability has to be", alter("theirs/config.json", attention_dropout=5.0)),
     "model: a code in its rope": (
         "theirs/config.json",
         alter("theirs/config.json", rope_parameters={"rope_type": TITLE}),

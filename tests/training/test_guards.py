@@ -58,6 +58,7 @@ def guarded(function, seen: int = 1000) -> GuardedReward:
         (7.0, [None] * 3),
         (Mute(), [None] * 3),
         ([1.0, Mute(), 1.0], [1.0, None, 1.0]),
+        ([10**5000, 1.0, 1.0], [None, 1.0, 1.0]),
     ],
 )
 def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
@@ -82,6 +83,22 @@ def test_a_reward_that_raises_is_told_once_with_its_row(function, told, capsys):
         assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2) == [None, None]
     said = re.findall(r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):", capsys.readouterr().err)
     assert said == [(told, "row 0 ('What is 1 + 1?')")]
+
+
+def test_a_reward_that_changes_its_completions_changes_nobody_elses():
+    completions = [[{"role": "assistant", "content": "4"}]]
+
+    def spoils(completions, **columns):
+        completions[0][0]["content"] = ""
+        completions.clear()
+        return [1.0]
+
+    assert guarded(spoils)(completions=completions) == [1.0] and completions[0][0]["content"] == "4"
+
+
+def test_a_reward_that_never_pays_is_told(capsys):
+    guarded(lambda completions, **columns: [None] * 2, seen=0)(completions=["a"] * 2, problem=["p"] * 2)
+    assert "returned None for each completion of its first batch" in capsys.readouterr().err
 
 
 def test_a_share_of_faulty_rows_stops_the_run():

@@ -2,8 +2,10 @@
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+from transformers import BertConfig, BertLMHeadModel
 
 from schema.recipe import load_recipe
+from tests.support import run_stage
 from training.model import load_model, load_tokenizer
 
 
@@ -26,3 +28,16 @@ def test_the_head_is_one_product_for_all_rows():
     slow, expected = row_by_row(model)
     assert slow
     torch.testing.assert_close(logits, expected)
+
+
+def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_with_is_refused(tmp_path):
+    """BERT's kind has a layer between what trl takes for the last and the head."""
+    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    tokenizer.save_pretrained(tmp_path / "bert")
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=len(tokenizer), is_decoder=True, **sizes)
+    BertLMHeadModel(config).save_pretrained(tmp_path / "bert")
+    given = ["sft=null", "grpo.max_steps=1", f"model={{name_or_path: {tmp_path}/bert}}", f"output_dir={tmp_path}/out"]
+    done = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, check=False)
+    assert done.returncode == 2 and "bert: trl would train other log-probabilities" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,7 @@
 """What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to the plain files of a
 fixed list, and settings that name no other files, models or code."""
 
+import inspect
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import filter_repo_objects
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import GRPOTrainer
 
 from data import hub
 from schema.faults import RecipeError
@@ -125,6 +127,21 @@ def test_what_other_files_may_not_say(file, text, message, folder):
     (folder / file).write_text(text)
     with pytest.raises(RecipeError, match=message):
         model_files.model(folder)
+
+
+def test_no_dropout_comes_from_a_config(folder):
+    change(folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None)
+    config = json.loads((model_files.model(folder) / "config.json").read_text())
+    assert [config[key] for key in ("attention_dropout", "embd_pdrop", "classifier_dropout")] == [0.0, 0.0, None]
+
+
+def test_a_checkpoint_holds_what_trl_reads_of_it(tmp_path):
+    """trl's own state beside transformers': the coefficient of its adaptive entropy."""
+    assert "entropy_ctrl_state.json" in inspect.getsource(GRPOTrainer._load_optimizer_and_scheduler)
+    names = ["entropy_ctrl_state.json", "model.safetensors", "optimizer.pt", "rng_state.pth", "rng_state_1.pth", "trainer_state.json"]
+    for name in [*names, "evil.py"]:
+        (tmp_path / name).write_text("{}")
+    assert sorted(each.name for each in model_files.checkpoint(tmp_path).iterdir()) == names
 
 
 def test_a_header_of_a_hundred_megabytes_is_not_read(folder):
