@@ -65,6 +65,8 @@ def no_such_folder(name: str) -> str | None:
     """What is wrong with the name of a model that is neither a folder nor possibly a Hub id, or None. The Hub is not
     asked for what must have been meant as a folder."""
     path = Path(name)
+    if re.search("[\ud800-\udfff]", name):
+        return "its name is not UTF-8: rename it"
     if path.is_dir():
         return None
     if path.exists():

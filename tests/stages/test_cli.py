@@ -56,6 +56,13 @@ def test_a_name_that_no_disk_can_have_is_one_message(stage, given):
     assert "aaa: File name too long." in done.stderr.splitlines()[-1]
 
 
+def test_a_model_whose_name_is_not_utf_8_is_one_message(tmp_path):
+    (folder := tmp_path / os.fsdecode(b"\xff")).mkdir()
+    given = ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"output_dir={tmp_path}/out"]
+    done = run_stage("evaluate", *given, f"--model={folder}", check=False)
+    assert done.returncode == 2 and "its name is not UTF-8: rename it" in done.stderr, done.stderr
+
+
 def test_what_argparse_refuses_is_spelled_out():
     refused = run_stage("view", "--\x1b]0;x", check=False)
     assert refused.returncode == 2 and r"unrecognized arguments: --\x1b]0;x" in refused.stderr
