@@ -16,6 +16,7 @@ from schema.faults import RecipeError
 from schema.problem_sets import share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.requirements import require
+from schema.stages import POLICIES, finished
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
@@ -40,6 +41,9 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
+    begun = [each for each in POLICIES if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))]
+    if begun and not model:
+        say(f"left out, for it is not finished: {', '.join(begun)}")
     for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
         complete(list(together), root, problems)
     for benchmark in problems:

@@ -194,11 +194,13 @@ def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(chain, tmp_pat
 
 
 def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_path):
-    copied(chain, tmp_path, "sft")
+    copied(chain, tmp_path, "sft", "grpo")
+    (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "my-exam.jsonl"
     exam.write_text("".join(json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)))
     benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}]"
     out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
+    assert "left out, for it is not finished: grpo\n" in out
     assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
     assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out
     head = read_lines(tmp_path / "eval/my-exam/base+example.jsonl")[0]
