@@ -31,6 +31,7 @@ def main(run: list[str]):
     say(f"{path}: ask one question a line; an empty line ends")
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
+    sys.stdin.reconfigure(errors="backslashreplace")
     while True:
         if sys.stdin.isatty():
             print("\n> ", end="", flush=True)
