@@ -1,34 +1,11 @@
-"""The data sets that a recipe can name. Each is a function `(split, …) -> list of rows`, which a recipe names as here,
-with hyphens (`math-500` is `math_500`); a user's own data set is named by its file or by a dotted path."""
+"""The data sets that a recipe can name. Each is a function `(split, …) -> list of rows`; a user's own data set is named
+by its file or by a dotted path."""
 
-from data.arithmetic import arithmetic
-from data.countdown import countdown
-from data.puzzles import puzzles
-from data.sources import (
-    aime_2024,
-    aime_2025,
-    amc_2023,
-    asdiv,
-    gsm8k,
-    math,
-    math_500,
-    minerva,
-    olympiadbench,
-    svamp,
+from data import made, sources
+
+_MADE = (made.arithmetic, made.countdown, made.puzzles)
+_FROM_THE_HUB = (
+    *(sources.aime_2024, sources.aime_2025, sources.amc_2023, sources.asdiv, sources.gsm8k, sources.math),
+    *(sources.math_500, sources.minerva, sources.olympiadbench, sources.svamp),
 )
-
-__all__ = [
-    "aime_2024",
-    "aime_2025",
-    "amc_2023",
-    "arithmetic",
-    "asdiv",
-    "countdown",
-    "gsm8k",
-    "math",
-    "math_500",
-    "minerva",
-    "olympiadbench",
-    "puzzles",
-    "svamp",
-]
+SETS = {each.__name__.replace("_", "-"): each for each in (*_MADE, *_FROM_THE_HUB)}

@@ -1,18 +1,20 @@
-"""Loads the data sets that a recipe names as clean rows, and sets the held-out problems apart from training."""
+"""Loads the data sets that a recipe names as clean rows, sets the held-out problems apart from training, and finds the
+training problems that a benchmark also asks."""
 
 import inspect
 import math
 import os
 import random
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-import data
-from data import check
-from data.gold import gold_answer
+from data import SETS
+from data.gold import gold_answer, read_check
 from data.imports import named_function, raised, shown
 from data.sources import FILE_TYPES, DataError, problems_of_file
 
@@ -33,9 +35,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         raise ImportError(f"a file of problems ends in {' or '.join(FILE_TYPES)}")
     if "." in name:
         return named_function(name, "split")
-    if (attribute := name.replace("-", "_")) in data.__all__:
-        return getattr(data, attribute)
-    raise LookupError(name)
+    return SETS[name.replace("_", "-")]
 
 
 def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
@@ -69,7 +69,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
             continue
         if row.get("check") is not None:
             try:
-                check.read(row["check"])
+                read_check(row["check"])
             except ValueError as error:
                 raise DataError(f"{name} row {number} has a `check` that cannot be used: {error}") from None
         seen.add(row["problem"])
@@ -164,3 +164,43 @@ def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], lis
     order = list(range(len(rows)))
     random.Random(0).shuffle(order)
     return [rows[i] for i in order[validation:]], [rows[i] for i in order[:validation]]
+
+
+NGRAM = 13
+
+
+class Overlap(NamedTuple):
+    """`row`: index of the training row; `shared`: the words it has in common with a problem of the benchmark."""
+
+    row: int
+    benchmark: str
+    problem: str
+    shared: str
+
+
+def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]]) -> list[Overlap]:
+    """The training rows that a benchmark asks too, each once, in the order of the rows.
+
+    Two problems overlap where their words are the same, or where they share 13 consecutive words (Brown et al. 2020,
+    arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX and punctuation make no difference;
+    problems of fewer than 13 words overlap only as a whole, with operators counted, so that 12 − 5 is not 12 + 5.
+    """
+    owners: dict[tuple[str, ...], tuple[str, str]] = {}
+    for name, problems in benchmarks.items():
+        for row in problems:
+            for gram in _grams(row["problem"]):
+                owners.setdefault(gram, (name, row["problem"]))
+    found = []
+    for i, row in enumerate(rows):
+        shared = next(filter(owners.__contains__, _grams(row["problem"])), None)
+        if shared is not None:
+            found.append(Overlap(i, *owners[shared], " ".join(shared)))
+    return found
+
+
+def _grams(problem: str) -> list[tuple[str, ...]]:
+    text = unicodedata.normalize("NFKC", problem).casefold().replace("−", "-")
+    words = tuple(re.findall(r"[^\W_]+", text))
+    if len(words) < NGRAM:
+        return [tuple(re.findall(r"[^\W_]+|[-+*/=<>]", text))]
+    return [words[i : i + NGRAM] for i in range(len(words) - NGRAM + 1)]

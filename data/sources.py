@@ -45,7 +45,7 @@ def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
 def _gsm8k_row(question: str | None, answer: str | None) -> dict:
     gold = gold_answer(answer)
     if gold is None or not re.fullmatch(r"-?\d+(\.\d+)?", gold):
-        return {"problem": question, "solution": None, "reasoning": None}
+        return _row(question, None)
     # Calculator marks <<48/2=24>> were made for a tool that no policy here has.
     reasoning = re.sub(r"<<.*?>>", "", answer.split("####")[0]).strip()
     return {"problem": question, "solution": gold, "reasoning": reasoning}
@@ -105,17 +105,14 @@ def olympiadbench(split: str = "test", folder: Path | None = None) -> list[dict]
     _test_only("olympiadbench", split)
     columns = ("question", "final_answer")
     rows = _read("math-ai/olympiadbench", None, "test", folder, "olympiadbench.parquet", columns)
-    return [
-        _row(row["question"], (row["final_answer"] or [None])[0]) | {"subject": row.get("subfield")} for row in rows
-    ]
+    return [_row(row["question"], (row["final_answer"] or [None])[0], subject=row.get("subfield")) for row in rows]
 
 
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
     """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject."""
     rows = _read(HUB["svamp"][0], None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
     return [
-        _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]))
-        | {"subject": row.get("Type")}
+        _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]), subject=row.get("Type"))
         for row in rows
     ]
 
@@ -125,14 +122,11 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
     though the Hub calls its one split `validation`. As in the paper, problems with several answers are left out."""
     _test_only("asdiv", split)
     rows = _read("EleutherAI/asdiv", None, "validation", folder, "asdiv.parquet", ("body", "question", "answer"))
+    # "9 (apples)": the unit helps a reader, but the question does not ask for it.
+    golds = [None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"]) for row in rows]
     return [
-        # "9 (apples)": the unit helps a reader, but the question does not ask for it.
-        _row(
-            f"{row['body']} {row['question']}",
-            None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"]),
-        )
-        | {"subject": row.get("solution_type")}
-        for row in rows
+        _row(f"{row['body']} {row['question']}", gold, subject=row.get("solution_type"))
+        for row, gold in zip(rows, golds, strict=True)
     ]
 
 
@@ -217,8 +211,8 @@ def _test_only(name: str, split: str):
         raise DataError(f"{name} is a benchmark and is never trained on")
 
 
-def _row(problem: str | None, gold: str | None) -> dict:
-    return {"problem": problem, "solution": gold, "reasoning": None}
+def _row(problem: str | None, gold: str | None, **more: str | None) -> dict:
+    return {"problem": problem, "solution": gold, "reasoning": None} | more
 
 
 def _whole_number(gold: object) -> str | None:

@@ -8,8 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from data import prompt
-from data.check import read
-from data.gold import gold_answer
+from data.gold import gold_answer, read_check
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.recipe import Recipe
@@ -147,7 +146,7 @@ ON_CHECKS = {
 
 def on_check(answer: Callable[[Problem, dict], str], kind: str, p: Problem) -> str:
     """What one of `ON_CHECKS` says to a problem."""
-    of, needed = read(p.check) if p.check else (None, {})
+    of, needed = read_check(p.check) if p.check else (None, {})
     return form(p.reasoning, answer(p, needed)) if of == kind else ""
 
 
@@ -195,7 +194,7 @@ def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Pro
 def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[Pay]:
     """What each kind of response earned, the best paid first."""
     kinds = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
-    for check in sorted({read(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
+    for check in sorted({read_check(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
         table = ON_CHECKS[check]
         kinds.append(("cheat", {name: partial(on_check, each, check) for name, each in table.items()}))
     earned = {

@@ -12,7 +12,7 @@ from evaluation import pictures, report, run_pages
 from evaluation.answers import weights_of
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, texts, title
-from schema import library_fields
+from schema import configs
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
 from schema.refused_keys import of_today
@@ -71,7 +71,7 @@ class ComparedRun(NamedTuple):
     def generated(self, step: int) -> int | None:
         """How many completions it had sampled after so many steps, where that is known. Where an epoch ends inside an
         update, trl makes a shorter one, and the number is a batch too low for each."""
-        values = library_fields.defaults("grpo") | self.run.section("grpo")
+        values = configs.defaults("grpo") | self.run.section("grpo")
         accumulated, steps = values["gradient_accumulation_steps"], values["steps_per_generation"]
         if not steps and values["generation_batch_size"]:
             return None  # it depends on the number of processes, which no file holds
@@ -162,7 +162,7 @@ def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str
     recipe = {key: value for key, value in there.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
-            recipe[section] = library_fields.defaults(section) | recipe[section]
+            recipe[section] = configs.defaults(section) | recipe[section]
     hardware = texts(each.run.versions.get("hardware")) or None
     found, own = flat(recipe | {"hardware": hardware}), "data.own_solutions.model"
     # Each seed samples a warm start of its own.

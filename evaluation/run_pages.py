@@ -24,14 +24,14 @@ from evaluation import pictures
 from evaluation.answers import weights_of
 from evaluation.report import compare
 from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title
-from schema import library_fields
+from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
 from schema.models import BUILDERS
 from schema.names import RESERVED, named
 from schema.stages import POLICIES, STAGES, algorithm
-from schema.strict_yaml import LARGEST, Unreadable, value_of
 from schema.terminal import clean, code, fenced
+from schema.text import LARGEST, Unreadable, value_of
 from training.checkpoints import write_whole
 from training.model import is_adapter
 from training.progress import duration
@@ -309,7 +309,7 @@ def usage(run: FinishedRun, path: Path) -> str:
     asked = messages(QUESTION, system if isinstance(system, str) else None)
     evaluate, grpo = run.section("evaluate"), run.section("grpo")
     lengths = (evaluate.get("max_new_tokens"), grpo.get("max_completion_length"))
-    default = library_fields.fields("grpo")["max_completion_length"].default
+    default = configs.fields("grpo")["max_completion_length"].default
     longest = next((each for each in lengths if type(each) is int), default)
     dtype = run.section("model").get("dtype")
     name, dtype = repr(path.as_posix()), repr(dtype if isinstance(dtype, str) else "auto")

@@ -18,7 +18,7 @@ def correct_answer(
 ) -> list[float | None]:
     """1.0 for a right answer, 0.0 for a wrong one, None (which TRL skips) if there is no gold to judge by.
 
-    `solution` holds the golds as the data set has them; where a row has a `check` (data/check.py), that decides. One
+    `solution` holds the golds as the data set has them; where a row has a `check` (data/gold.py), that decides. One
     that runs programs needs `run_programs`. The question is the `problem` column, or without one the last user message
     of the prompt. Logs `verifier/timeouts`, the number of answers whose judging was cut off.
     """

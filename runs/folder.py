@@ -12,7 +12,7 @@ from data.sources import DataError, read_parquet
 from schema.configs import RIGHT
 from schema.faults import RecipeError
 from schema.stages import POLICIES
-from schema.strict_yaml import Unreadable, saved
+from schema.text import Unreadable, saved
 
 LARGEST = 2**28  # bytes of a file that is read whole
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")

@@ -1,13 +1,16 @@
 """From the sections of a recipe that belong to trl, peft and transformers to the libraries' own configs: what the
 recipe sets, what we set where it does not, and what the libraries say against it."""
 
+import ast
 import os
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from math import gcd
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from schema import hardware, library_fields, stages
+from schema import hardware, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.sections import Recipe
 from schema.values import RULES, Number
@@ -26,6 +29,88 @@ SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not sa
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
 EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch, where transformers answers
+
+
+# What a config class declares is read from its source: importing it takes seconds, and a misspelt key is told at once.
+# tests/schema/test_values.py holds every field against the class itself.
+
+
+def _of_trl(config: str) -> tuple[str, str, str]:
+    """`trl.trainer.SFTConfig` is in the file trainer/sft_config.py."""
+    package, *folders, name = config.split(".")
+    return package, "/".join([*folders, f"{name.removesuffix('Config').lower()}_config.py"]), name
+
+
+_TRAINING = (
+    ("trl", "trainer/base_config.py", "_BaseConfig"),
+    ("transformers", "training_args.py", "TrainingArguments"),
+)
+# The class of a section, or of an algorithm, and those it inherits from, the nearest first.
+CLASSES = {
+    "adapter": (
+        ("peft", "tuners/lora/config.py", "LoraConfig"),
+        ("peft", "config.py", "PeftConfig"),
+        ("peft", "config.py", "PeftConfigMixin"),
+    ),
+    "quantization": (("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),),
+    **{name: (_of_trl(each.config), *_TRAINING) for name, each in (stages.SECTIONS | stages.ALGORITHMS).items()},
+}
+UNKNOWN = object()  # a default that is worked out when the class is imported
+
+
+class Field(NamedTuple):
+    """`switch`: its type is, or may be, true or false. `default`: its value where a recipe does not set it."""
+
+    switch: bool
+    default: Any
+
+
+@cache
+def fields(section: str) -> dict[str, Field]:
+    """Every field that a section of a recipe may set, by its name."""
+    found: dict[str, Field] = {}
+    for package, file, name in CLASSES[section]:
+        root = Path(find_spec(package).submodule_search_locations[0])
+        tree = ast.parse((root / file).read_text(encoding="utf-8"))
+        body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+        for key, field in _declared(body):
+            found.setdefault(key, field)
+    return found
+
+
+def defaults(section: str) -> dict[str, Any]:
+    """Name to default of every field whose default the source says."""
+    return {key: field.default for key, field in fields(section).items() if field.default is not UNKNOWN}
+
+
+def _declared(body: list[ast.stmt]):
+    for node in body:
+        if isinstance(node, ast.AnnAssign) and not _left_out(node.value):
+            types = ast.unparse(node.annotation).split(" | ")
+            yield node.target.id, Field("bool" in types, _default(node.value))
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":  # a class that is no dataclass
+            names = [argument.arg for argument in node.args.args[1:]]
+            for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
+                yield key, Field(isinstance(default, bool), default)
+
+
+def _left_out(value: ast.expr | None) -> bool:
+    """Whether it is a field that its class sets itself (`init=False`)."""
+    given = {each.arg: _literal(each.value) for each in value.keywords} if isinstance(value, ast.Call) else {}
+    return given.get("init") is False
+
+
+def _default(value: ast.expr | None) -> Any:
+    if not isinstance(value, ast.Call):
+        return UNKNOWN if value is None else _literal(value)
+    return next((_literal(each.value) for each in value.keywords if each.arg == "default"), UNKNOWN)
+
+
+def _literal(value: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except ValueError:
+        return UNKNOWN
 
 
 @cache
@@ -58,9 +143,9 @@ def training_config(recipe: Recipe, section: str):
     arguments, kind = training_arguments(recipe, section), section_class(section)
     if section == "grpo" and recipe.algorithm is not None:
         kind = _class(stages.algorithm(recipe.algorithm).config)
-        ours, theirs = (library_fields.defaults(each) for each in ("grpo", recipe.algorithm))
+        ours, theirs = (defaults(each) for each in ("grpo", recipe.algorithm))
         arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
-        arguments = {key: value for key, value in arguments.items() if key in library_fields.fields(recipe.algorithm)}
+        arguments = {key: value for key, value in arguments.items() if key in fields(recipe.algorithm)}
     config = kind(**arguments)
     if os.environ.get("ACCELERATE_USE_FSDP") == "true" and config.distributed_state.distributed_type == "MULTI_CPU":
         raise RecipeError(["accelerate has FSDP for GPUs alone, and would silently train with DDP: ACCELERATE=cpu2"])
@@ -93,7 +178,7 @@ def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
 def setting(recipe: Recipe, section: str, key: str) -> Any:
     """The value of a section's field: the recipe's, or else ours, or else the library's default. It imports no library;
     fields that a class computes from others must be read off `training_config` instead."""
-    return (library_fields.defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
+    return (defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
 
 
 def samples_from_server(recipe: Recipe) -> bool:
@@ -161,7 +246,7 @@ class Generation(NamedTuple):
 
 def generation(grpo: dict) -> Generation:
     """Of a `grpo` section, on as many processes as this one's launcher started."""
-    values = library_fields.defaults("grpo") | grpo
+    values = defaults("grpo") | grpo
     batch, accumulation = processes() * values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
     completions, steps = values["generation_batch_size"], values["steps_per_generation"]
     if not steps:
@@ -195,7 +280,7 @@ def even_batch(problems: int, at_most: int) -> int:
 def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
     """What `grpo.eval_steps` asks of trl: one answer per problem, a checkpoint with every evaluation, and the best of
     them kept and loaded at the end."""
-    values = library_fields.defaults("grpo") | grpo
+    values = defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
     # All in one batch for vLLM, which is woken, given the weights and put to sleep again for each.

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # What libraries raise when they refuse the values they are given.
-REFUSALS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    ArithmeticError,
-    NotImplementedError,
-    ImportError,
-)
+REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, ImportError)
 
 # Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
@@ -55,6 +48,10 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
+
+
+# Faults of a section, each by the keys below it and what is wrong there: schema/recipe.py adds the place.
+Complaints = Iterator[tuple[tuple, str]]
 
 
 class RecipeError(Exception):

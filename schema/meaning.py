@@ -11,31 +11,24 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
+from math import gcd
 from pathlib import Path
 from typing import NamedTuple
 
-import data as data_room
 import rewards as rewards_room
+from data import SETS
 from data.problems import data_set
-from schema import combinations, models
-from schema.combinations import Complaints
-from schema.configs import setting
-from schema.faults import Fault, Place, nearest, nearest_or_all
-from schema.names import (
-    LEARNED,
-    REWARD_KEYS,
-    benchmark_label,
-    is_reward,
-    missing_arguments,
-    named,
-    no_such_folder,
-    reward_function,
-    unknown_arguments,
-    wrong_types,
-)
-from schema.sections import Evaluate, Recipe
+from schema import configs, models, names, stages
+from schema.configs import generation, processes, setting
+from schema.faults import Complaints, Fault, Place, nearest, nearest_or_all
+from schema.sections import Data, Evaluate, Recipe
 from schema.stages import SECTIONS
-from schema.values import count
+from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
+
+SUGGESTED = 8  # group sizes, at most
+# Losses of DPO for other divergences than reverse_kl (trl/trainer/dpo_trainer.py).
+OF_ANY_DIVERGENCE = ("sigmoid", "sigmoid_norm", "hinge", "ipo", "exo_pair", "robust", "discopop", "sft")
+
 
 # Rewards that pay for the answer, and rewards that pay for its form.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
@@ -46,11 +39,192 @@ FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 
 LEVELS = ("error", "warning", "note")
 
 
+def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
+    """A section of a stage that trains: what is its own, and its schedule."""
+    yield from OWN[name](section, recipe) if name in OWN else ()
+    yield from _schedule(name, configs.defaults(name) | section)
+
+
+def dpo(section: dict, recipe: dict) -> Complaints:
+    values = configs.defaults("dpo") | section
+    losses, weights = section.get("loss_type", ["sigmoid"]), values["loss_weights"]  # trl's default, made in a function
+    if weights is not None and len(weights) != len(losses):
+        message = f"dpo.loss_weights: expected a weight for each of {', '.join(losses)}, got {len(weights)}"
+        yield ("loss_weights",), message
+    # These trl says only when DPO begins, after all of GRPO.
+    if "exo_pair" in losses and not values["label_smoothing"]:
+        yield ("label_smoothing",), "dpo.label_smoothing: the loss exo_pair needs one above 0; its paper uses 1e-3"
+    if values["use_weighting"] and (wrong := {"aot", "aot_unpaired"} & set(losses)):
+        yield ("use_weighting",), f"dpo.use_weighting: the loss {min(wrong)} sorts its pairs, and has no weights"
+    wrong = [each for each in losses if each not in OF_ANY_DIVERGENCE]
+    if wrong and values["f_divergence_type"] != "reverse_kl":
+        message = f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
+        yield ("f_divergence_type",), message
+    if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
+        message = "grpo.beta: RLOO's advantages contain its KL, and DPO tells its pairs apart by them: set it to 0"
+        yield (), message
+    if recipe.get("grpo", {}).get("log_completions") is False:
+        yield (), "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out"
+
+
+def grpo(section: dict, recipe: dict) -> Complaints:
+    values = configs.defaults("grpo") | section
+    if recipe.get("algorithm"):
+        yield from _lacking(stages.algorithm(recipe["algorithm"]), section, recipe)
+    if values["use_vllm"] and recipe.get("model", {}).get("revision"):
+        message = "trl has vLLM load the newest revision of the model, not model.revision; download that one "
+        message += "(`hf download … --revision … --local-dir folder`) and name the folder"
+        yield ("use_vllm",), f"grpo.use_vllm: {message}"
+    if values["use_vllm"] and recipe.get("quantization"):
+        message = "vLLM cannot take the quantised weights that trl would send it: set it to false, or remove the "
+        yield ("use_vllm",), f"grpo.use_vllm: {message}section `quantization`"
+    order = recipe.get("data", {}).get("order", Data.order)
+    if order != Data.order and "shuffle_dataset" in section:
+        message = f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"
+        yield ("shuffle_dataset",), message
+    if values["eval_steps"]:
+        yield from _validation(recipe)
+    yield from _batch(values, section)
+    yield from _losses(values, section)
+    if recipe.get("rounds"):
+        yield from _rounds(values, generation(section).whole, recipe["rounds"])
+
+
+def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints:
+    """What GRPO has and another algorithm's trainer lacks."""
+    for key in section:
+        if key not in configs.fields(other.name):
+            config = other.config.rpartition(".")[2]
+            yield (key,), f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out"
+    if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
+        message = "has one advantage for a completion, and none for its steps: leave `steps` out"
+        yield (), f"algorithm: {other.name} {message}"
+
+
+def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
+    """A round has whole cycles of sampling and training, and a reference."""
+    name = f"rounds: {rounds}"
+    if not values["beta"]:
+        yield (), f"{name}: without a reference a round is nothing: set grpo.beta above 0, 0.04 in the paper"
+    if values["max_steps"] % (rounds * whole) or values["max_steps"] < 1:
+        message = f"share the steps, which are sampled for {whole} at a time: take a multiple of {rounds * whole}"
+        yield ("max_steps",), f"grpo.max_steps: {name} {message}"
+
+
+def _validation(recipe: dict) -> Complaints:
+    """Whether the problems that choose the checkpoint can be judged, shared and spared."""
+    if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
+        message = "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; add it, with"
+        yield ("eval_steps",), f"grpo.eval_steps: {message} weight 0 if it should not be paid"
+    choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
+    validation = recipe.get("data", {}).get("validation", Data.validation)
+    if choosing % processes():
+        message = f"{processes()} processes cannot share {choosing} problems evenly; take a multiple of {processes()}"
+        yield ("eval_steps",), f"evaluate.checkpoint_problems: {message}"
+    if validation <= choosing:
+        message = f"evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of the "
+        message += f"data.validation = {validation} is left to compare the stages: raise it"
+        yield ("eval_steps",), f"grpo.eval_steps: {message}"
+
+
+def _batch(values: dict, section: dict) -> Complaints:
+    """What is sampled at once holds whole groups, and no checkpoint falls between two samplings."""
+    sampled, group = generation(section), values["num_generations"]
+    if sampled.completions % group:
+        sizes = range(2, min(sampled.completions, LARGEST_GROUP) + 1)
+        fitting = [size for size in sizes if sampled.completions % size == 0]
+        near = sorted(sorted(fitting, key=lambda size: abs(size - group))[:SUGGESTED])
+        instead = f"take {', '.join(map(str, near))}, or " if near else ""
+        yield (
+            ("num_generations",),
+            f"grpo.num_generations: groups of {group} do not fill a generation batch of {sampled.completions} "
+            f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
+            f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
+        )
+    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends inside an update, and
+    # in each epoch elsewhere, because the last update of an epoch is shorter: no `save_steps` would always fit.
+    accumulated = values["gradient_accumulation_steps"]
+    if sampled.cycle % accumulated and accumulated % sampled.cycle:
+        whole = accumulated // sampled.cycle * sampled.cycle
+        yield (
+            ("gradient_accumulation_steps",),
+            f"grpo.gradient_accumulation_steps: {accumulated} neither divides a generation cycle of {sampled.cycle} "
+            "micro-steps (steps_per_generation × num_iterations) nor is a multiple of it, and a run resumed inside a "
+            f"cycle would differ; take {whole or gcd(accumulated, sampled.cycle)} or {whole + sampled.cycle}",
+        )
+        return
+    # If neither is set, our own default of save_steps fits.
+    saved = section.get("save_steps", values["eval_steps"])
+    if values["save_strategy"] == "steps" and saved and saved % sampled.whole:
+        message = f"a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle} micro-steps, "
+        message += f"and a run resumed there would differ; take a multiple of {sampled.whole}"
+        yield ("save_steps" if "save_steps" in section else "eval_steps",), f"grpo.save_steps: {message}"
+
+
+def _losses(values: dict, section: dict) -> Complaints:
+    """Settings of trl's losses that contradict each other, and sampling options of the other engine."""
+    high = values["epsilon"] if values["epsilon_high"] is None else values["epsilon_high"]
+    if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
+        message = "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (MiniMax uses 5)"
+        yield ("epsilon_high",), message
+    if values["delta"] is not None and values["delta"] <= 1 + high:
+        yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have an effect"
+    if values["delta"] is not None and values["loss_type"] in ("cispo", "sapo", "vespo"):
+        yield ("delta",), f"grpo.delta: {values['loss_type']} does not read it: leave it out"
+    for key in section.keys() & {"sapo_temperature_neg", "sapo_temperature_pos"}:
+        if values["loss_type"] != "sapo":
+            yield (key,), f"grpo.{key}: only grpo.loss_type: sapo reads it; leave it out"
+    for key in section.keys() & {"entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"}:
+        if not values["use_adaptive_entropy"]:
+            yield (key,), f"grpo.{key}: only grpo.use_adaptive_entropy: true reads it; set that, or leave it out"
+    if "scale_rewards" in section and values["multi_objective_aggregation"] == "normalize_then_sum":
+        message = "grpo.multi_objective_aggregation: normalize_then_sum scales each reward itself; leave it out"
+        yield ("scale_rewards",), message
+    least, most = values["entropy_coef_min"], values["entropy_coef_max"]
+    if least > most:
+        yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"
+    engine, other = ("vLLM", "transformers") if values["use_vllm"] else ("transformers", "vLLM")
+    not_its = BY_TRANSFORMERS if values["use_vllm"] else BY_VLLM
+    if wrong := [key for key in values["generation_kwargs"] or {} if key in not_its]:
+        message = f"grpo.generation_kwargs: {', '.join(wrong)} is an option of {other}, but {engine} samples here"
+        yield ("generation_kwargs",), message
+
+
+def _schedule(name: str, values: dict) -> Complaints:
+    """The schedule of the learning rate, and the steps that it covers."""
+    kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"] or {}
+    known, key = SCHEDULES[kind], ("lr_scheduler_kwargs",)
+    about = f"{name}.lr_scheduler_kwargs: "
+    if unknown := sorted(given.keys() - known.keys()):
+        takes = f"takes only {', '.join(known)}" if known else "takes none"
+        yield key, f"{about}{kind} {takes}, not {', '.join(unknown)}"
+    if "min_lr_rate" in known and len(given.keys() & {"min_lr", "min_lr_rate"}) != 1:
+        yield key, f"{about}{kind} needs min_lr or min_lr_rate, and not both"
+    if "num_decay_steps" in known and "num_decay_steps" not in given:
+        yield key, f"{about}{kind} needs num_decay_steps"
+    least, rate = given.get("min_lr"), values["learning_rate"]
+    if least is not None and least > rate:
+        yield key, f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share of it"
+    steps, warmup = values["max_steps"], values["warmup_steps"]
+    if steps < 1 or not isinstance(warmup, int):  # the steps follow from the epochs, or the warm-up is a share of them
+        return
+    if kind == "warmup_stable_decay":
+        phases = [given.get(each) for each in ("num_decay_steps", "num_stable_steps")]
+        total = warmup + sum(filter(None, phases))
+        if total > steps or (None not in phases and total != steps):
+            yield key, f"{about}warm-up, stable rate and decay take {total} steps in all, but max_steps is {steps}"
+    if steps <= warmup:
+        yield ("warmup_steps",), f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that"
+
+
+OWN = {"grpo": grpo, "dpo": dpo}
+
+
 def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
         yield (), "model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
     name = section.get("name_or_path")
-    if name and (wrong := no_such_folder(name)):
+    if name and (wrong := names.no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
     build = section.get("build")
     if isinstance(build, str) and build not in models.BUILDERS:
@@ -58,11 +232,9 @@ def model(section: dict, recipe: dict) -> Complaints:
     attention = section.get("attn_implementation")
     package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))
     if package and find_spec(package) is None:
-        yield (
-            ("attn_implementation",),
-            f"model.attn_implementation: {attention} needs the package {package}, which is not installed; transformers "
-            "would download a kernel from the Hub instead; sdpa is as fast for most models",
-        )
+        message = f"{attention} needs the package {package}, which is not installed; transformers would download a "
+        message += "kernel from the Hub instead; sdpa is as fast for most models"
+        yield ("attn_implementation",), f"model.attn_implementation: {message}"
 
 
 def quantization(section: dict, recipe: dict) -> Complaints:
@@ -78,28 +250,28 @@ def data(section: dict, recipe: dict) -> Complaints:
     yield from _data_sets("data", "train", section.get("train"))
     if section.get("dir") and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
-    yield from combinations.own_solutions(section, recipe)
+    if section.get("own_solutions") is not None and recipe.get("sft") is None:
+        message = "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one"
+        yield ("own_solutions",), message
+    if section.get("own_solutions") is not None and section.get("worked") is not None:
+        message = "it counts the data's worked solutions, which data.own_solutions replaces: keep one of them"
+        yield ("worked",), f"data.worked: {message}"
 
 
 def evaluate(section: dict, recipe: dict) -> Complaints:
     entries = section.get("benchmarks", [])
     yield from _data_sets("evaluate", "benchmarks", entries)
     if isinstance(entries, list) and all(isinstance(e, str) or (isinstance(e, dict) and e) for e in entries):
-        for label, times in Counter(map(benchmark_label, entries)).items():
+        for label, times in Counter(map(names.benchmark_label, entries)).items():
             if times > 1:
                 yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
     samples, temperature = section.get("samples", Evaluate.samples), section.get("temperature", Evaluate.temperature)
     if samples > 1 and temperature == 0:
-        yield (
-            ("samples",),
-            f"evaluate.samples: {samples} greedy answers to a problem would all be the same; set evaluate.temperature",
-        )
+        message = "greedy answers to a problem would all be the same; set evaluate.temperature"
+        yield ("samples",), f"evaluate.samples: {samples} {message}"
     if section.get("engine") == "vllm" and recipe.get("quantization"):
-        yield (
-            ("engine",),
-            "evaluate.engine: vllm would serve the adapter on unquantised weights, on which it was not trained: "
-            "set it to transformers",
-        )
+        message = "vllm would serve the adapter on unquantised weights, on which it was not trained: set it to "
+        yield ("engine",), f"evaluate.engine: {message}transformers"
 
 
 def _data_sets(section: str, key: str, entries: object) -> Complaints:
@@ -107,24 +279,22 @@ def _data_sets(section: str, key: str, entries: object) -> Complaints:
         if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
             yield (key,), f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"
             continue
-        name, options = named(entry)
+        name, options = names.named(entry)
         if not isinstance(options, dict):
             yield (key, name), f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"
             continue
         try:
             function = data_set(name)
         except LookupError:
-            known = [each.replace("_", "-") for each in data_room.__all__]
-            yield (key, name), f"unknown data set {name!r}{nearest_or_all(name, known)}"
+            yield (key, name), f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}"
             continue
         except ImportError as error:
             yield (key, name), f"data set {name!r}: {error}"
             continue
         own = [key for key in options if key in ("split", "folder")]  # the stage's to give
-        wrong = [f"{name}: {key!r} is not a recipe's to give: the stage sets it" for key in own]
-        wrong += unknown_arguments(name, function, options) + missing_arguments(name, function, ["split", *options])
-        wrong += wrong_types(name, function, options)
-        yield from (((key, name), message) for message in wrong)
+        wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
+        wrong += names.wrong_arguments(function, options) + names.missing_arguments(function, ["split", *options])
+        yield from (((key, name), f"{name}: {message}") for message in wrong)
 
 
 def rewards(section: dict, recipe: dict) -> Complaints:
@@ -141,11 +311,11 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if not isinstance(options, dict):
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
             continue
-        for key, rule in REWARD_KEYS.items():
+        for key, rule in names.REWARD_KEYS.items():
             if key in options and (wrong := rule.refusal(options[key])):
                 yield (name, key), f"rewards.{name}.{key}: {wrong}"
         try:
-            function = reward_function(name)
+            function = names.reward_function(name)
         except LookupError:
             known = rewards_room.__all__
             yield (name,), f"unknown reward {name!r}{nearest_or_all(name, known)}"
@@ -153,28 +323,25 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         except ImportError as error:
             yield (name,), f"reward {name!r}: {error}"
             continue
-        arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
-        wrong = unknown_arguments(name, function, arguments, also=REWARD_KEYS) + wrong_types(name, function, arguments)
+        arguments = {key: value for key, value in options.items() if key not in names.REWARD_KEYS}
+        wrong = names.wrong_arguments(function, arguments, also=names.REWARD_KEYS)
         if name == "correct_answer" and "steps" in options:
-            wrong.append("correct_answer: a step is no answer; leave `steps` out")
-        if name == LEARNED:
+            wrong.append("a step is no answer; leave `steps` out")
+        if name == names.LEARNED:
             yield from models.complaints(options, recipe)
         if name == "brevity" and (refused := count().refusal(options.get("longest"))):
             yield (name,), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
-        if not is_reward(function):
-            wrong += missing_arguments(name, function, arguments)
+        if not names.is_reward(function):
+            wrong += names.missing_arguments(function, arguments)
         elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
-            wrong.append(f"{name}: add `**columns` to its parameters: a reward is given every column of the data")
-        yield from (((name,), message) for message in wrong)
+            wrong.append("add `**columns` to its parameters: a reward is given every column of the data")
+        yield from (((name,), f"{name}: {message}") for message in wrong)
 
 
 CHECKS = {
-    "model": model,
-    "quantization": quantization,
-    "data": data,
-    "rewards": rewards,
-    **{section: partial(combinations.of_stage, section) for section in SECTIONS},
+    **{"model": model, "quantization": quantization, "data": data, "rewards": rewards},
+    **{section: partial(of_stage, section) for section in SECTIONS},
     "evaluate": evaluate,
 }
 
@@ -193,69 +360,44 @@ class Finding(NamedTuple):
 
 def warnings_of(recipe: Recipe) -> Iterator[Finding]:
     """Warnings and notes about a recipe, each in the place of the key to change."""
+    for keys, message in _unwise(recipe):
+        yield finding(recipe, "warning", keys, message)
+    if names.LEARNED in recipe.rewards and not setting(recipe, "grpo", "beta"):
+        message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
+        yield finding(recipe, "note", ("rewards", names.LEARNED), message)
+
+
+def _unwise(recipe: Recipe) -> Complaints:
+    """Each by the keys to change, those of the section too."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     if recipe.adapter is not None and rate < 4e-6:
-        yield finding(
-            recipe,
-            "warning",
-            ("grpo", "learning_rate"),
-            f"{rate:g} is a learning rate for full fine-tuning; an adapter wants ten times that or more: try 1e-5",
-        )
+        message = "is a learning rate for full fine-tuning; an adapter wants ten times that or more: try 1e-5"
+        yield ("grpo", "learning_rate"), f"{rate:g} {message}"
     if group < 4:
-        yield finding(
-            recipe,
-            "warning",
-            ("grpo", "num_generations"),
-            f"in a group of {group} the mean says little, and most groups are all right or all wrong; take 8 or more",
-        )
+        message = "the mean says little, and most groups are all right or all wrong; take 8 or more"
+        yield ("grpo", "num_generations"), f"in a group of {group} {message}"
     paid = recipe.weights
-    truth = sum(weight for name, weight in paid.items() if name not in FORM)
-    form = sum(weight for name, weight in paid.items() if name in FORM)
+    form, truth = (sum(each for name, each in paid.items() if (name in FORM) == of) for of in (True, False))
     if form >= truth:
-        yield finding(
-            recipe,
-            "warning",
-            ("rewards",),
-            f"form is paid {form:g} and a right answer {truth:g}: the policy learns what pays more; give form a "
-            "quarter of the answer's weight",
-        )
-    yield from _held_out_warnings(recipe)
-    yield from _learned_warnings(recipe)
-    if recipe.model.dtype == "float16":
-        message = "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
-        yield finding(recipe, "warning", ("model", "dtype"), message)
-    strict = recipe.strict or not any(name in paid for name in TRUTH)
-    if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
-        yield finding(
-            recipe,
-            "warning",
-            ("rewards",),
-            "without a warm start a model seldom writes the tags, and no reward here pays without them: add an sft "
-            "section, or `tag_count`, or leave `strict` out",
-        )
-
-
-def _learned_warnings(recipe: Recipe) -> Iterator[Finding]:
-    """A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
-    2022, arXiv:2210.10760)."""
-    if LEARNED not in recipe.rewards:
-        return
-    key = ("rewards", LEARNED)
-    if not any(recipe.weights.get(name, 0) > 0 for name in TRUTH):
-        message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
-        yield finding(recipe, "warning", key, message)
-    if not setting(recipe, "grpo", "beta"):
-        message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
-        yield finding(recipe, "note", key, message)
-
-
-def _held_out_warnings(recipe: Recipe) -> Iterator[Finding]:
+        message = "the policy learns what pays more; give form a quarter of the answer's weight"
+        yield ("rewards",), f"form is paid {form:g} and a right answer {truth:g}: {message}"
     held_out, choosing = recipe.data.validation, recipe.evaluate.checkpoint_problems
     left = held_out - choosing if setting(recipe, "grpo", "eval_steps") else held_out
     if 0 < left < FEW:
         of = f" ({choosing} of the {held_out} choose the checkpoint)" if left < held_out else ""
         message = f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
-        yield finding(recipe, "warning", ("data", "validation"), message)
+        yield ("data", "validation"), message
+    # A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
+    # 2022, arXiv:2210.10760).
+    if names.LEARNED in recipe.rewards and not any(paid.get(name, 0) > 0 for name in TRUTH):
+        message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
+        yield ("rewards", names.LEARNED), message
+    if recipe.model.dtype == "float16":
+        yield ("model", "dtype"), "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
+    strict = recipe.strict or not any(name in paid for name in TRUTH)
+    if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
+        message = "without a warm start a model seldom writes the tags, and no reward here pays without them: add an "
+        yield ("rewards",), message + "sft section, or `tag_count`, or leave `strict` out"
 
 
 def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:

@@ -8,9 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from schema.combinations import Complaints
 from schema.configs import processes
-from schema.faults import RecipeError
+from schema.faults import Complaints, RecipeError
 from schema.names import LEARNED, no_such_folder
 from schema.sections import Recipe
 from schema.values import RULES, Pattern

@@ -14,43 +14,57 @@ from data.imports import named_function
 from data.sources import FILE_TYPES
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import Recipe
-from schema.values import Number, Pattern, describe, matches
+from schema.values import Number, Pattern
 
 
-def unknown_arguments(name: str, function: Callable, given: Iterable[str], also: Iterable[str] = ()) -> list[str]:
-    """Of the arguments that the function does not name: a reward swallows every column of the data with `**columns`, so
-    there a misspelt one would never be missed.
+def wrong_arguments(function: Callable, given: dict, also: Iterable[str] = ()) -> list[str]:
+    """What is wrong with the arguments that a recipe gives: the function does not name one (a reward swallows every
+    column of the data with `**columns`, so there a misspelt one would never be missed), or declares another type.
 
     Args:
         also: keys that stand beside the arguments in a recipe, and may be what was meant.
     """
     parameters = inspect.signature(function).parameters
-    known = [*parameters, *also]
-    return [f"{name}: unknown argument {key!r}{nearest(key, known)}" for key in given if key not in parameters]
-
-
-def wrong_types(name: str, function: Callable, given: dict) -> list[str]:
-    """Of the arguments whose type the function declares."""
-    target = function.func if isinstance(function, partial) else function
+    wrong = [f"unknown argument {key!r}{nearest(key, [*parameters, *also])}" for key in given if key not in parameters]
     try:
-        hints = get_type_hints(target)
+        hints = get_type_hints(function.func if isinstance(function, partial) else function)
     except Exception:  # a user's file may annotate with anything
-        return []
-    return [
-        f"{name}: {key}: expected {describe(hints[key])}, got {value!r}"
+        return wrong
+    return wrong + [
+        f"{key}: expected {describe(hints[key])}, got {value!r}"
         for key, value in given.items()
-        if key in hints and _plain(hints[key]) and not matches(value, hints[key])
+        if key in hints and not matches(value, hints[key])
     ]
 
 
-def _plain(hint: object) -> bool:
-    """Whether YAML has values of that type."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return all(map(_plain, get_args(hint)))
-    return (get_origin(hint) or hint) in (bool, int, float, str, list, dict, type(None), Literal)
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+WORDS |= {dict: "a mapping", type(None): "nothing"}
 
 
-def missing_arguments(name: str, function: Callable, given: Iterable[str]) -> list[str]:
+def matches(value: object, hint: object) -> bool:
+    """Whether a YAML value is of the type, with a whole number for any number. A type that YAML has no values of takes
+    any."""
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, types.UnionType):
+        return any(matches(value, option) for option in arguments)
+    if kind is Literal:
+        return value in arguments
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    if kind is list and arguments:
+        return isinstance(value, list) and all(matches(item, arguments[0]) for item in value)
+    return kind not in WORDS or isinstance(value, kind)
+
+
+def describe(hint: object) -> str:
+    """A type of YAML's values in words, for a message."""
+    kind, options = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(describe(each) for each in options if each is not type(None)))
+    return " or ".join(map(repr, options)) if kind is Literal else WORDS[kind]
+
+
+def missing_arguments(function: Callable, given: Iterable[str]) -> list[str]:
     """Of the arguments that the function cannot do without."""
     needed = [
         parameter.name
@@ -58,7 +72,7 @@ def missing_arguments(name: str, function: Callable, given: Iterable[str]) -> li
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and parameter.default is parameter.empty
     ]
-    return [f"{name}: needs the argument {each!r}" for each in needed if each not in given]
+    return [f"needs the argument {each!r}" for each in needed if each not in given]
 
 
 def no_such_folder(name: str) -> str | None:
@@ -160,28 +174,23 @@ def _settings(name: str, options: dict) -> set[str]:
 def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     """A fault for each argument of a reward that neither the recipe nor the data nor trl's trainer gives, and for each
     that a column of the data would take from the recipe."""
-    columns_of_file = [
-        Fault(recipe.place("rewards", name), f"rewards.{name}: {last} is a column of completions/: rename the function")
-        for name in recipe.rewards
-        if (last := name.rpartition(".")[2]) in RESERVED
-    ]
-    taken = [
-        Fault(
-            recipe.place("rewards", name),
-            f"rewards.{name}: the data has a column {each!r}, which would stand for this reward's argument of that "
-            "name: rename the column",
-        )
-        for name, options in recipe.rewards.items()
-        for each in sorted(_settings(name, options) & set(columns))
-    ]
-    given = [*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"]
-    of_steps = ["steps_before"]
-    return [*columns_of_file, *taken] + [
-        Fault(
-            recipe.place("rewards", name),
-            f"rewards.{message}, which no column of the data has: there are {', '.join(columns)}",
-        )
-        for name, options in recipe.rewards.items()
-        if is_reward(function := reward_function(name))
-        for message in missing_arguments(name, function, [*options, *given, *of_steps * ("steps" in options)])
-    ]
+
+    def fault(name: str, message: str) -> Fault:
+        return Fault(recipe.place("rewards", name), f"rewards.{name}: {message}")
+
+    given = {*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+    last = {name: name.rpartition(".")[2] for name in recipe.rewards}
+    message = "is a column of completions/: rename the function"
+    faults = [fault(name, f"{each} {message}") for name, each in last.items() if each in RESERVED]
+    for name, options in recipe.rewards.items():
+        for each in sorted(_settings(name, options) & set(columns)):
+            message = f"the data has a column {each!r}, which would stand for this reward's argument of that name"
+            faults.append(fault(name, f"{message}: rename the column"))
+    for name, options in recipe.rewards.items():
+        if is_reward(function := reward_function(name)):
+            of_steps = {"steps_before"} if "steps" in options else set()
+            for message in missing_arguments(function, {*options, *given, *of_steps}):
+                faults.append(
+                    fault(name, f"{message}, which no column of the data has: there are {', '.join(columns)}")
+                )
+    return faults

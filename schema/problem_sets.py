@@ -5,9 +5,8 @@ import random
 from accelerate import PartialState
 
 from data import prompt
-from data.check import RUNS, read
-from data.overlap import Overlap, overlaps
-from data.problems import load, split_validation
+from data.gold import RUNS, read_check
+from data.problems import Overlap, load, overlaps, split_validation
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
 from rewards import correct_answer
@@ -80,15 +79,14 @@ def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
 
 def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
     name, arguments = named(entry)
+    place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
     try:
         rows, report = load(name, part, arguments, recipe.data.dir)
     except DataError as error:
-        section = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
         about = "" if name in str(error) else f"{name}: "
         kind = NotReached if isinstance(error, DataNotReached) else RecipeError
-        raise kind([Fault(recipe.place(*section, name), f"{about}{error}")]) from error
+        raise kind([Fault(place, f"{about}{error}")]) from error
     if wrong := _not_runnable(recipe, rows):
-        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
         raise RecipeError([Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}")])
     say(f"data: {report}")
     return rows
@@ -96,7 +94,7 @@ def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
 
 def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
     """Why answers that are programs cannot be judged; None where they can, or where there are none."""
-    if not any(read(row["check"])[0] in RUNS for row in rows if row.get("check")):
+    if not any(read_check(row["check"])[0] in RUNS for row in rows if row.get("check")):
         return None
     if not recipe.runs_programs:
         return "set rewards.correct_answer.run_programs: true (docs/security.md)"

@@ -1,22 +1,22 @@
 """Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
 
 import os
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from schema import configs, library_fields, meaning, values
-from schema.bases import REQUIRED, read_with_bases
+from schema import configs, meaning, values
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
+from schema.names import describe
 from schema.refused_keys import GONE, RESERVED, of_today, removed
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
-from schema.strict_yaml import Unreadable, value_of
 from schema.terminal import make_option
-from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES, describe, matches
+from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
+from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
 
 # Names and lists that only schema/meaning.py can judge.
-CHECKED_BY_MEANING = {("model", "build"), ("data", "train"), ("evaluate", "benchmarks")}
+CHECKED_BY_MEANING = {("model", "build"): str | None, ("data", "train"): list, ("evaluate", "benchmarks"): list}
 KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
@@ -113,14 +113,10 @@ class Draft:
             if not isinstance(self.values[section], dict):
                 self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
             elif section in OWN_SECTIONS:
-                hints = get_type_hints(OWN_SECTIONS[section])
-                known = {
-                    each.name: library_fields.Field(hints[each.name], each.default)
-                    for each in fields(OWN_SECTIONS[section])
-                }
+                known = {each.name: (each.type is bool, each.default) for each in fields(OWN_SECTIONS[section])}
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
-                self._check_fields(section, library_fields.fields(section))
+                self._check_fields(section, configs.fields(section))
         sound = self._sound()
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
@@ -149,8 +145,8 @@ class Draft:
                 message = f"{value} {what}: only the command line may ask for that ({asked})"
                 self.fault(keys, f"{name}: {message}")
 
-    def _check_fields(self, section: str, known: dict[str, library_fields.Field]):
-        """Check the names and values of a section's keys."""
+    def _check_fields(self, section: str, known: dict[str, tuple[bool, Any]]):
+        """Check the names and values of a section's keys. `known`: see `configs.Field`."""
         reserved = RESERVED.get(section, {})
         allowed = [name for name in known if name not in reserved]
         for key, value in self.values[section].items():
@@ -161,10 +157,9 @@ class Draft:
                 self.fault((section, key), f"{name} does not exist: {GONE[key]}")
             elif key not in known:
                 self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
-            elif (section, key) in CHECKED_BY_MEANING:
-                if not matches(value, known[key].type):
-                    expected = describe(known[key].type)
-                    self.fault((section, key), f"{name}: expected {expected}, got {value!r:.80}")
+            elif kind := CHECKED_BY_MEANING.get((section, key)):
+                if not isinstance(value, kind):
+                    self.fault((section, key), f"{name}: expected {describe(kind)}, got {value!r:.80}")
             elif wrong := values.refusal(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
@@ -173,16 +168,14 @@ class Draft:
         is not a mapping becomes an empty one."""
         sound = {}
         for section, value in self.values.items():
-            if isinstance(value, dict) and section not in RULES["recipe"]:
+            if section not in RULES["recipe"]:
                 sound[section] = {
                     key: each
-                    for key, each in value.items()
+                    for key, each in (value.items() if isinstance(value, dict) else ())
                     if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
                 }
             elif (section,) not in self.faulty:
                 sound[section] = value
-            elif section not in RULES["recipe"]:
-                sound[section] = {}
         return sound
 
     def what_is_sound(self) -> Recipe | None:
@@ -203,8 +196,7 @@ class Draft:
     def recipe(self) -> Recipe:
         values = dict(self.values)
         for section, kind in OWN_SECTIONS.items():
-            defaults = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
-            values[section] = kind(**defaults | values.get(section, {}))
+            values[section] = kind(**values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
         return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)

@@ -7,13 +7,11 @@ either in this table, or a plain switch (true or false), or refused (schema/refu
 tests/schema/test_values.py notices when a library adds one.
 """
 
-import enum
 import math
 import re
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from schema.faults import nearest, nearest_or_all
 from schema.stages import ALGORITHMS
@@ -181,54 +179,16 @@ MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)
 
 
-def matches(value: Any, hint: Any) -> bool:
-    """Whether a YAML value is of the type, with an int for a float and a string for an enum's value allowed."""
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return any(matches(value, option) for option in get_args(hint))
-    if origin is Literal:
-        return value in get_args(hint)
-    kind = origin or hint
-    if kind is Any or not isinstance(kind, type):
-        return True
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind is list and get_args(hint):
-        return isinstance(value, list) and all(matches(item, get_args(hint)[0]) for item in value)
-    if issubclass(kind, enum.Enum):
-        return value in [member.value for member in kind]
-    if kind in (bool, str, dict, list, type(None)):
-        return isinstance(value, kind)
-    # A class of the library's own, which the library builds from a name or a mapping.
-    return isinstance(value, str | dict | list)
-
-
-def describe(hint: Any) -> str:
-    """The type in words, for a message."""
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [option for option in get_args(hint) if option is not type(None)]
-        return " or ".join(dict.fromkeys(describe(option) for option in options))
-    if get_origin(hint) is Literal:
-        return " or ".join(repr(option) for option in get_args(hint))
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return "one of " + ", ".join(str(member.value) for member in hint)
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
-    kind = get_origin(hint) or hint
-    return words.get(kind, "a mapping" if kind is dict else getattr(kind, "__name__", str(kind)))
-
-
-def refusal(section: str, key: str, value: Any, kind: Any, default: Any) -> str | None:
+def refusal(section: str, key: str, value: Any, switch: bool, default: Any) -> str | None:
     """What is wrong with the value of a key, or None.
 
     Args:
-        kind: the type that the field's class declares; `default`: its value where the recipe does not set it.
+        switch, default: of its field, see `schema.configs.Field`.
     """
     if value is None:
         nothing = default is None or key in MAY_BE_NOTHING
         return None if nothing else "has no value: give one, or leave the key out"
-    rule = RULES[section].get(key) or (SWITCH if kind is bool or bool in get_args(kind) else None)
+    rule = RULES[section].get(key) or (SWITCH if switch else None)
     return rule.refusal(value) if rule else "no recipe may set it"
 
 

@@ -10,10 +10,9 @@ from schema import hardware
 from schema.configs import SECTIONS, size_of_run
 from schema.faults import Fault, RecipeError
 from schema.hardware import card_named
-from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import LEVELS, Finding, finding, warnings_of
 from schema.recipe import Recipe, refused_values
-from schema.requirements import missing
 from schema.stages import POLICIES, STAGES
 from schema.terminal import make_command, say
 from stages.cli import mistakes_reported, quiet_libraries

@@ -13,9 +13,9 @@ from evaluation.answers import Answers, Contestant, benchmarks, control, named_m
 from evaluation.engines import engine, shared
 from schema import hardware
 from schema.faults import RecipeError
+from schema.launch import require
 from schema.problem_sets import share_held_out, train_and_held_out
 from schema.recipe import Recipe
-from schema.requirements import require
 from schema.stages import POLICIES, finished
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run

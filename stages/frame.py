@@ -15,8 +15,8 @@ from typing import Any
 from data.json_files import read_object
 from schema import configs, hardware
 from schema.faults import RecipeError
+from schema.launch import require
 from schema.recipe import Recipe, require_values
-from schema.requirements import require
 from schema.stages import STAGES, Stage
 from schema.terminal import chain, is_main_process, make_command, say
 from stages.cli import quiet_libraries

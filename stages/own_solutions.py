@@ -5,8 +5,8 @@ A stage of its own, which one process runs: a launcher's other processes would w
 
 from schema import hardware
 from schema.faults import Fault, RecipeError
+from schema.launch import require
 from schema.recipe import Recipe
-from schema.requirements import require
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import find_run

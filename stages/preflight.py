@@ -12,9 +12,8 @@ import sys
 
 from schema.faults import RecipeError
 from schema.hardware import wrong_count
-from schema.launch import counted, launch, launch_arguments, read_for, recipe_arguments
+from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
-from schema.requirements import missing
 from schema.stages import POLICIES, STAGES
 from schema.terminal import clean
 from stages.cli import mistakes_reported

@@ -11,9 +11,9 @@ from evaluation.engines import engine
 from schema import hardware
 from schema.configs import setting
 from schema.faults import RecipeError
+from schema.launch import require
 from schema.problem_sets import load_train
 from schema.recipe import Recipe
-from schema.requirements import require
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer

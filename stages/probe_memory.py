@@ -14,9 +14,9 @@ import torch
 from data import prompt
 from schema import configs, hardware
 from schema.faults import OUT_OF_MEMORY, RunStopped
+from schema.launch import require
 from schema.problem_sets import load_train
 from schema.recipe import Recipe
-from schema.requirements import require
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training import memory

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from schema.strict_yaml import Unreadable, text_of
 from schema.terminal import say
+from schema.text import Unreadable, text_of
 from stages.cli import mistakes_reported
 
 

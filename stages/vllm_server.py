@@ -12,8 +12,8 @@ from pathlib import Path
 from schema.configs import samples_from_server, setting
 from schema.faults import Fault, RecipeError
 from schema.hardware import fitted, nvidia_gpus
+from schema.launch import require
 from schema.recipe import Recipe
-from schema.requirements import require
 from schema.terminal import chain, make_command, say
 from stages.cli import run
 

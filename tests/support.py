@@ -21,7 +21,7 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from schema.bases import read_with_bases
+from schema.text import read_with_bases
 from tests import stage_process
 
 ROOT = Path(__file__).parent.parent

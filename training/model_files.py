@@ -30,7 +30,7 @@ from transformers import (
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from data.limits import Exceeded, limited
-from schema import library_fields, refused_keys, values
+from schema import configs, refused_keys, values
 from schema.faults import Fault, RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
@@ -311,7 +311,7 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
     file, config = folder / ADAPTER_CONFIG, _json(folder, ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
         raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
-    known, reserved, settings = library_fields.fields("adapter"), refused_keys.RESERVED["adapter"], {}
+    known, reserved, settings = configs.fields("adapter"), refused_keys.RESERVED["adapter"], {}
     for key, value in config.items():
         # A field of another version of peft is read by nothing here.
         if key not in known or key in FACTS or value in (None, {}, []):

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from data.json_files import read_object
 from data.problems import judged_by
-from schema import hardware, library_fields
+from schema import configs, hardware
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.models import refreshes
@@ -24,8 +24,8 @@ from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import REMOVED, of_today
 from schema.sections import Data, Evaluate, flat
 from schema.stages import STAGES, algorithm, finished
-from schema.strict_yaml import Unreadable, saved
 from schema.terminal import is_main_process, make_command, make_option, say
+from schema.text import Unreadable, saved
 from training.checkpoints import checkpoints_of, newest_good, write_whole
 from training.writing import link_inside, lock
 
@@ -243,15 +243,15 @@ def _with_defaults(flat: dict, beside: dict) -> dict:
     found = {}
     for key in beside.keys() - flat.keys():
         section, _, name = key.partition(".")
-        if section in library_fields.CLASSES and any(each.startswith(f"{section}.") for each in flat):
+        if section in configs.CLASSES and any(each.startswith(f"{section}.") for each in flat):
             of = algorithm(flat.get("algorithm")).name if section == "grpo" else section
-            found[key] = library_fields.defaults(of).get(name)
+            found[key] = configs.defaults(of).get(name)
     return flat | found
 
 
 def _of_sampling(grpo: dict) -> dict:
     """Of the section `grpo`, what the base model's own solutions depend on: they are cut where GRPO would cut them."""
-    return {"max_completion_length": (library_fields.defaults("grpo") | grpo)["max_completion_length"]}
+    return {"max_completion_length": (configs.defaults("grpo") | grpo)["max_completion_length"]}
 
 
 def _data_of(section: dict, stage: str) -> dict:
@@ -319,7 +319,7 @@ def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, d
 
 def _batch(stage: str, flat: dict, count: int) -> dict[str, object]:
     """The rows of an optimizer step and of a generation, by the keys that they are the product of."""
-    values = library_fields.defaults(stage)
+    values = configs.defaults(stage)
     size, step, generation = (flat.get(f"{stage}.{key}", values.get(key)) for key in (SIZE, ACCUMULATION, GENERATION))
     generation = generation or step
     if not all(type(each) is int for each in (size, step, generation)):  # which no run wrote

@@ -12,8 +12,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
-from schema.configs import ACCURACY, WITHOUT_SIGNAL
-from schema.library_fields import defaults
+from schema.configs import ACCURACY, WITHOUT_SIGNAL, defaults
 from schema.meaning import FORM, TRUTH
 from schema.recipe import Recipe
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluation.statistics import wilson
 from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section, texts
-from schema import library_fields
+from schema import configs
 from schema.configs import RIGHT
 from schema.stages import algorithm
 from schema.terminal import make_line
@@ -27,7 +27,7 @@ KINDS = {(False, True): "won", (True, False): "lost", (False, False): "wrong twi
 def describe(run: Path) -> dict[str, Any]:
     """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
     recipe, summary = recipe_in(run), object_in(run, "summary.json")
-    given = library_fields.defaults("grpo") | section(recipe, "grpo")
+    given = configs.defaults("grpo") | section(recipe, "grpo")
     settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(recipe.get("algorithm")).shown
     options = {str(name): each if isinstance(each, dict) else {} for name, each in section(recipe, "rewards").items()}
     weights = {name: finite(each.get("weight")) for name, each in options.items()}

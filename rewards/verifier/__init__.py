@@ -12,7 +12,7 @@ tests/rewards/verifier/cases.tsv.
 spelling (`notation`), by its typed `value` with its `units`, and by the rule for its type (`compare`). Only the pairs
 that this does not decide go to the `algebra`, in a worker process under a time limit (`pool`). A problem that many
 answers solve has a check in place of a gold (`checks`). The package can stand alone: of the project it uses only
-data/gold.py and data/check.py.
+data/gold.py.
 """
 
 import re
@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from data.check import RUNS, read
-from data.gold import gold_answer
+from data.gold import RUNS, gold_answer, read_check
 from rewards.verifier import pool
 from rewards.verifier.checks import CHECKS
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
@@ -47,7 +46,7 @@ def judge(
     r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds; never raises for a text.
 
     `gold` is what a data set has: a bare answer, or a worked solution with `\boxed{}` or `####`. With the `question`,
-    a copy of it, an option's text, a percent sign and "lowest terms" are judged as it asks. A `check` (data/check.py)
+    a copy of it, an option's text, a percent sign and "lowest terms" are judged as it asks. A `check` (data/gold.py)
     decides in place of the gold. `strict` takes only an answer in a closed `<answer>` block.
 
     Raises:
@@ -80,7 +79,7 @@ def judge_all(
     rows = list(zip(responses, golds, questions, stricts, checks, strict=True))
     places: dict[str | None, list[int]] = {}
     for n, (*_, check) in enumerate(rows):
-        places.setdefault(read(check)[0] if check else None, []).append(n)
+        places.setdefault(read_check(check)[0] if check else None, []).append(n)
     verdicts: list[Verdict | None] = [None] * len(rows)
     for kind, of_kind in places.items():
         texts, *references, in_form, needed = zip(*(rows[n] for n in of_kind), strict=True)
@@ -89,7 +88,7 @@ def judge_all(
         elif kind in RUNS and not run_programs:
             raise ValueError(f"a check of kind {kind} runs what the response says: allow it with run_programs")
         else:
-            made = CHECKS[kind](texts, [read(check)[1] for check in needed], in_form)
+            made = CHECKS[kind](texts, [read_check(check)[1] for check in needed], in_form)
         for n, verdict in zip(of_kind, made, strict=True):
             verdicts[n] = verdict
     return verdicts

@@ -1,4 +1,4 @@
-r"""Problems that many answers solve: a function for each kind of check (data/check.py), which returns verdicts.
+r"""Problems that many answers solve: a function for each kind of check (data/gold.py), which returns verdicts.
 
 `countdown`: does an expression reach the target with each of the given numbers used exactly once? It may be written in
 LaTeX (`\frac{8}{2} \times 6`) and may end in `= 24`. It is parsed and never run, what may stand in it is listed, and

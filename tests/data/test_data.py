@@ -1,12 +1,17 @@
-"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed held-out split."""
+"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed held-out split; and training
+problems that a benchmark asks too are found, and not trained on."""
+
+import json
 
 import pandas as pd
 import pytest
 
-from data import arithmetic
 from data.gold import boxed, gold_answer
-from data.problems import load, split_validation
+from data.problems import load, overlaps, split_validation
 from data.sources import DataError
+from schema.faults import RecipeError
+from schema.problem_sets import load_train, train_and_held_out
+from schema.recipe import load_recipe
 
 
 @pytest.mark.parametrize(
@@ -58,6 +63,7 @@ def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
 
 
 BENCHMARKS = {
+    "math-500": ({"problem": ["Find it."], "solution": [r"So $\boxed{5}$."]}, "5"),
     "aime-2024": ({"problem": ["Find it."], "answer": ["025"]}, "25"),
     "aime-2025": ({"problem": ["Find it."], "answer": ["82"], "id": ["0"]}, "82"),
     "amc-2023": ({"question": ["Find it."], "answer": ["27.0"]}, "27"),
@@ -141,49 +147,37 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("PAR1", "cannot be read"),  # as a parquet file begins
         ('{"problem": "2+3?", "reply": "5"}\n', "row 1 has problem, reply, but answer is needed"),
         ('{"problem": "2+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", "0 problems; nothing is left to use"),
         ('{"problem": ' + "[" * 900 + "]" * 900 + "}\n", "is nested too deeply"),
+        ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8"),
     ],
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
-    (tmp_path / "mine.jsonl").write_text(content)
-    with pytest.raises(DataError, match=rf"mine\.jsonl.* {message}"):
-        load(str(tmp_path / "mine.jsonl"), "test", {})
-
-
-def test_a_file_that_is_no_parquet_is_named(tmp_path):
-    (tmp_path / "mine.parquet").write_text("problem,answer")
-    with pytest.raises(DataError, match=r"mine\.parquet cannot be read"):
-        load(str(tmp_path / "mine.parquet"), "test", {})
+    file = tmp_path / f"mine.{'parquet' if content == 'PAR1' else 'jsonl'}"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=rf"mine\.\w+.* {message}"):
+        load(str(file), "test", {})
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"), [(["question", "reply"], "answer is needed"), (["a", "b"], "question, answer is needed")]
+    ("name", "columns", "message"),
+    [
+        ("gsm8k", {"question": ["x"], "reply": ["y"]}, "answer is needed"),
+        ("gsm8k", {"a": ["x"], "b": ["y"]}, "question, answer is needed"),
+        ("gsm8k", {"question": ["q"], "answer": ["none"]}, "nothing is left"),
+        ("math", {}, r"math-train\.parquet does not exist"),
+    ],
 )
-def test_wrong_columns_are_named(columns, message, tmp_path):
-    pd.DataFrame([("x", "y")], columns=columns).to_parquet(tmp_path / "gsm8k-train.parquet")
+def test_what_is_wrong_with_the_folder_is_named(name, columns, message, tmp_path):
+    if columns:
+        pd.DataFrame(columns).to_parquet(tmp_path / f"{name}-train.parquet")
     with pytest.raises(DataError, match=message):
-        load("gsm8k", "train", {}, str(tmp_path))
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"math-500\.parquet does not exist"):
-        load("math-500", "test", {}, str(tmp_path))
-
-
-def test_math_500_is_never_trained_on(tmp_path):
-    with pytest.raises(DataError, match="never trained on"):
-        load("math-500", "train", {}, str(tmp_path))
-
-
-def test_nothing_usable_is_an_error(tmp_path):
-    pd.DataFrame([("q", "none")], columns=["question", "answer"]).to_parquet(tmp_path / "gsm8k-train.parquet")
-    with pytest.raises(DataError, match="nothing is left"):
-        load("gsm8k", "train", {}, str(tmp_path))
+        load(name, "train", {}, str(tmp_path))
 
 
 def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
@@ -221,42 +215,6 @@ def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
         load("my_broken.puzzles", "train", {})
 
 
-@pytest.mark.parametrize("digits", [1, 2, 3])
-def test_arithmetic_is_right_and_its_splits_are_apart(digits):
-    train, test = (arithmetic(split, digits=digits) for split in ("train", "test"))
-    assert not {row["problem"] for row in train} & {row["problem"] for row in test}
-    for row in train + test:
-        a, b = row["problem"].removeprefix("What is ").removesuffix("?").split(" + ")
-        assert len(a) == len(b) == digits
-        assert int(a) + int(b) == int(row["solution"])
-        assert row["answer"] == row["solution"]
-    assert arithmetic("train", digits=digits) == train
-
-
-def _worked(problem: str, **arguments) -> tuple[str, str, str]:
-    rows = {row["problem"]: row for split in ("train", "test") for row in arithmetic(split, **arguments)}
-    return tuple(rows[problem][key] for key in ("reasoning", "answer", "solution"))
-
-
-def test_arithmetic_writes_carries_out_or_forgets_them():
-    assert _worked("What is 47 + 85?", rows=8100) == ("7+5=12, 4+8+1=13", "132", "132")
-    assert _worked("What is 21 + 34?", rows=8100) == ("1+4=5, 2+3=5", "55", "55")
-    assert _worked("What is 47 + 85?", rows=8100, slips=1.0) == ("7+5=12, 4+8=12", "122", "132")
-    assert _worked("What is 21 + 34?", rows=8100, slips=1.0) == ("1+4=5, 2+3=5", "55", "55")
-    wrong = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
-    assert 0.18 < sum(wrong) / len(wrong) < 0.27  # 45% of the sums have a carry to forget, half of them do
-
-
-def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():
-    plain, wordy = (arithmetic("train", slips=0.5, repeats=repeats) for repeats in (0, 2))
-    repeated = []
-    for row, longer in zip(plain, wordy, strict=True):
-        assert row | {"reasoning": longer["reasoning"]} == longer
-        repeated.append((len(longer["reasoning"]) + 2) // (len(row["reasoning"]) + 2))
-        assert longer["reasoning"] == ", ".join([row["reasoning"]] * repeated[-1])
-    assert {1, 2, 3} == set(repeated)
-
-
 def test_the_held_out_split_depends_on_the_rows_alone():
     rows = [{"problem": str(i)} for i in range(100)]
     train, held_out = split_validation(rows, 20)
@@ -267,7 +225,55 @@ def test_the_held_out_split_depends_on_the_rows_alone():
         split_validation(rows, 100)
 
 
-def test_a_file_in_another_encoding_is_named(tmp_path):
-    (tmp_path / "mine.jsonl").write_bytes('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"))
-    with pytest.raises(DataError, match=r"mine\.jsonl is not UTF-8"):
-        load(str(tmp_path / "mine.jsonl"), "test", {})
+LONG = "Ann has three red apples and Bob has four green pears that he bought at the market on Monday."
+
+
+def rows(*problems):
+    return [{"problem": problem} for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("train", "benchmark", "found"),
+    [
+        ("What is $2^3$?", "what is 2^{3}", True),  # the same words
+        ("What is 2 + 3?", "What is 23?", False),
+        ("What is 2 + 3?", "What is 2 + 3 + 4?", False),  # short: only as a whole
+        (f"In {LONG} How many?", f"{LONG} What colour?", True),  # over 13 words in common
+        (LONG, LONG.replace("four", "five"), False),  # at most 11 in a row
+        ("What is 12 − 5?", "What is 12 + 5?", False),
+        ("What is 12 − 5?", "what is $12-5$", True),
+        (f"{LONG} $x_1$", f"So {LONG.upper()} $x_{{1}}$", True),
+        ("Ｗhat is ２ + ３?", "What is 2 + 3?", True),
+    ],
+)
+def test_what_overlaps(train, benchmark, found):
+    assert bool(overlaps(rows(train), {"b": rows(benchmark)})) == found
+
+
+def test_an_overlap_names_its_row_benchmark_and_words():
+    (overlap,) = overlaps(rows("Another one?", f"So: {LONG}"), {"a": rows("x"), "b": rows(LONG)})
+    assert (overlap.row, overlap.benchmark, overlap.problem) == (1, "b", LONG)
+    assert overlap.shared == "ann has three red apples and bob has four green pears that he"
+
+
+def recipe_of(tmp_path, train, benchmark):
+    for name, problems in (("train", train), ("exam", benchmark)):
+        lines = [json.dumps({"problem": problem, "answer": 7}) for problem in problems]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    overrides = [f"data.train=[{tmp_path}/train.jsonl]", f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]"]
+    return load_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2"])
+
+
+def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
+    recipe = recipe_of(tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)])
+    rows, held_out = train_and_held_out(recipe)
+    kept, _ = load_train(recipe)
+    assert len(rows) == 10 and len(held_out) == 2
+    assert {row["problem"] for row in kept} == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}
+    assert f"{10 - len(kept)} training problems dropped that overlap with the benchmarks" in capsys.readouterr().out
+
+
+def test_a_benchmark_that_is_the_training_set_leaves_nothing(tmp_path):
+    same = [f"What is {i} + 1?" for i in range(12)]
+    with pytest.raises(RecipeError, match=r"data\.train: .* nothing is left to train on"):
+        load_train(recipe_of(tmp_path, same, same))

@@ -59,11 +59,7 @@ def load(folder: Path, text: str, *overrides: str, base: str = BASE):
         ("rewards: {correct_answer: {weight: 2}}\n", ("rewards", "correct_answer"), {"weight": 2, "strict": True}),
         ("rewards: {tag_count: {weight: 0.5}}\n", ("rewards", "format_tags"), {"weight": 0.25}),
         # A mapping that is a value replaces the whole value.
-        (
-            "grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n",
-            ("grpo", "lr_scheduler_kwargs"),
-            {"min_lr": 1e-9},
-        ),
+        ("grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n", ("grpo", "lr_scheduler_kwargs"), {"min_lr": 1e-9}),
     ],
 )
 def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):

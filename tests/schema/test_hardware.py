@@ -225,12 +225,7 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch, thread
         (8, "-1", {"num_processes": 9}, None),
         (0, "0", {"num_processes": 2}, None),  # as make sets it
         (8, None, {"num_processes": 16, "num_machines": 2}, None),
-        (
-            4,
-            None,
-            {"num_processes": 16, "num_machines": 2},
-            "this machine has 4: PROCESSES=8",
-        ),
+        (4, None, {"num_processes": 16, "num_machines": 2}, "this machine has 4: PROCESSES=8"),
         (0, None, {"num_processes": 3, "num_machines": 2}, "PROCESSES=3: 2 machines cannot share so many"),
         (1, None, {"num_processes": 2, "use_cpu": True}, None),
         (0, None, {"num_processes": 2, "distributed_type": "NO"}, "PROCESSES=2: this launcher starts one, whatever"),

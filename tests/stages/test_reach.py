@@ -88,8 +88,8 @@ def serve(home: Path):
     sys.path[0] = str(home / "room/clone")  # in place of the repository itself
     for each in ["stages", *stage_process.LIBRARIES, *SHARED]:
         importlib.import_module(each)
-    library_fields = importlib.import_module("schema.library_fields")  # which reads the libraries' sources, once
-    list(map(library_fields.fields, library_fields.CLASSES))
+    configs = importlib.import_module("schema.configs")  # which reads the libraries' sources, once
+    list(map(configs.fields, configs.CLASSES))
     for line in sys.stdin:
         process = multiprocessing.get_context("fork").Process(target=_attack, args=(home, *json.loads(line)))
         process.start()

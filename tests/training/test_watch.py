@@ -11,7 +11,7 @@ from transformers import TrainerState
 
 from schema import sections
 from schema.configs import WITHOUT_SIGNAL as FLAT
-from schema.library_fields import fields
+from schema.configs import fields
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
 from training import watch

@@ -4,12 +4,12 @@ problem has, the rarer is a right answer, from nearly always to hardly ever."""
 import random
 import zlib
 
-from data.arithmetic import worked
+from data.made import worked_sum
 
 
 def sums(split: str, digits: int = 4, forgotten: float = 0.7, rows: int = 8000) -> list[dict]:
     """Distinct sums of two numbers of `digits` digits, of which a tenth is `test`; `forgotten` is the chance of each
-    carry in a worked solution to be left out. A row is one of `data.arithmetic`:
+    carry in a worked solution to be left out. A row is one of `data.made`:
 
     `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8=12", "answer": "122"}`
     """
@@ -22,5 +22,5 @@ def sums(split: str, digits: int = 4, forgotten: float = 0.7, rows: int = 8000) 
         seen.add(pair)
         if (zlib.crc32(str(pair).encode()) % 10 == 0) == (split == "test"):
             a, b = pair
-            made.append({"problem": f"What is {a} + {b}?", "solution": str(a + b), **worked(a, b, forgets)})
+            made.append({"problem": f"What is {a} + {b}?", "solution": str(a + b), **worked_sum(a, b, forgets)})
     return made

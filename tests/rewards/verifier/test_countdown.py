@@ -8,7 +8,8 @@ from itertools import pairwise, permutations, product
 
 import pytest
 
-from data import check, countdown
+from data import gold
+from data.made import countdown
 from evaluation.answers import judged
 from rewards import correct_answer
 from rewards.verifier import judge
@@ -221,11 +222,11 @@ def test_random_text_never_raises_and_is_right_only_with_the_numbers():
 )
 def test_a_check_that_is_none(of, message):
     with pytest.raises(ValueError, match=message):
-        check.read(of)
+        gold.read_check(of)
 
 
 def test_every_kind_of_check_has_a_judge():
-    assert check.KINDS.keys() == CHECKS.keys()
+    assert gold.KINDS.keys() == CHECKS.keys()
 
 
 def test_the_reward_and_the_evaluation_agree():

@@ -1,0 +1,282 @@
+"""Data sets made on the spot, tasks to learn without a download: sums, countdown problems (reach a number from others),
+and small programming puzzles. One problem in ten is `test`, whatever `rows` is."""
+
+import json
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations, combinations_with_replacement
+
+from data.sources import DataError
+
+
+def _require(**ranges: tuple):
+    """Raises a DataError for the first argument, (value, lowest, highest), that is out of its range."""
+    for name, (value, low, high) in ranges.items():
+        if value is not None and not low <= value <= high:
+            raise DataError(f"{name} must be {low} to {high:,}, not {value}")
+
+
+def _is_in(split: str, problem: str) -> bool:
+    """By a checksum of the problem, so it never changes sides when `rows` does."""
+    return (zlib.crc32(problem.encode()) % 10 == 0) == (split == "test")
+
+
+# Sums --------------------------------------------------------------------------------------------------------------
+
+
+def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0, repeats: int = 0) -> list[dict]:
+    """Distinct sums of two numbers of exactly `digits` digits.
+
+    `slips` is the share of worked solutions that forget their carries, and so end in a wrong `answer`: the mistakes
+    that a careless teacher leaves for GRPO to correct. The gold `solution` is always right. A worked solution says all
+    of itself up to `repeats` times more, and no number changes: the length that a wordy teacher leaves for GRPO to cut.
+    A row:
+
+    `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer": "132"}`
+
+    Raises:
+        DataError: an argument is out of range.
+    """
+    _require(digits=(digits, 1, 9), rows=(rows, 1, 1_000_000), slips=(slips, 0, 1), repeats=(repeats, 0, 9))
+    low, count = (0, 10) if digits == 1 else (10 ** (digits - 1), 9 * 10 ** (digits - 1))
+    pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
+    problems = [(low + pair // count, low + pair % count) for pair in pairs]
+    slipped, repeated = random.Random(digits + 1), random.Random(digits + 2)
+    return [
+        {
+            "problem": f"What is {a} + {b}?",
+            "solution": str(a + b),
+            **worked_sum(a, b, [slipped.random() < slips] * digits, repeated.randint(0, repeats)),
+        }
+        for a, b in problems
+        if _is_in(split, f"{a}+{b}")
+    ]
+
+
+def worked_sum(a: int, b: int, forgets: Sequence[bool], again: int = 0) -> dict[str, str]:
+    """Addition digit by digit from the right, the carry written as `+1`, all of it `again` times more. `forgets` says
+    for each digit, from the right too, whether the carry out of it is forgotten; out of the last digit none is."""
+    steps, digits, carry = [], "", 0
+    for x, y, forget in zip(str(a)[::-1], str(b)[::-1], forgets, strict=True):
+        total = int(x) + int(y) + carry
+        steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
+        digits = str(total % 10) + digits
+        carry = 0 if forget else total // 10
+    return {"reasoning": ", ".join(steps * (1 + again)), "answer": str(total)[:-1] + digits}
+
+
+# Countdown -----------------------------------------------------------------------------------------------------------
+
+Tree = int | tuple[str, "Tree", "Tree"]
+"""A number, or a sign and what stands left and right of it."""
+
+LARGEST_TARGET = 99
+_RANK = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def countdown(
+    split: str, numbers: int = 3, largest: int = 9, target: int | None = None, rows: int = 8000, tries: int = 2
+) -> list[dict]:
+    """Distinct problems with `numbers` numbers from 1 to `largest`, each solvable by whole, positive numbers all along.
+    There may be fewer than `rows`: three numbers up to 9 make 2,144.
+
+    `target` is 1 to 99 and differs from problem to problem unless it is given. The worked search of a row makes up to
+    `tries` wrong attempts before the right one. A row:
+
+    `{"problem": "Make 9 from 3, 5 and 8, each used once, with + - * / and brackets.", "solution": "(8-5)*3",
+    "reasoning": "8*5-3=40-3=37, (8-5)*3=3*3=9", "check": '{"countdown": {"numbers": [3, 5, 8], "target": 9}}'}`
+
+    Raises:
+        DataError: an argument is out of range, or the target cannot be reached.
+    """
+    _require(numbers=(numbers, 2, 4), largest=(largest, 1, 25), target=(target, 1, LARGEST_TARGET))
+    _require(rows=(rows, 1, 1_000_000), tries=(tries, 0, 9))
+    pool = list(combinations_with_replacement(range(1, largest + 1), numbers))
+    drawn, made = random.Random(f"{numbers} {largest} {target}"), {}
+    drawn.shuffle(pool)
+    for given in pool:
+        if len(made) >= rows:
+            break
+        found = {value: tree for value, tree in reached(given).items() if value <= LARGEST_TARGET}
+        wanted = [target] if target else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
+        for value in wanted[: rows - len(made)]:
+            wrong = [tree for other, tree in found.items() if other != value]
+            attempts = drawn.sample(wrong, min(drawn.randint(0, tries), len(wrong)))
+            if value in found:
+                made[given, value] = _row(given, value, attempts, found[value])
+    if not made:
+        raise DataError(f"no {numbers} numbers up to {largest} make {target}")
+    return [row for each, row in made.items() if _is_in(split, repr(each))]
+
+
+def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tree) -> dict:
+    few = f"{', '.join(map(str, given[:-1]))} and {given[-1]}"
+    return {
+        # The target stands in front, so that 13 words in a row always name the whole problem (data/problems.py).
+        "problem": f"Make {target} from {few}, each used once, with + - * / and brackets.",
+        "solution": written(solution),
+        "reasoning": ", ".join(map(worked, [*attempts, solution])),
+        "check": json.dumps({"countdown": {"numbers": given, "target": target}}),
+    }
+
+
+@lru_cache(maxsize=200)  # four numbers make hundreds of values
+def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
+    """Every value that the numbers, each used once, make by whole and positive numbers, with an expression of it."""
+    if len(numbers) == 1:
+        return {numbers[0]: numbers[0]}
+    found: dict[int, Tree] = {}
+    rest = range(1, len(numbers))
+    for size in range(len(numbers) - 1):
+        for beside in combinations(rest, size):  # the first number, and these beside it, stand on one side
+            one = reached(tuple(numbers[i] for i in (0, *beside)))
+            other = reached(tuple(numbers[i] for i in rest if i not in beside))
+            for pair in ((a, b) for a in one.items() for b in other.items()):
+                (low, right), (high, left) = sorted(pair, key=lambda each: each[0])
+                found.setdefault(high + low, ("+", left, right))
+                found.setdefault(high * low, ("*", left, right))
+                if high > low:
+                    found.setdefault(high - low, ("-", left, right))
+                if high % low == 0:
+                    found.setdefault(high // low, ("/", left, right))
+    return found
+
+
+def written(tree: Tree) -> str:
+    """`(8-5)*3`, with no bracket that changes nothing in a calculation from left to right."""
+    if isinstance(tree, int):
+        return str(tree)
+    sign, left, right = tree
+    first, second = written(left), written(right)
+    if not isinstance(left, int) and _RANK[left[0]] < _RANK[sign]:
+        first = f"({first})"
+    if not isinstance(right, int) and _RANK[right[0]] <= _RANK[sign]:
+        second = f"({second})"
+    return first + sign + second
+
+
+def worked(tree: Tree) -> str:
+    """`(8-5)*3=3*3=9`, one sign less in each step."""
+    steps = [written(tree)]
+    while not isinstance(tree, int):
+        tree = _reduced(tree)
+        steps.append(written(tree))
+    return "=".join(steps)
+
+
+def _reduced(tree: Tree) -> Tree:
+    """With its first sign that stands between two numbers worked out."""
+    sign, left, right = tree
+    if not isinstance(left, int):
+        return sign, _reduced(left), right
+    if not isinstance(right, int):
+        return sign, left, _reduced(right)
+    return {"+": left + right, "-": left - right, "*": left * right, "/": left // right if right else 0}[sign]
+
+
+# Puzzles -------------------------------------------------------------------------------------------------------------
+
+# (what it takes and gives, in words, in Python); `{}` is a number or a letter that is drawn.
+_STEPS = [
+    ("number", "number", "add {}", "x + {}", range(1, 30)),
+    ("number", "number", "subtract {}", "x - {}", range(1, 30)),
+    ("number", "number", "multiply by {}", "x * {}", range(2, 20)),
+    ("number", "number", "take the remainder after division by {}", "x % {}", range(3, 12)),
+    ("list", "list", "reverse it", "x[::-1]", None),
+    ("list", "list", "sort it", "sorted(x)", None),
+    ("list", "list", "add {} to each number", "[n + {} for n in x]", range(1, 20)),
+    ("list", "list", "multiply each number by {}", "[n * {} for n in x]", range(2, 12)),
+    ("list", "list", "keep the numbers above {}", "[n for n in x if n > {}]", range(3, 10)),
+    ("list", "list", "leave out its first {} numbers", "x[{}:]", range(2, 4)),
+    ("list", "list", "put {} at the end", "x + [{}]", range(0, 13)),
+    ("list", "number", "add up its numbers", "sum(x)", None),
+    ("list", "number", "count its numbers", "len(x)", None),
+    ("text", "text", "reverse it", "x[::-1]", None),
+    ("text", "text", "make it upper case", "x.upper()", None),
+    ("text", "text", "make it lower case", "x.lower()", None),
+    ("text", "text", "repeat it {} times", "x * {}", range(2, 8)),
+    ("text", "text", "take its first {} letters", "x[:{}]", range(2, 5)),
+    ("text", "text", "leave out its first {} letters", "x[{}:]", range(2, 5)),
+    ("text", "text", 'put "{}" at the end', 'x + "{}"', "abcdefghijklmnopqrstuvwxyz"),
+    ("text", "text", 'put "{}" in front', '"{}" + x', "abcdefghijklmnopqrstuvwxyz"),
+    ("text", "number", "count its letters", "len(x)", None),
+]
+_GIVEN = {"number": "a number", "list": "a list of numbers", "text": "a text"}
+_CASES = 8
+_PATIENCE = 100  # draws in a row that bring nothing new, as when hardly any are left
+
+
+def puzzles(split: str, rows: int = 2000, about: str | None = None) -> list[dict]:
+    """Distinct puzzles about a number, a list or a text, or `about` one of them. There may be fewer than `rows`: about
+    a list there are fewer than 3,000.
+
+    `check` tells the verifier how to judge an answer: it calls the function, and any program that returns the same is
+    right. A row:
+
+    `{"problem": "Write a Python function f(x). x is a number: multiply by 3, then add 4.", "solution": "def f(x):\\n
+    x = x * 3\\n    return x + 4", "reasoning": "multiply by 3: x * 3\\nadd 4: x + 4", "check": '{"python":
+    {"function": "f", "cases": [[[3], 13], …]}}'}`
+
+    Raises:
+        DataError: an argument is out of range.
+    """
+    _require(rows=(rows, 1, 8000))  # drawn in 4 s of one core
+    if about not in (None, *_GIVEN):
+        raise DataError(f"about must be {', '.join(_GIVEN)} or left out, not {about}")
+    drawn, made, idle = random.Random(0), {}, 0
+    while len(made) < rows and idle < _PATIENCE:
+        before, puzzle = len(made), _puzzle(drawn, [about] if about else [*_GIVEN])
+        if puzzle:
+            made.setdefault(puzzle["problem"], puzzle)
+        idle = idle + 1 if len(made) == before else 0
+    return [row for problem, row in made.items() if _is_in(split, problem)]
+
+
+def _puzzle(drawn: random.Random, kinds: list[str]) -> dict | None:
+    """A puzzle about one of `kinds`, or None if its cases would let a program pass that leaves out a step, or returns
+    always the same."""
+    kind = given = drawn.choice(kinds)
+    steps = []
+    for _ in range(drawn.choice([1, 2, 2])):
+        takes, kind, words, code, values = drawn.choice([step for step in _STEPS if step[0] == kind])
+        value = drawn.choice(values) if values else None
+        steps.append((words.format(value), code.format(value), takes == kind))
+    codes = [code for _, code, _ in steps]
+    inputs = [_input(given, drawn) for _ in range(_CASES)]
+    results = [_result(codes, x) for x in inputs]
+    # A step that gives another kind than it takes cannot be left out.
+    lazy = [[_result(codes[:n] + codes[n + 1 :], x) for x in inputs] for n, step in enumerate(steps) if step[2]]
+    if results in (*lazy, inputs, [results[0]] * _CASES):
+        return None
+    lines = [f"    x = {code}" for code in codes[:-1]] + [f"    return {codes[-1]}"]
+    cases = [[[x], result] for x, result in zip(inputs, results, strict=True)]
+    what = ", then ".join(words for words, *_ in steps)
+    return {
+        "problem": f"Write a Python function f(x). x is {_GIVEN[given]}: {what}.",
+        "solution": "\n".join(["def f(x):", *lines]),
+        "reasoning": "\n".join(f"{words}: {code}" for words, code, _ in steps),
+        "check": json.dumps({"python": {"function": "f", "cases": cases}}),
+    }
+
+
+def _input(kind: str, drawn: random.Random) -> int | list[int] | str:
+    """Long enough for each step to change it: a list of 4 to 7 numbers, a text of 5 to 8 letters in both cases."""
+    if kind == "number":
+        return drawn.randint(0, 99)
+    if kind == "list":
+        return [drawn.randint(0, 12) for _ in range(drawn.randint(4, 7))]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return "".join(drawn.choice(letters + letters.upper()) for _ in range(drawn.randint(5, 8)))
+
+
+def _result(codes: list[str], x: object) -> object:
+    for code in codes:
+        x = _function(code)(x)
+    return x
+
+
+@lru_cache(maxsize=1000)  # more than there are steps
+def _function(code: str) -> Callable:
+    return eval(f"lambda x: {code}")  # code of the table above

@@ -1,0 +1,238 @@
+"""Data sets made on the spot are right, distinct and apart from their test split; a wrong check is named."""
+
+import json
+import re
+
+import pytest
+
+from data import made
+from data.made import arithmetic, countdown, puzzles, reached, worked, written
+from data.problems import judged_by, load, overlaps
+from data.sources import DataError
+from rewards.verifier import judge
+from rewards.verifier.checks import judge_programs
+
+ROW = {
+    "problem": "Make 48 from 3, 4 and 9, each used once, with + - * / and brackets.",
+    "solution": "(9+3)*4",
+    "check": '{"countdown": {"numbers": [3, 4, 9], "target": 48}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "few", "many"),
+    [
+        (arithmetic, {"rows": 400}, {}),
+        (arithmetic, {"digits": 1, "rows": 50}, {"digits": 1}),
+        (arithmetic, {"digits": 3, "rows": 400}, {"digits": 3}),
+        (countdown, {"numbers": 4, "rows": 400}, {"numbers": 4, "rows": 4000}),
+        (puzzles, {"rows": 200}, {}),
+    ],
+    ids=str,
+)
+def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many):
+    train, test = ({row["problem"] for row in made(split, **many)} for split in ("train", "test"))
+    assert not train & test and 0.07 < len(test) / (len(train) + len(test)) < 0.13
+    assert not {row["problem"] for row in made("test", **few)} & train
+    assert not {row["problem"] for row in made("train", **few)} & test
+    assert made("train", **few) == made("train", **few)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"largest": 12}, {"numbers": 2}, {"numbers": 4, "rows": 300}, {"numbers": 4, "target": 24}, {"rows": 50}],
+    ids=str,
+)
+def test_problems_are_right_distinct_and_apart(arguments):
+    train, test = (countdown(split, **arguments) for split in ("train", "test"))
+    rows = train + test
+    assert len(rows) <= arguments.get("rows", 8000)
+    assert len({row["problem"] for row in rows}) == len({row["check"] for row in rows}) == len(rows)
+    assert not overlaps(train, {"test": test})
+    for row in rows:
+        needed = json.loads(row["check"])["countdown"]
+        assert len(needed["numbers"]) == arguments.get("numbers", 3)
+        assert max(needed["numbers"]) <= arguments.get("largest", 9)
+        assert needed["target"] == arguments.get("target", needed["target"])
+        assert re.findall(r"\d+", row["problem"]) == list(map(str, [needed["target"], *needed["numbers"]]))
+        assert judge(f"<answer>{row['solution']}</answer>", "", check=row["check"], strict=True).right
+
+
+def test_the_worked_search_is_true_and_ends_in_the_solution():
+    lengths = set()
+    for row in countdown("train", tries=3):
+        *wrong, right = row["reasoning"].split(", ")
+        lengths.add(len(wrong))
+        needed = json.loads(row["check"])["countdown"]
+        assert right.startswith(row["solution"] + "=") and right.endswith(f"={needed['target']}")
+        for attempt in [*wrong, right]:
+            steps = attempt.split("=")
+            assert len(steps) == 3
+            assert {eval(step) for step in steps} == {int(steps[-1])}
+            made = json.dumps({"countdown": {**needed, "target": int(steps[-1])}})
+            assert judge(f"<answer>{steps[0]}</answer>", "", check=made).right  # with the numbers that are given
+        assert all(int(attempt.split("=")[-1]) != needed["target"] for attempt in wrong)
+    assert lengths == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("tree", "text", "steps"),
+    [
+        (7, "7", "7"),
+        (("*", ("-", 8, 5), 3), "(8-5)*3", "(8-5)*3=3*3=9"),
+        (("-", 8, ("-", 5, 3)), "8-(5-3)", "8-(5-3)=8-2=6"),
+        (("-", ("-", 8, 5), 3), "8-5-3", "8-5-3=3-3=0"),
+        (("/", ("*", 8, 3), ("/", 6, 2)), "8*3/(6/2)", "8*3/(6/2)=24/(6/2)=24/3=8"),
+        (("+", ("/", 8, 2), ("*", 3, 4)), "8/2+3*4", "8/2+3*4=4+3*4=4+12=16"),
+    ],
+)
+def test_expressions_are_written_with_the_brackets_they_need(tree, text, steps):
+    assert (written(tree), worked(tree)) == (text, steps)
+
+
+def test_values_are_whole_and_positive_all_along():
+    assert reached((2, 3)).keys() == {5, 6, 1}
+    assert 24 not in reached((3, 3, 8, 8))  # needs 8/3
+    assert reached((1, 1)).keys() == {2, 1}
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments", "message"),
+    [
+        (arithmetic, {"digits": 10}, "digits must be 1 to 9, not 10"),
+        (arithmetic, {"rows": 0}, "rows must be 1 to 1,000,000, not 0"),
+        (countdown, {"numbers": 5}, "numbers must be 2 to 4, not 5"),
+        (countdown, {"largest": 0}, "largest must be 1 to 25, not 0"),
+        (countdown, {"target": 0}, "target must be 1 to 99, not 0"),
+        (countdown, {"target": 100}, "target must be 1 to 99, not 100"),
+        (countdown, {"numbers": 2, "largest": 2, "target": 99}, "no 2 numbers up to 2 make 99"),
+        (puzzles, {"rows": 0}, "rows must be 1 to 8,000, not 0"),
+        (puzzles, {"rows": 8001}, "rows must be 1 to 8,000, not 8001"),
+        (puzzles, {"about": "numbers"}, "about must be number, list, text or left out, not numbers"),
+    ],
+)
+def test_arguments_out_of_range(made, arguments, message):
+    with pytest.raises(DataError, match=message):
+        made("train", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ('{"countdown": {"numbers": [3, 4, 9]', "it is not JSON"),
+        ('{"count": {"numbers": [3, 4, 9], "target": 48}}', "there is no kind 'count'"),
+        ({"countdown": {"numbers": [3, 4, 9], "target": 48}}, "it is not JSON text"),
+        ('{"countdown": {"numbers": ["3"], "target": 48}}', "countdown needs 1 to 10 `numbers`"),
+    ],
+)
+def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "problem": "?", "check": check})))
+    with pytest.raises(DataError, match=rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"):
+        load(str(file), "train", {})
+
+
+def test_a_check_is_part_of_what_a_problem_is_judged_by(tmp_path):
+    (tmp_path / "mine.jsonl").write_text(json.dumps(ROW) + "\n" + json.dumps({"problem": "2+3?", "solution": 5}) + "\n")
+    rows, _ = load(str(tmp_path / "mine.jsonl"), "train", {})
+    assert list(map(judged_by, rows)) == [[ROW["problem"], ROW["solution"], ROW["check"]], ["2+3?", "5"]]
+
+
+def _passes(source: str, cases: list) -> bool:
+    names = {}
+    try:
+        exec(source, names)
+        return all(names["f"](*json.loads(json.dumps(arguments))) == result for arguments, result in cases)
+    except (TypeError, AttributeError):  # a step that does not fit
+        return False
+
+
+def _cases(row: dict) -> list:
+    check = json.loads(row["check"])
+    assert list(check) == ["python"] and list(check["python"]) == ["function", "cases"]
+    assert check["python"]["function"] == "f"
+    return check["python"]["cases"]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict]:
+    return puzzles("train") + puzzles("test")
+
+
+def test_the_solutions_pass_their_checks_and_lazy_ones_do_not(rows):
+    for row in rows:
+        cases, lines = _cases(row), row["solution"].split("\n")
+        assert _passes(row["solution"], cases), row
+        wrong = ["def f(x): return x", *(f"def f(x): return {result!r}" for _, result in cases)]
+        if len(lines) == 3:
+            wrong += [f"{lines[0]}\n{lines[2]}", f"{lines[0]}\n{lines[1].replace('x =', 'return', 1)}"]
+        assert [each for each in wrong if _passes(each, cases)] == [], row
+
+
+def test_a_number_that_is_off_by_one_is_told(rows):
+    """All but those that return the same: above 7 or above 8 is one question for the multiples of 5."""
+    told, sources = [], [(row, number) for row in rows for number in re.finditer(r"\d+", row["solution"])]
+    for row, number in sources:
+        start, end, source = number.start(), number.end(), row["solution"]
+        told.append(not _passes(f"{source[:start]}{int(number[0]) + 1}{source[end:]}", _cases(row)))
+    assert sum(told) > 0.98 * len(told)  # 45 of 5,846 pass with one more or one less
+
+
+def test_the_solutions_pass_as_answers(rows):
+    sample = rows[::100]
+    answers = [f"<think>{row['reasoning']}</think><answer>{row['solution']}</answer>" for row in sample]
+    verdicts = judge_programs(answers, [json.loads(row["check"])["python"] for row in sample], [True] * 20)
+    assert [verdict.right for verdict in verdicts] == [True] * 20
+
+
+def test_they_are_loaded_with_their_checks():
+    rows, report = load("puzzles", "test", {"rows": 100})
+    assert report == f"puzzles test: {len(rows)} problems"
+    assert all(row["check"] and "\n" in row["solution"] and row["reasoning"] for row in rows)
+
+
+@pytest.mark.parametrize("about", ["number", "list", "text"])
+def test_puzzles_about_one_thing(about):
+    rows = puzzles("train", rows=300, about=about)
+    assert len(rows) > 250
+    assert all(f" x is a {about}" in row["problem"] for row in rows)
+
+
+def test_no_more_puzzles_than_there_are(monkeypatch):
+    monkeypatch.setattr(made, "_STEPS", [("number", "number", "add {}", "x + {}", range(1, 4))])
+    # 3 of one step, 9 of two; no program may leave a step out.
+    assert len(puzzles("train", about="number")) + len(puzzles("test", about="number")) == 12
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_arithmetic_is_right(digits):
+    train, test = (arithmetic(split, digits=digits) for split in ("train", "test"))
+    for row in train + test:
+        a, b = row["problem"].removeprefix("What is ").removesuffix("?").split(" + ")
+        assert len(a) == len(b) == digits
+        assert int(a) + int(b) == int(row["solution"])
+        assert row["answer"] == row["solution"]
+
+
+def _worked(problem: str, **arguments) -> tuple[str, str, str]:
+    rows = {row["problem"]: row for split in ("train", "test") for row in arithmetic(split, **arguments)}
+    return tuple(rows[problem][key] for key in ("reasoning", "answer", "solution"))
+
+
+def test_arithmetic_writes_carries_out_or_forgets_them():
+    assert _worked("What is 47 + 85?", rows=8100) == ("7+5=12, 4+8+1=13", "132", "132")
+    assert _worked("What is 21 + 34?", rows=8100) == ("1+4=5, 2+3=5", "55", "55")
+    assert _worked("What is 47 + 85?", rows=8100, slips=1.0) == ("7+5=12, 4+8=12", "122", "132")
+    assert _worked("What is 21 + 34?", rows=8100, slips=1.0) == ("1+4=5, 2+3=5", "55", "55")
+    wrong = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
+    assert 0.18 < sum(wrong) / len(wrong) < 0.27  # 45% of the sums have a carry to forget, half of them do
+
+
+def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():
+    plain, wordy = (arithmetic("train", slips=0.5, repeats=repeats) for repeats in (0, 2))
+    repeated = []
+    for row, longer in zip(plain, wordy, strict=True):
+        assert row | {"reasoning": longer["reasoning"]} == longer
+        repeated.append((len(longer["reasoning"]) + 2) // (len(row["reasoning"]) + 2))
+        assert longer["reasoning"] == ", ".join([row["reasoning"]] * repeated[-1])
+    assert {1, 2, 3} == set(repeated)
