@@ -41,20 +41,18 @@ def _of_trl(config: str) -> tuple[str, str, str]:
     return package, "/".join([*folders, f"{name.removesuffix('Config').lower()}_config.py"]), name
 
 
-_TRAINING = (
+CLASSES = {
+    "adapter": ("peft", "tuners/lora/config.py", "LoraConfig"),
+    "quantization": ("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),
+    **{name: _of_trl(each.config) for name, each in (stages.SECTIONS | stages.ALGORITHMS).items()},
+}
+_INHERITED = (
+    ("peft", "config.py", "PeftConfig"),
+    ("peft", "config.py", "PeftConfigMixin"),
     ("trl", "trainer/base_config.py", "_BaseConfig"),
     ("transformers", "training_args.py", "TrainingArguments"),
 )
-# The class of a section, or of an algorithm, and those it inherits from, the nearest first.
-CLASSES = {
-    "adapter": (
-        ("peft", "tuners/lora/config.py", "LoraConfig"),
-        ("peft", "config.py", "PeftConfig"),
-        ("peft", "config.py", "PeftConfigMixin"),
-    ),
-    "quantization": (("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),),
-    **{name: (_of_trl(each.config), *_TRAINING) for name, each in (stages.SECTIONS | stages.ALGORITHMS).items()},
-}
+_BY_NAME = {each[-1]: each for each in (*CLASSES.values(), *_INHERITED)}
 UNKNOWN = object()  # a default that is worked out when the class is imported
 
 
@@ -65,17 +63,18 @@ class Field(NamedTuple):
     default: Any
 
 
-@cache
 def fields(section: str) -> dict[str, Field]:
     """Every field that a section of a recipe may set, by its name."""
-    found: dict[str, Field] = {}
-    for package, file, name in CLASSES[section]:
-        root = Path(find_spec(package).submodule_search_locations[0])
-        tree = ast.parse((root / file).read_text(encoding="utf-8"))
-        body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-        for key, field in _declared(body):
-            found.setdefault(key, field)
-    return found
+    return fields_of(*CLASSES[section])
+
+
+@cache
+def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
+    """Every field of a class in a file of a package: its own, and those of the classes above that it inherits from."""
+    tree = ast.parse((Path(find_spec(package).submodule_search_locations[0]) / file).read_text(encoding="utf-8"))
+    node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    above = [_BY_NAME[each.id] for each in reversed(node.bases) if isinstance(each, ast.Name) and each.id in _BY_NAME]
+    return {key: field for each in above for key, field in fields_of(*each).items()} | dict(_declared(node.body))
 
 
 def defaults(section: str) -> dict[str, Any]:

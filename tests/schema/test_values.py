@@ -62,6 +62,14 @@ def test_the_source_of_a_class_says_what_the_class_does(section):
         assert {name for name, field in configs.fields(section).items() if field.switch} == switches
 
 
+def test_a_config_that_inherits_from_another_trainers_has_its_fields():
+    """So has that of a trainer which a row of `stages.ALGORITHMS` adds."""
+    fields = configs.fields_of("trl", "experimental/gmpo/gmpo_config.py", "GMPOConfig")
+    assert {key: each.default for key, each in fields.items()} == {
+        key: 0.4 if key == "epsilon" else each.default for key, each in configs.fields("grpo").items()
+    }
+
+
 @pytest.mark.parametrize("section", OWN_SECTIONS)
 def test_every_key_of_our_own_is_known(section):
     keys = set(get_type_hints(OWN_SECTIONS[section]))
