@@ -34,8 +34,7 @@ from schema.terminal import clean, code, fenced
 from schema.text import LARGEST, Unreadable, value_of
 from training.checkpoints import write_whole
 from training.model import is_adapter
-from training.progress import duration
-from training.step_clock import PARTS
+from training.progress import PARTS, duration
 from training.watch import findings
 from training.writing import link_inside, lock
 

@@ -23,8 +23,7 @@ def main(recipe: Recipe):
 def rewarded(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
     from schema.problem_sets import share_held_out
-    from training.progress import duration
-    from training.step_clock import time_by_part
+    from training.progress import duration, time_by_part
     from training.train import sharded
     from training.trainer import check_adapter, grpo_trainer
     from training.vllm_server import require_server

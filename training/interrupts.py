@@ -18,7 +18,7 @@ import torch
 from transformers import TrainerCallback
 
 from schema.faults import EXIT_CODES, on_signals
-from training.step_clock import StepClock
+from training.progress import StepClock
 
 ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a signal is an echo
 

@@ -24,10 +24,9 @@ from training.checkpoints import kept, sealed_here
 from training.interrupts import Interrupts
 from training.machines import is_lost, leave_group
 from training.model import base_model, name_base
-from training.progress import Metrics, show_progress
+from training.progress import Metrics, StepClock, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
-from training.step_clock import StepClock
 from training.writing import begun, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that torch does not know.
@@ -197,7 +196,7 @@ def follow_rollouts(trainer: Trainer, clock: StepClock):
     """Let the clock see the tokens that trl samples, and time them and the rewards."""
     trainer.scores.timed = functools.partial(clock.apart, "rewards")
     if trainer.use_vllm:
-        trainer.vllm_generation.sync_weights = clock.timing("sampling", trainer.vllm_generation.sync_weights)
+        trainer.vllm_generation.sync_weights = clock.apart("sampling")(trainer.vllm_generation.sync_weights)
         trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
     else:
         policy = trainer.accelerator.unwrap_model(trainer.model)

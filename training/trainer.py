@@ -25,8 +25,7 @@ from training.progress import Advise
 from training.rounds import Refresh, Rounds
 from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged
 from training.saving import FiniteNumbers, KeepBest
-from training.scoring import Scores, guarded_rewards
-from training.step_rewards import StepRewards, step_rewards
+from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards
 from training.train import keep_adapter_float32, sharded
 
 

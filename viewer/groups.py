@@ -130,7 +130,7 @@ def steps_with_shares(batch: list[list | None], size: int, described: dict) -> l
     weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
     if weight is None:
         return [None] * len(batch)
-    from training.step_rewards import normalised  # imports torch, which other runs need not wait for
+    from training.scoring import normalised  # imports torch, which other runs need not wait for
 
     rewards = [[reward for _, reward in steps or []] for steps in batch]
     told = []

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from rewards import language_consistency
-from rewards.language import LATIN_LANGUAGES, language_of
+from rewards.language_consistency import LATIN_LANGUAGES, language_of
 from tests.support import far_below_quadratic
 
 # The same reasoning in ten languages and some more.

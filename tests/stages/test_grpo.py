@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 from schema.configs import ACCURACY
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, has_lines, kill_when, read_lines, run_stage, same_weights
-from training.step_clock import PARTS
+from training.progress import PARTS
 from viewer.groups import tokens
 
 

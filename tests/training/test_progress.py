@@ -7,8 +7,7 @@ from transformers import TrainerState
 
 from schema.configs import RIGHT
 from tests.support import read_lines
-from training.progress import Metrics, log_line
-from training.step_clock import time_by_part
+from training.progress import Metrics, log_line, time_by_part
 
 
 def test_a_line_of_grpo_says_what_a_person_watches():

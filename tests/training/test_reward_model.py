@@ -19,8 +19,7 @@ from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
 from training import reward_model
 from training.reward_model import bytes_of, load_reward_model, load_tokenizer_of
-from training.scoring import guarded_rewards
-from training.step_rewards import StepRewards
+from training.scoring import StepRewards, guarded_rewards
 
 TINY = "recipes/tiny-arithmetic.yaml"
 

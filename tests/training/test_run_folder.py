@@ -239,7 +239,7 @@ def test_a_file_in_the_place_of_a_checkpoint_is_told_before_anything_trains(tmp_
     (tmp_path / "sft").mkdir()
     (tmp_path / "sft/checkpoint-6").write_text("mine")
     with pytest.raises(RecipeError, match="checkpoint-6: is a file, where a run writes a folder: move it"):
-        find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft")
+        find_run(read(tmp_path), "sft")
 
 
 def test_a_place_that_cannot_be_written_is_told_first():

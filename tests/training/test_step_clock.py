@@ -12,11 +12,11 @@ import pytest
 from transformers import TrainerControl, TrainerState
 
 from tests.support import ROOT, run_program
-from training import interrupts, step_clock
-from training.step_clock import PARTS, StepClock, time_by_part
+from training import interrupts, progress
+from training.progress import PARTS, StepClock, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
-QUICK = "from training import step_clock\nstep_clock.QUIET, step_clock.EVERY, step_clock.TICK = 0, 0.05, 0.01\n"
+QUICK = "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
 SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40", "grpo.gradient_accumulation_steps=4"]
 SHORT += ["grpo.per_device_train_batch_size=64", "grpo.num_iterations=1"]
@@ -26,7 +26,7 @@ SHORT += ["grpo.per_device_train_batch_size=64", "grpo.num_iterations=1"]
 def clock(monkeypatch):
     """A clock in its second step, the first of which took 100 s; `now` can be set."""
     at = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(step_clock, "time", SimpleNamespace(monotonic=lambda: at.now))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: at.now))
     clock = StepClock(SimpleNamespace(training_bar=None))
     clock.at, state = at, TrainerState(global_step=0)
     assert clock.left() == "at once"
@@ -90,7 +90,7 @@ def test_every_second_is_counted_once(clock):
             clock.at.now += seconds
 
     wait = SimpleNamespace(run=lambda seconds: setattr(clock.at, "now", clock.at.now + seconds))
-    reward = clock.timing("rewards", wait.run)
+    reward = clock.apart("rewards")(wait.run)
     after(1, "on_step_begin")
     answered(20)
     reward(3)

@@ -16,7 +16,7 @@ from trl import GRPOTrainer
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage, same_weights, weights
 from training.model import load_tokenizer
-from training.step_rewards import StepRewards, normalised, spread, steps_of
+from training.scoring import StepRewards, normalised, spread, steps_of
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
@@ -144,7 +144,7 @@ def test_a_reward_is_asked_about_each_step(tokenizer):
 PROCESSES = """
 import sys, torch
 from accelerate import PartialState
-from training.step_rewards import StepRewards
+from training.scoring import StepRewards
 state = PartialState(cpu=True)
 rewards, ends = [[1.0, 0.0], [0.5], [None], [1.0]], [[2, 5], [4], [3], [5]]
 steps, mine = StepRewards(None, ",", 1.0), slice(2 * state.process_index, 2 * state.process_index + 2)

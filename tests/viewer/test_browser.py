@@ -11,7 +11,7 @@ import pytest
 
 from tests.viewer import made
 from tests.viewer.test_page import served
-from training.step_rewards import normalised, spread
+from training.scoring import normalised, spread
 from viewer import lab
 from viewer.page import whole
 

@@ -8,7 +8,7 @@ import pytest
 
 from runs.folder import completion_files
 from tests.viewer import made
-from training.step_rewards import normalised
+from training.scoring import normalised
 from viewer.groups import CUT, flags, group, index, text
 
 
