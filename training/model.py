@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -10,7 +11,6 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from peft import LoraConfig, PeftModel
 from transformers import (
-    AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
     PreTrainedModel,
@@ -60,11 +60,15 @@ def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError | Run
         return error
     if is_out_of_memory(error):
         return RunStopped(f"model {name}: {NO_MEMORY}", OUT_OF_MEMORY)
+    written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
+    return refused(recipe.place("model", "name_or_path") if written else "", f"model {name}", name, error)
+
+
+def refused(place: Place | str, what: str, name: str, error: Exception) -> RecipeError:
+    """What a library says of the model `name`, in one line."""
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = " ".join(str(error).split())[:300] or type(error).__name__
-    written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
-    place = recipe.place("model", "name_or_path") if written else ""
-    return (NotReached if unreachable else RecipeError)([Fault(place, f"model {name}: {said}")])
+    return (NotReached if unreachable else RecipeError)([Fault(place, f"{what}: {said}")])
 
 
 def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True) -> Path:
@@ -239,6 +243,32 @@ def _stopping(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: 
     )
 
 
+def weights_of(folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any) -> PreTrainedModel:
+    """The model in a folder that has been looked at, in the dtype of the recipe's own.
+
+    Args:
+        options: `num_labels`, where the head is a new one and has no weights there.
+
+    Raises:
+        ValueError: its weights are not those that its config asks for.
+    """
+    model, told = model_files.AUTO[task].from_pretrained(
+        folder,
+        dtype=getattr(torch, recipe.model.dtype),
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+        ignore_mismatched_sizes="num_labels" not in options,  # they are refused below, in fewer words
+        **options,
+    )
+    lacking = sorted(map(str, [*told["missing_keys"], *told["mismatched_keys"]]))
+    if "num_labels" in options:
+        lacking = [each for each in lacking if each.startswith(f"{model.base_model_prefix}.")]
+    if lacking:
+        raise ValueError(f"its weights do not match its config.json; {lacking[0]} is missing or has another shape")
+    return model
+
+
 def load_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None = None
 ) -> PreTrainedModel:
@@ -260,24 +290,10 @@ def load_model(
     revision = recipe.model.revision if trained is None or on_base else None
     try:
         with looked_at(name, revision) as folder:
-            model, loaded = AutoModelForCausalLM.from_pretrained(
-                folder,
-                dtype=getattr(torch, recipe.model.dtype),
-                attn_implementation=recipe.model.attn_implementation,
-                quantization_config=quantization,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are refused below, in fewer words
-                **placed,
-            )
+            given = {"attn_implementation": recipe.model.attn_implementation, "quantization_config": quantization}
+            model = weights_of(folder, recipe, **given, **placed)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    if loaded["missing_keys"] or loaded["mismatched_keys"]:
-        wrong = sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]]))
-        raise RecipeError(
-            [f"model {name}: its weights do not match its config.json; {wrong[0]} is missing or has another shape"]
-        )
     configs.require_modules(recipe, model)
     used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
     if used != announced:

@@ -10,8 +10,6 @@ from accelerate import PartialState
 from peft import PeftModel
 from transformers import (
     AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
@@ -23,20 +21,17 @@ from transformers.utils import logging
 
 from data import hub
 from schema import configs
-from schema.faults import Fault, NotReached, RecipeError, is_out_of_memory, said_by_library
+from schema.faults import Fault, RecipeError, is_out_of_memory, said_by_library
 from schema.models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from training import model_files
-from training.model import base_model, looked_at, not_loaded, require_usable
+from training.model import base_model, looked_at, not_loaded, refused, require_usable, weights_of
 
 # Of a batch, with its padding: the three widest activations of Qwen2.5-7B, each of 18,944 numbers for a token, are then
 # 1.7 GiB in 16 bits.
 TOKENS = 16_384
-AUTO = {
-    OF_COMPLETIONS: (model_files.OF_SEQUENCES, AutoModelForSequenceClassification),
-    OF_STEPS: (model_files.OF_TOKENS, AutoModelForTokenClassification),
-}
+TASKS = {OF_COMPLETIONS: model_files.OF_SEQUENCES, OF_STEPS: model_files.OF_TOKENS}
 RIGHT = 1  # of the labels of a step: trl writes int(label), which is 1 for a right step
 
 
@@ -123,16 +118,7 @@ def load_reward_model(recipe: Recipe) -> RewardModel:
         raise RecipeError([Fault(recipe.place("rewards", LEARNED), message)])
     tokenizer, wanted = load_tokenizer_of(recipe), head(recipe.rewards[LEARNED])
     with _looked_at(recipe) as folder:
-        model, loaded = AUTO[wanted][1].from_pretrained(
-            folder,
-            dtype=getattr(torch, recipe.model.dtype),
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-    if wrong := sorted(map(str, [*loaded["missing_keys"], *loaded["mismatched_keys"]])):
-        message = f"its weights do not match its config.json; {wrong[0]} is missing or has another shape"
-        raise _refused(recipe, message)
+        model = weights_of(folder, recipe, TASKS[wanted])
     return RewardModel(model, tokenizer, wanted is OF_STEPS)
 
 
@@ -181,7 +167,7 @@ def bytes_of(recipe: Recipe) -> int:
     """
     if LEARNED not in recipe.rewards:
         return 0
-    config, auto = require_head(recipe), AUTO[head(recipe.rewards[LEARNED])][1]
+    config, auto = require_head(recipe), model_files.AUTO[TASKS[head(recipe.rewards[LEARNED])]]
     with torch.device("meta"), said_by_library(recipe.place("rewards", LEARNED, "model")):
         model = auto.from_config(config, dtype=getattr(torch, recipe.model.dtype), trust_remote_code=False)
     return sum(each.numel() * each.element_size() for each in model.parameters())
@@ -194,31 +180,19 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
         RecipeError: it cannot be loaded, or its architecture has no such head.
     """
     set_seed(recipe.seed)
-    name, task, told = base_model(recipe), AUTO[OF_COMPLETIONS][0], logging.get_verbosity()
+    name, told, attention = base_model(recipe), logging.get_verbosity(), recipe.model.attn_implementation
     logging.set_verbosity_error()  # it would warn of the new head
     try:
-        with looked_at(name, recipe.model.revision, task) as folder:
-            model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder,
-                dtype=getattr(torch, recipe.model.dtype),
-                attn_implementation=recipe.model.attn_implementation,
-                num_labels=1,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
+        with looked_at(name, recipe.model.revision, model_files.OF_SEQUENCES) as folder:
+            return weights_of(folder, recipe, model_files.OF_SEQUENCES, attn_implementation=attention, num_labels=1)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     finally:
         logging.set_verbosity(told)
-    body = f"{model.base_model_prefix}."
-    if wrong := sorted(each for each in [*map(str, loaded["missing_keys"])] if each.startswith(body)):
-        raise RecipeError([f"model {name}: its weights do not match its config.json; {wrong[0]} is missing"])
-    return model
 
 
 def new_reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
-    """trl's RewardTrainer with the recipe's base model, adapter and pairs: see `reward_trainer`.
+    """`reward_trainer` with the recipe's base model.
 
     Raises:
         RecipeError: the model cannot be loaded, trl refuses a value, or no pair fits into `max_length`.
@@ -264,23 +238,20 @@ def merge_adapter(model: PreTrainedModel | PeftModel, folder: Path):
 @contextlib.contextmanager
 def _looked_at(recipe: Recipe, weights: bool = True) -> Iterator[Path]:
     """The folder to load the reward model from; what a library says of it in the block becomes a fault."""
-    options = recipe.rewards[LEARNED]
-    name, revision = options["model"], options.get("revision")
+    options, name = recipe.rewards[LEARNED], recipe.rewards[LEARNED]["model"]
     try:
         if not Path(name).is_dir():
             hub.reach()
-        with looked_at(name, revision, AUTO[head(options)][0], weights) as folder:
+        with looked_at(name, options.get("revision"), TASKS[head(options)], weights) as folder:
             yield folder
     except RecipeError as error:
         raise _refused(recipe, "; ".join(map(str, error.faults))) from None
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise _refused(recipe, said[0], NotReached if unreachable else RecipeError) from error
+        raise refused(recipe.place("rewards", LEARNED, "model"), f"reward model {name}", name, error) from error
 
 
-def _refused(recipe: Recipe, message: str, kind: type[RecipeError] = RecipeError) -> RecipeError:
+def _refused(recipe: Recipe, message: str) -> RecipeError:
     place = recipe.place("rewards", LEARNED, "model")
-    return kind([Fault(place, f"reward model {recipe.rewards[LEARNED]['model']}: {message}")])
+    return RecipeError([Fault(place, f"reward model {recipe.rewards[LEARNED]['model']}: {message}")])

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +55,9 @@ class Rounds(TrainerCallback):
         within = state.global_step % self.steps
         if self.trainer.ref_model is None or not within or state.global_step < self.steps:
             return
-        kept = Path(args.output_dir) / f"reference-{state.global_step - within}"
-        if not kept.is_dir():
-            raise RunStopped(f"{kept} is missing, the reference of this round: the run cannot be resumed without it")
+        folder = _there(Path(args.output_dir) / f"reference-{state.global_step - within}", "reference")
         reference = self.trainer.accelerator.unwrap_model(self.trainer.ref_model)
-        _copy(type(reference).from_pretrained(model_files.model(kept), dtype=reference.dtype), reference)
+        _copy(type(reference).from_pretrained(model_files.model(folder), dtype=reference.dtype), reference)
 
     def on_step_begin(self, args, state, control, **kwargs):
         if not state.global_step or state.global_step % self.steps:
@@ -70,7 +68,9 @@ class Rounds(TrainerCallback):
         else:
             _copy(policy, self.trainer.accelerator.unwrap_model(self.trainer.ref_model))
             if is_main_process():
-                keep(policy, Path(args.output_dir), state.global_step, self.steps)
+                now = Path(args.output_dir) / f"reference-{state.global_step}"
+                with kept(now, lambda step: step - step % self.steps) as folder:
+                    policy.save_pretrained(folder)
             self.trainer.accelerator.wait_for_everyone()
         number = 1 + state.global_step // self.steps
         say(f"round {number} of {-(-state.max_steps // self.steps)}: the reference is now the policy")
@@ -89,19 +89,26 @@ def renew(policy: PeftModel):
             parameter.requires_grad_(False)
 
 
-def keep(policy: PreTrainedModel, folder: Path, step: int, steps: int):
-    """Write the reference of a round, whole or not at all, and remove those that no checkpoint needs."""
-    partial = folder / "reference.partial"
+@contextlib.contextmanager
+def kept(now: Path, begun: Callable[[int], int]) -> Iterator[Path]:
+    """The folder to write a round's model into: it becomes `now`, `<name>-<step>`, whole or not at all. Those that no
+    checkpoint needs are removed then; `begun` says with which step the round of a checkpoint at some step began."""
+    name = now.name.rpartition("-")[0]
+    partial = now.with_name(f"{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    policy.save_pretrained(partial)
-    now = folder / f"reference-{step}"
+    yield partial
     shutil.rmtree(now, ignore_errors=True)
     partial.rename(now)
-    at = [step_of(each) for each in checkpoints_of(folder)]
-    needed = {f"reference-{each - each % steps}" for each in at} | {now.name}
-    for each in folder.glob("reference-*/"):
+    needed = {f"{name}-{begun(step_of(each))}" for each in checkpoints_of(now.parent)} | {now.name}
+    for each in now.parent.glob(f"{name}-*/"):
         if each.name not in needed:
             shutil.rmtree(each)
+
+
+def _there(folder: Path, what: str) -> Path:
+    if not folder.is_dir():
+        raise RunStopped(f"{folder} is missing, the {what} of this round: the run cannot be resumed without it")
+    return folder
 
 
 @torch.no_grad()
@@ -130,11 +137,8 @@ class Refresh(TrainerCallback):
 
     def saw(self, batch: Batch):
         """Keep the pairs of a batch that was scored."""
-        prompts, completions, verdicts = (
-            *map(batch.columns.get, ("prompts", "completions")),
-            batch.rewards["correct_answer"],
-        )
-        self.pairs += pairs_of_batch(prompts, completions, verdicts, self.problems)
+        asked, verdicts = batch.columns, batch.rewards["correct_answer"]
+        self.pairs += pairs_of_batch(asked["prompts"], asked["completions"], verdicts, self.problems)
 
     def on_train_begin(self, args, state, control, **kwargs):
         if not state.global_step:
@@ -142,13 +146,10 @@ class Refresh(TrainerCallback):
         folder, begun = Path(args.output_dir), self._begun(state.global_step)
         self.pairs = read_pairs(folder / f"checkpoint-{state.global_step}" / PAIRS)
         if begun:
-            kept = folder / f"reward-model-{begun}"
-            if not kept.is_dir():
-                message = f"{kept} is missing, the reward model of this round: the run cannot be resumed without it"
-                raise RunStopped(message)
-            self.earlier = read_pairs(kept / PAIRS)
+            model = _there(folder / f"reward-model-{begun}", "reward model")
+            self.earlier = read_pairs(model / PAIRS)
             with undisturbed():
-                self._take(kept)
+                self._take(model)
 
     def on_step_begin(self, args, state, control, **kwargs):
         step = state.global_step
@@ -159,7 +160,10 @@ class Refresh(TrainerCallback):
         with undisturbed():
             model, count = self._learn([*self.pairs, *again], folder)
             self.earlier += self.pairs
-            self._keep(model, folder, step)
+            with kept(folder / f"reward-model-{step}", self._begun) as now:
+                model.save_pretrained(now)
+                self.reward.tokenizer.save_pretrained(now)
+                write_pairs(now / PAIRS, self.earlier)
             del model
             self._take(folder / f"reward-model-{step}")
         told = f"learned from {len(self.pairs):,} new pairs and {len(again):,} earlier ones"
@@ -192,20 +196,6 @@ class Refresh(TrainerCallback):
         if not all(torch.isfinite(each).all() for each in model.parameters()):
             raise RunStopped("a weight of the refreshed reward model is not finite: lower reward_model.learning_rate")
         return model, count
-
-    def _keep(self, model: PreTrainedModel, folder: Path, step: int):
-        """Write the model of a round, whole or not at all, and remove those that no checkpoint needs."""
-        partial, now = folder / "reward-model.partial", folder / f"reward-model-{step}"
-        shutil.rmtree(partial, ignore_errors=True)
-        model.save_pretrained(partial)
-        self.reward.tokenizer.save_pretrained(partial)
-        write_pairs(partial / PAIRS, self.earlier)
-        shutil.rmtree(now, ignore_errors=True)
-        partial.rename(now)
-        needed = {self._begun(step_of(each)) for each in checkpoints_of(folder)} | {step}
-        for each in folder.glob("reward-model-*/"):
-            if each.name not in {f"reward-model-{begun}" for begun in needed}:
-                shutil.rmtree(each)
 
     def _take(self, folder: Path):
         """Reward by the model of this folder. It is loaded also where it has just been trained, as a resumed run loads

@@ -8,7 +8,6 @@ from a copy.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
 
 import torch
 from peft import PeftModel
@@ -23,7 +22,27 @@ def keep_base_exact(model: PeftModel):
     They are copied to the CPU's memory, which takes as many bytes as the adapted layers. For a model on a GPU the copy
     is made once and kept; for one on the CPU, where training needs that memory, it is made anew at each merge.
     """
-    model.merge_adapter, model.unmerge_adapter = _merging(model), _restoring(model)
+    merge, unmerge = model.merge_adapter, model.unmerge_adapter
+
+    def merge_adapter(*args, **kwargs):
+        if not hasattr(model, "exact_base"):
+            model.exact_base = [_copy(getattr(layer, name)) for layer, name in _parameters(model)]
+        merge(*args, **kwargs)
+
+    def unmerge_adapter(*args, **kwargs):
+        unmerge(*args, **kwargs)
+        held = _parameters(model)
+        for (layer, name), (value, attributes) in zip(held, model.exact_base, strict=True):
+            if attributes:
+                value.__dict__.update(attributes)
+                layer.weight, layer.quant_state = value, value.quant_state
+            else:
+                # A GPU works in order: what is computed next finds it there.
+                getattr(layer, name).data.copy_(value, non_blocking=True)
+        if all(getattr(layer, name).device.type == "cpu" for layer, name in held):
+            del model.exact_base
+
+    model.merge_adapter, model.unmerge_adapter = merge_adapter, unmerge_adapter
 
 
 def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
@@ -46,36 +65,6 @@ def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
         with contextlib.suppress(RuntimeError):  # the system has no more memory to pin: the way back is slower then
             copy = copy.pin_memory()
     return copy, {}
-
-
-def _merging(model: PeftModel) -> Callable:
-    merge = model.merge_adapter
-
-    def merge_adapter(*args, **kwargs):
-        if not hasattr(model, "exact_base"):
-            model.exact_base = [_copy(getattr(layer, name)) for layer, name in _parameters(model)]
-        merge(*args, **kwargs)
-
-    return merge_adapter
-
-
-def _restoring(model: PeftModel) -> Callable:
-    unmerge = model.unmerge_adapter
-
-    def unmerge_adapter(*args, **kwargs):
-        unmerge(*args, **kwargs)
-        held = _parameters(model)
-        for (layer, name), (value, attributes) in zip(held, model.exact_base, strict=True):
-            if attributes:
-                value.__dict__.update(attributes)
-                layer.weight, layer.quant_state = value, value.quant_state
-            else:
-                # A GPU works in order: what is computed next finds it there.
-                getattr(layer, name).data.copy_(value, non_blocking=True)
-        if all(getattr(layer, name).device.type == "cpu" for layer, name in held):
-            del model.exact_base
-
-    return unmerge_adapter
 
 
 @torch.inference_mode()

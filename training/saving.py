@@ -111,11 +111,12 @@ class FiniteNumbers(TrainerCallback):
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         if control.should_save:
-            weights = [each.data for each in model.parameters() if each.requires_grad]
+            weights = [each.detach() for each in model.parameters() if each.requires_grad]
             self._require(weights, "weight", "saved", args, state)
 
     def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
-        if not tensors or all(torch.isfinite(each).all() for each in _norms(tensors)):
+        # One norm for each, finite where all its numbers are; in float32, where a sum of squares does not overflow.
+        if not tensors or all(map(torch.isfinite, torch._foreach_norm(tensors, 2, dtype=torch.float32))):
             return
         file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
         file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
@@ -125,11 +126,6 @@ class FiniteNumbers(TrainerCallback):
             f"The batch's prompts are in {file}. {last or 'No checkpoint'} is the last good one. A lower learning_rate "
             "or max_grad_norm may help, or bfloat16 instead of float16"
         )
-
-
-def _norms(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """One norm for each tensor, finite where all its numbers are; in float32, so that the norm does not overflow."""
-    return torch._foreach_norm([each.detach() for each in tensors], 2, dtype=torch.float32)
 
 
 class KeepBest(TrainerCallback):

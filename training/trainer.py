@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -145,29 +146,36 @@ def grpo_trainer(
     ends = model.generation_config.eos_token_id
     if args.use_vllm:
         stop_at_the_end(args, ends)
-    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
     rows = fitting(recipe, model.config, tokenizer, rows)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
     require_problems(recipe, args, dataset)
     rewards = Rewards(recipe, args, tokenizer, rows, set(ends), bool(choosing))
-    with said_by_library(recipe.place("grpo")):
-        kind = ByStep if rewards.steps else globals()[stages.algorithm(recipe.algorithm).trainer]
-        trainer = kind(
-            model=model,
-            reward_funcs=rewards.functions,
-            args=args,
-            train_dataset=dataset,
-            eval_dataset=with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
-            processing_class=tokenizer,
-            peft_config=None if warm_start else configs.adapter_config(recipe),
-        )
+    given = {
+        "reward_funcs": rewards.functions,
+        "train_dataset": dataset,
+        "eval_dataset": with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
+    }
+    kind = ByStep if rewards.steps else globals()[stages.algorithm(recipe.algorithm).trainer]
+    trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **given)
     trainer.steps, trainer.scores, trainer.keep_best = rewards.steps, rewards.scores, rewards.keep_best
     for each in parts(recipe, trainer, rewards):
         trainer.add_callback(each)
-    if recipe.quantization is not None:
-        keep_adapter_float32(trainer, loaded)
     if recipe.adapter is not None:
         merge_to_sample(trainer)
+    return trainer
+
+
+def _built(
+    kind: type, section: str, recipe: Recipe, model: PreTrainedModel, tokenizer, warm_start: Path | None, **given: Any
+) -> Any:
+    """A trainer of trl's with the recipe's adapter, where the warm start has brought none, which stays in float32; and
+    with a reference that all processes share."""
+    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
+    adapter = None if warm_start else configs.adapter_config(recipe)
+    with said_by_library(recipe.place(section)):
+        trainer = kind(model=model, processing_class=tokenizer, peft_config=adapter, **given)
+    if recipe.quantization is not None:
+        keep_adapter_float32(trainer, loaded)
     if trainer.is_fsdp_enabled and trainer.ref_model is not None:
         share_reference(trainer, load_model(recipe, tokenizer, warm_start))
     return trainer
@@ -340,18 +348,6 @@ def dpo_trainer(recipe: Recipe, args: DPOConfig, tokenizer, rows: list[dict], wa
         rows: `prompt_ids`, `chosen_ids` and `rejected_ids` of each pair.
     """
     model = load_model(recipe, tokenizer, warm_start)
-    loaded = {name: each.data for name, each in model.named_parameters() if each.requires_grad and recipe.quantization}
-    with said_by_library(recipe.place("dpo")):
-        trainer = Tokenised(
-            model=model,
-            ref_model=load_model(recipe, tokenizer, warm_start) if recipe.adapter is None else None,
-            args=args,
-            train_dataset=Dataset.from_list(rows),
-            processing_class=tokenizer,
-            peft_config=None if warm_start else configs.adapter_config(recipe),
-        )
-    if recipe.quantization is not None:
-        keep_adapter_float32(trainer, loaded)
-    if trainer.is_fsdp_enabled and trainer.ref_model is not None:
-        share_reference(trainer, load_model(recipe, tokenizer, warm_start))
-    return trainer
+    reference = load_model(recipe, tokenizer, warm_start) if recipe.adapter is None else None
+    given = {"ref_model": reference, "train_dataset": Dataset.from_list(rows)}
+    return _built(Tokenised, "dpo", recipe, model, tokenizer, warm_start, args=args, **given)
