@@ -10,28 +10,13 @@ from accelerate import PartialState
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 from peft import LoraConfig, PeftModel
-from transformers import (
-    AutoTokenizer,
-    GenerationConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    dynamic_module_utils,
-)
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, dynamic_module_utils
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from data import hub, prompt
 from data.limits import Exceeded, limited
 from schema import configs, hardware
-from schema.faults import (
-    NO_MEMORY,
-    OUT_OF_MEMORY,
-    Fault,
-    NotReached,
-    Place,
-    RecipeError,
-    RunStopped,
-    is_out_of_memory,
-)
+from schema.faults import NO_MEMORY, OUT_OF_MEMORY, Fault, NotReached, Place, RecipeError, RunStopped, is_out_of_memory
 from schema.models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say

@@ -8,14 +8,7 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 from peft import PeftModel
-from transformers import (
-    AutoConfig,
-    AutoTokenizer,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    set_seed,
-)
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
 from transformers.integrations import is_deepspeed_zero3_enabled, is_fsdp_enabled
 from transformers.utils import logging
 

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 
 from rewards import language_consistency
@@ -276,10 +273,3 @@ def test_equal_shares_have_an_exact_mean():
     got = share("We have ten of them. 我们先求出总数然后除以二，得到最后的答案是六。", "en")
     assert 0.0 < got < 1.0
     assert (got * 256).is_integer()
-
-
-def test_importing_the_rewards_loads_nothing_heavy():
-    code = "import sys, rewards; print([m for m in ('py3langid', 'torch', 'transformers', 'trl') if m in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )

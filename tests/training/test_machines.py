@@ -39,10 +39,7 @@ def second(store, folder, sees: bool = True, **other):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (
-            {"grpo.learning_rate": 2e-3},
-            r"machine 1 \(second\) .*:\n  grpo.learning_rate: 0.002 and 5e-05\n",
-        ),
+        ({"grpo.learning_rate": 2e-3}, r"machine 1 \(second\) .*:\n  grpo.learning_rate: 0.002 and 5e-05\n"),
         ({"grpo.beta": 0.1}, r"\n  grpo.beta: 0.1 and None\n"),
         ({"stage": "sft"}, r"\n  stage: sft and grpo\n"),
         ({"processes": "4"}, r"\n  processes: 4 and 1\n"),

@@ -89,14 +89,8 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
         ({**MILLION, "num_hidden_layers": 2000}, "and the weights beside it are|to build, without"),
         ({"hidden_size": "x"}, "cannot be built as a causal language model"),
         ({"num_attention_heads": 0}, "cannot be built as a causal language model"),
-        (
-            {"model_type": "gpt2", **MILLION},
-            "to build, without a single weight",
-        ),
-        (
-            {"model_type": "bloom", **MILLION},
-            "to build, without a single weight",
-        ),
+        ({"model_type": "gpt2", **MILLION}, "to build, without a single weight"),
+        ({"model_type": "bloom", **MILLION}, "to build, without a single weight"),
         ({"model_type": "mamba", "state_size": -1}, "cannot be built as a causal language model"),
     ],
 )

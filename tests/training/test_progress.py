@@ -1,48 +1,50 @@
-"""The line of a logging step, and the lines that a resumed run keeps."""
+"""The line of a logging step, the lines that a resumed run keeps; a long step says what it is doing, and a signal in it
+how long it will still take."""
 
 import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
 
 import pytest
-from transformers import TrainerState
+from transformers import TrainerControl, TrainerState
 
 from schema.configs import RIGHT
-from tests.support import read_lines
-from training.progress import Metrics, log_line, time_by_part
+from tests.support import ROOT, read_lines, run_program
+from training import interrupts, progress
+from training.progress import PARTS, Metrics, StepClock, log_line, time_by_part
+
+ARGS = SimpleNamespace(gradient_accumulation_steps=4)
+QUICK = "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
+GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
+SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40", "grpo.gradient_accumulation_steps=4"]
+SHORT += ["grpo.per_device_train_batch_size=64", "grpo.num_iterations=1"]
 
 
-def test_a_line_of_grpo_says_what_a_person_watches():
-    logs = {
-        "loss": 0.01,
-        "reward": 1.03,
-        "rewards/correct_answer/mean": 0.784,
-        "rewards/correct_answer/std": 0.4,
-        "groups_without_signal": 0.275,
-        "frac_reward_zero_std": 0.1,
-        "completions/mean_length": 22.04,
-        "completions/clipped_ratio": 0.0,
-    }
-    assert log_line(logs, 5, 120, 0.144, 95.0) == (
-        "step   5/120  reward 1.03  correct_answer 0.784  no signal 0.275  length 22  truncated 0  "
-        "0.14 s/step  2 min left"
-    )
+GRPO_LOGS = {"loss": 0.01, "reward": 1.03, "rewards/correct_answer/mean": 0.784, "rewards/correct_answer/std": 0.4}
+GRPO_LOGS |= {"groups_without_signal": 0.275, "frac_reward_zero_std": 0.1, "completions/mean_length": 22.04}
+GRPO_LOGS |= {"completions/clipped_ratio": 0.0}
+GRPO_LINE = "step   5/120  reward 1.03  correct_answer 0.784  no signal 0.275  length 22  truncated 0%s  "
+SFT_LOGS = {"loss": 0.5, "mean_token_accuracy": 0.875, "learning_rate": 1e-4}
+BY_VLLM = GRPO_LOGS | {"sampling/importance_sampling_ratio/mean": 0.9987}
 
 
-def test_where_vllm_samples_its_ratio_stands_there():
-    logs = {"loss": 0.1, "reward": 1.0, "sampling/importance_sampling_ratio/mean": 0.9987}
-    assert "vLLM ratio 0.999" in log_line(logs, 1, 2, 1.0, 1.0)
-
-
-def test_a_line_of_sft():
-    logs = {"loss": 0.5, "mean_token_accuracy": 0.875, "learning_rate": 1e-4}
-    assert log_line(logs, 25, 25, 61.0, 0.0) == "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"
-
-
-def test_a_long_step_is_not_told_in_powers_of_ten():
-    assert "  263 s/step  8 min left" in log_line({"loss": 1.0}, 1, 3, 263.4, 500.0)
-
-
-def test_the_time_left_is_in_hours_when_it_is_long():
-    assert log_line({"loss": 1.0}, 1, 500, 60.0, 30000.0).endswith("8.3 h left")
+@pytest.mark.parametrize(
+    ("logs", "step", "steps", "seconds", "left", "line"),
+    [
+        (GRPO_LOGS, 5, 120, 0.144, 95.0, f"{GRPO_LINE % ''}0.14 s/step  2 min left"),
+        (BY_VLLM, 5, 120, 0.144, 95.0, f"{GRPO_LINE % '  vLLM ratio 0.999'}0.14 s/step  2 min left"),
+        (SFT_LOGS, 25, 25, 61.0, 0.0, "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"),
+        # A long step is not told in powers of ten, and a long time in hours.
+        ({"loss": 1.0}, 1, 3, 263.4, 500.0, "step 1/3  loss 1  263 s/step  8 min left"),
+        ({"loss": 1.0}, 1, 500, 60.0, 30000.0, "step   1/500  loss 1  60 s/step  8.3 h left"),
+    ],
+)
+def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, left, line):
+    assert log_line(logs, step, steps, seconds, left) == line
 
 
 @pytest.mark.parametrize("history", [5, None, {"step": 1}, "x"])
@@ -76,3 +78,159 @@ def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
     assert state.log_history == good == read_lines(tmp_path / "metrics.jsonl")
     assert time_by_part(state.log_history)["sampling"]["seconds"] == 2
     assert (tmp_path / "backup").read_text() == "as it was"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock in its second step, the first of which took 100 s; `now` can be set."""
+    at = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: at.now))
+    clock = StepClock(SimpleNamespace(training_bar=None))
+    clock.at, state = at, TrainerState(global_step=0)
+    assert clock.left() == "at once"
+    clock.on_step_begin(ARGS, state, None)
+    assert clock.left() == "but it is too early to say when"
+    at.now += 100
+    clock.on_step_end(ARGS, state, None)
+    clock.on_step_begin(ARGS, TrainerState(global_step=1), None)
+    return clock
+
+
+def test_what_is_left_of_a_step_is_what_the_last_ones_took(clock):
+    clock.at.now += 30
+    assert clock.left() == "in about 70 s"
+    assert clock.left(steps=3) == "in about 4 min"
+    clock.at.now += 300
+    assert clock.left() == "in about 1 s"
+
+
+def test_what_a_step_is_doing(clock):
+    assert clock.status() == "scoring, training"
+    with clock._sampling(64, 1024):
+        assert clock.status() == "sampling 64 completions"
+        clock.token = 256
+        clock.at.now += 8
+        assert clock.status() == "sampling 64 completions, token 256 of at most 1,024, 2,048 tokens/s"
+    clock.on_substep_end(ARGS, None, None)
+    assert clock.status() == "1 of 4 batches trained on"
+
+
+def test_of_a_first_step_the_sampling_is_estimated(clock):
+    clock.took.clear()
+    with clock._sampling(64, 1000):
+        clock.at.now += 60  # the prompt
+        clock.token, clock.first = 1, clock.at.now
+        assert clock.left() == "but it is too early to say when"
+        clock.token = 101
+        clock.at.now += 30
+        assert clock.left() == "after at most 4 min of sampling and then training"
+
+
+def test_of_an_evaluation_a_step_is_still_to_come(clock):
+    clock.on_step_end(ARGS, None, None)
+    with clock._sampling(64, 1000):
+        assert clock.left() == "after this evaluation and a step of about 50 s"
+    clock.on_evaluate(ARGS, None, None)
+    assert clock.left() == "at once"
+
+
+def test_every_second_is_counted_once(clock):
+    """A step, its evaluation, its checkpoint, and the next step; two lines of history."""
+    clock.on_train_begin(ARGS, state := TrainerState(is_world_process_zero=False), None)
+    clock.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def after(seconds: float, event: str):
+        clock.at.now += seconds
+        getattr(clock, event)(ARGS, state, None)
+
+    def answered(seconds: float):
+        with clock._sampling(8, 10):
+            clock.at.now += seconds
+
+    wait = SimpleNamespace(run=lambda seconds: setattr(clock.at, "now", clock.at.now + seconds))
+    reward = clock.apart("rewards")(wait.run)
+    after(1, "on_step_begin")
+    answered(20)
+    reward(3)
+    after(10, "on_step_end")
+    state.log_history.append({"loss": 0.5})
+    after(1, "on_log")
+    answered(30)
+    reward(5)
+    state.log_history.append({"eval_loss": 0.5})
+    after(1, "on_log")
+    after(1, "on_evaluate")
+    after(7, "on_save")
+    after(1, "on_step_begin")
+    answered(10)
+    after(10, "on_train_end")
+    assert state.log_history[0]["seconds/sampling"] == 20
+    assert [state.log_history[i]["seconds/evaluation"] for i in (0, 1)] == [0, 37]
+    counted = {part: each["seconds"] for part, each in time_by_part(state.log_history).items()}
+    assert counted == {"sampling": 30, "rewards": 3, "update": 10, "evaluation": 37, "saving": 7, "rest": 13}
+    assert sum(each["share"] for each in time_by_part(state.log_history).values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_run_that_took_no_step_has_no_shares():
+    assert {each["share"] for each in time_by_part([]).values()} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("cycle", "step", "said"),
+    [
+        (1, 7, "stopping: this step will be finished and saved first, in about 70 s; a second signal stops at once"),
+        (
+            4,
+            2,
+            "stopping: 2 steps, to the end of this generation batch, will be finished and saved first, in about 3 m",
+        ),
+    ],
+)
+def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeypatch, capfd):
+    monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
+    watch = interrupts.Interrupts(cycle)
+    watch.clock = clock
+    clock.at.now += 30
+    watch.on_train_begin(None, None, TrainerControl())
+    watch.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
+    watch._catch(signal.SIGINT, None)
+    assert said in capfd.readouterr().err
+
+
+@pytest.mark.train
+def test_a_log_file_gets_a_line_now_and_then(tmp_path):
+    """Of the sampling, token by token, and of the batches trained on."""
+    (tmp_path / "quick.py").write_text(QUICK + GRPO)
+    arguments = [*SHORT, "grpo.max_steps=3"]
+    said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
+    lines = [line for line in said.splitlines() if " so far: " in line]
+    samplings = [
+        re.search(r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s", each) for each in lines
+    ]
+    assert len([each for each in samplings if each]) >= 3
+    assert any(re.search(r"[123] of 4 batches trained on", each) for each in lines)
+
+
+@pytest.mark.train
+def test_ctrl_c_while_it_samples(tmp_path):
+    """It says so, goes on to the end of the step, and saves it."""
+    (tmp_path / "quick.py").write_text(QUICK + GRPO)
+    arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "quick.py"), *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "token" in line and line.startswith("step 2,"):
+            break
+    process.send_signal(signal.SIGINT)
+    said, deadline = process.stderr.read(), time.monotonic() + 60
+    assert process.wait(timeout=max(1, deadline - time.monotonic())) == 130
+    assert re.search(
+        r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once", said
+    )
+    assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

@@ -43,12 +43,7 @@ SICK = [
         125,
         ["71% of the groups", "78% of the answers", "too easy", "data.train"],
     ),
-    (
-        "no signal",
-        {FLAT: 0.9, CORRECT: 0.07},
-        125,
-        ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"],
-    ),
+    ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125, ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"]),
     ("no signal", {FLAT: 0.9}, 125, ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"]),
     ("no signal", {FLAT: 0.9, CORRECT: None}, 125, ["(all their completions earn the same)"]),
     ("truncated", {CUT: 0.6}, 125, ["41% of the completions", "grpo.max_completion_length (now 256)"]),
@@ -124,10 +119,7 @@ def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
 
 @pytest.mark.parametrize(
     ("recipe", "words"),
-    [
-        ({"top_p": 0.8, "top_k": 20}, "leave out grpo.top_p and grpo.top_k"),
-        ({"top_p": 1.0}, "set model.dtype"),
-    ],
+    [({"top_p": 0.8, "top_k": 20}, "leave out grpo.top_p and grpo.top_k"), ({"top_p": 1.0}, "set model.dtype")],
 )
 def test_truncated_sampling_is_named_where_it_explains_the_ratio(recipe, words):
     (found,) = findings(logged((20, {RATIO: 0.9})), {"grpo": recipe})

@@ -275,12 +275,7 @@ def test_types_without_a_rule_differ(gold, answer):
         ("Factor $x^2-1$ completely.", "(x-1)(x+1)", "x^2-1", "copied from the question"),
         ("Factor $x^2 - 1$. Explain.", "(x-1)(x+1)", "-1+x^2", "the question asks for a product"),
         ("Expand $x(x+1)$.", "x^2+x", "(x+1)x", "the question asks for a sum"),
-        (
-            "Give it in interval notation.",
-            "(0,5)",
-            "0<x<5",
-            "the question asks for interval notation",
-        ),
+        ("Give it in interval notation.", "(0,5)", "0<x<5", "the question asks for interval notation"),
         ("In lowest terms?", "3/4", "6/8", "the question asks for lowest terms"),
         ("How many minutes?", "120", "120 hours", "another unit than the question asks for"),
     ],
