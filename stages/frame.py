@@ -81,10 +81,9 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
 
     from evaluation import run_pages
     from schema.problem_sets import load_train
-    from training.interrupts import Interrupts
     from training.model import base_model, load_tokenizer
     from training.saving import FiniteNumbers
-    from training.train import require_known_head, train
+    from training.train import Interrupts, require_known_head, train
 
     require_values(recipe, stage.section)
     args = configs.training_config(recipe, stage.section)

@@ -26,10 +26,10 @@ from schema.recipe import load_recipe
 from stages import grpo, sft
 from training import run_folder, scoring, trainer
 from training.checkpoints import damage
-from training.interrupts import Interrupts
 from training.run_folder import RunFolder
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import GuardedReward
+from training.train import Interrupts
 
 spent: dict[str, float] = {}
 

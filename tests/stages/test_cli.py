@@ -110,7 +110,7 @@ PROCESS = """
 import os, time
 from schema.faults import RecipeError, RunStopped
 from stages.cli import mistakes_reported
-from training.interrupts import Interrupts
+from training.train import Interrupts
 
 first = os.environ["RANK"] == "0"
 with mistakes_reported():

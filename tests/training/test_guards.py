@@ -15,7 +15,7 @@ from transformers import TrainerControl
 
 from schema.faults import RunStopped
 from tests.support import run_program
-from training import checkpoints, interrupts, saving
+from training import checkpoints, saving, train
 from training.saving import Checkpoints, FiniteNumbers
 from training.scoring import Batch, GuardedReward
 
@@ -184,10 +184,10 @@ def test_shards_of_a_gradient_are_watched_and_every_process_stops(tmp_path):
 @pytest.mark.parametrize(("echo", "ends"), [(5, []), (0, [75])])
 def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, monkeypatch):
     left = []
-    monkeypatch.setattr(interrupts, "ECHO", echo)
+    monkeypatch.setattr(train, "ECHO", echo)
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
-    watch = interrupts.Interrupts()
+    watch = train.Interrupts()
     watch.on_train_begin(None, None, None)
     watch._catch(signal.SIGTERM, None)
     watch._catch(signal.SIGTERM, None)
@@ -198,11 +198,11 @@ def test_a_launchers_echo_of_a_signal_is_not_a_second_one(echo, ends, monkeypatc
 
 def test_so_is_that_of_a_signal_another_process_was_sent_first(monkeypatch):
     left = []
-    monkeypatch.setattr(interrupts, "ECHO", 5)
-    monkeypatch.setattr(interrupts, "_agreed", lambda caught: signal.SIGTERM)
+    monkeypatch.setattr(train, "ECHO", 5)
+    monkeypatch.setattr(train, "_agreed", lambda caught: signal.SIGTERM)
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr(signal, "signal", lambda *arguments: None)
-    watch, control = interrupts.Interrupts(), TrainerControl()
+    watch, control = train.Interrupts(), TrainerControl()
     watch.on_train_begin(None, None, control)
     watch.on_step_end(None, State, control)
     assert control.should_save and control.should_training_stop

@@ -14,7 +14,7 @@ from transformers import TrainerControl, TrainerState
 
 from schema.configs import RIGHT
 from tests.support import ROOT, read_lines, run_program
-from training import interrupts, progress
+from training import progress, train
 from training.progress import PARTS, Metrics, StepClock, log_line, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
@@ -188,7 +188,7 @@ def test_a_run_that_took_no_step_has_no_shares():
 )
 def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeypatch, capfd):
     monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
-    watch = interrupts.Interrupts(cycle)
+    watch = train.Interrupts(cycle)
     watch.clock = clock
     clock.at.now += 30
     watch.on_train_begin(None, None, TrainerControl())

@@ -11,27 +11,39 @@ from training import checkpoints
 from training.run_folder import conflict, find_run, not_probed, recipe_of
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
+ROWS = [{"problem": "1 + 1?", "solution": "2"}]
+
+
+def read(folder, *overrides: str):
+    return load_recipe(RECIPE, [f"output_dir={folder}", *overrides], check=())
+
+
+def begun(folder, stage: str, *overrides: str):
+    """The recipe of a run that has a checkpoint."""
+    recipe = read(folder, *overrides)
+    find_run(recipe, stage).begin(ROWS)
+    (folder / stage / "checkpoint-1").mkdir()
+    return recipe
 
 
 def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
-    begun = find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft")
-    begun.begin([{"problem": "1 + 1?", "solution": "2"}])
+    find_run(read(tmp_path), "sft").begin(ROWS)
     (tmp_path / "sft/metrics.jsonl").write_text('{"step": 1}\n')
-    mended = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=1e-4"], check=())
+    mended = read(tmp_path, "sft.learning_rate=1e-4")
     assert conflict(mended, "sft") is None
     find_run(mended, "sft").begin([{"problem": "other", "solution": "2"}])
     saved = YAML(typ="safe").load((tmp_path / "sft/recipe.yaml").read_text())
     assert saved["sft"]["learning_rate"] == 1e-4
     assert not (tmp_path / "sft/metrics.jsonl").exists()
     (tmp_path / "sft/checkpoint-1").mkdir()
-    other = load_recipe(RECIPE, [f"output_dir={tmp_path}", "sft.learning_rate=2e-4"], check=())
-    assert "sft.learning_rate: 0.0001 there, 0.0002 here" in conflict(other, "sft").message
+    fault = conflict(read(tmp_path, "sft.learning_rate=2e-4"), "sft")
+    assert "sft.learning_rate: 0.0001 there, 0.0002 here" in fault.message
 
 
 def test_the_saved_recipe_is_a_recipe(tmp_path):
     overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3", "evaluate.samples=2", "evaluate.temperature=0.5"]
     recipe = load_recipe(RECIPE, overrides, check=())
-    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
+    find_run(recipe, "grpo").begin(ROWS)
     again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
     assert again.resolved() == recipe.resolved()
     assert "null" not in (tmp_path / "grpo/recipe.yaml").read_text()
@@ -49,7 +61,7 @@ def test_a_run_tells_which_of_the_optional_packages_were_there(tmp_path, monkeyp
     (tmp_path / "vllm-0.31.0.dist-info").mkdir()
     (tmp_path / "vllm-0.31.0.dist-info/METADATA").write_text("Name: vllm\nVersion: 0.31.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft").begin([])
+    find_run(read(tmp_path), "sft").begin([])
     packages = json.loads((tmp_path / "sft/versions.json").read_text())["packages"]
     assert packages["vllm"] == "0.31.0"  # with no module there to import, which would take seconds
     assert {"math-verify", "bitsandbytes"} <= packages.keys()
@@ -57,9 +69,7 @@ def test_a_run_tells_which_of_the_optional_packages_were_there(tmp_path, monkeyp
 
 def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
     for stage in ("sft", "grpo"):
-        recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=())
-        find_run(recipe, stage).begin([{"problem": "1 + 1?", "solution": "2"}])
-        (tmp_path / stage / "checkpoint-1").mkdir()
+        begun(tmp_path, stage)
     words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
     told = run_stage("preflight", *words, check=False)
     assert told.returncode == 2
@@ -67,36 +77,26 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
 
 
 def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
-    overrides = [f"output_dir={tmp_path}", "grpo.eval_steps=10", "grpo.save_steps=10"]
-    recipe = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=24"], check=())
-    find_run(recipe, "grpo").begin([{"problem": "1 + 1?", "solution": "2"}])
-    (tmp_path / "grpo/checkpoint-1").mkdir()
+    overrides = ["grpo.eval_steps=10", "grpo.save_steps=10"]
+    recipe = begun(tmp_path, "grpo", *overrides, "evaluate.checkpoint_problems=24")
     saved = tmp_path / "grpo/recipe.yaml"
     before = saved.read_text().replace("checkpoint_problems: 24", "held_out: 24")
     assert "held_out: 24" in before
     saved.write_text(before)
     assert conflict(recipe, "grpo") is None
     assert recipe_of(tmp_path / "grpo").evaluate.checkpoint_problems == 24
-    other = load_recipe(RECIPE, [*overrides, "evaluate.checkpoint_problems=12"], check=())
+    other = read(tmp_path, *overrides, "evaluate.checkpoint_problems=12")
     assert "  evaluate.checkpoint_problems: 24 there, 12 here" in conflict(other, "grpo").message
     assert "  patience: 3\n" in before
     saved.write_text(before.replace("  patience: 3\n", ""))
     assert conflict(recipe, "grpo") is None  # a run from before that key
 
 
-def begun(tmp_path, stage: str, *overrides: str):
-    """The recipe of a run that has a checkpoint."""
-    recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
-    find_run(recipe, stage).begin([{"problem": "1 + 1?", "solution": "2"}])
-    (tmp_path / stage / "checkpoint-1").mkdir()
-    return recipe
-
-
 @pytest.mark.parametrize("override", ["data.pass_rate=[0.1, 0.9]", "data.order=easy first"])
 def test_the_choice_and_the_order_of_problems_are_of_grpo_alone(override, tmp_path):
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
-    changed = load_recipe(RECIPE, [f"output_dir={tmp_path}", override], check=())
+    changed = read(tmp_path, override)
     assert conflict(changed, "sft") is None
     key, value = override.split("=")
     assert f"  {key}: " in conflict(changed, "grpo").message and f", {value} here" in conflict(changed, "grpo").message
@@ -120,28 +120,23 @@ OWN = "data.own_solutions={samples: 8}"
 )
 def test_what_a_warm_start_of_the_models_own_making_depends_on(of_the_run, override, key, tmp_path):
     begun(tmp_path, "sft", *of_the_run)
-    fault = conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", *of_the_run, override], check=()), "sft")
+    fault = conflict(read(tmp_path, *of_the_run, override), "sft")
     assert fault is None if key is None else f"  {key}" in fault.message
 
 
 def test_own_solutions_that_were_sampled_anew_are_told(tmp_path):
-    recipe, rows = begun(tmp_path, "sft", OWN), [{"problem": "1 + 1?", "solution": "2"}]
-    find_run(recipe, "sft").begin(rows)  # as it was begun there
+    recipe = begun(tmp_path, "sft", OWN)
+    find_run(recipe, "sft").begin(ROWS)  # as it was begun there
     with pytest.raises(RecipeError, match="or what a model sampled of them"):
-        find_run(recipe, "sft").begin(rows, [["1 + 1?", "so", "2"]])
-
-
-def test_runs_without_own_solutions_are_as_they_were(tmp_path):
-    begun(tmp_path, "sft")
-    assert "own_solutions" not in (tmp_path / "sft/recipe.yaml").read_text()
+        find_run(recipe, "sft").begin(ROWS, [["1 + 1?", "so", "2"]])
 
 
 def test_a_run_that_was_begun_before_there_was_an_order_goes_on(tmp_path):
     recipe = begun(tmp_path, "grpo")
     saved = tmp_path / "grpo/recipe.yaml"
-    before = saved.read_text().replace("  order: shuffled\n", "")
-    assert before != saved.read_text()
-    saved.write_text(before)
+    text = saved.read_text()
+    assert "  order: shuffled\n" in text and "own_solutions" not in text
+    saved.write_text(text.replace("  order: shuffled\n", ""))
     assert conflict(recipe, "grpo") is None
 
 
@@ -184,7 +179,7 @@ def test_what_was_removed_since_a_run_began_is_read_and_does_not_train_on(now, l
 
 def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
     def fault(*overrides: str):
-        return conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=()), "grpo")
+        return conflict(read(tmp_path, *overrides), "grpo")
 
     server = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
     begun(tmp_path, "grpo", *server, "grpo.vllm_server_host=10.0.0.1", "grpo.vllm_group_port=5001")
@@ -199,8 +194,7 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
 
 def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     def told(*overrides: str) -> str:
-        recipe = load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
-        return str(not_probed(recipe) or "")
+        return str(not_probed(read(tmp_path, *overrides)) or "")
 
     place = "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe: make "
     assert told() == told("data.order=shuffled") == ""
@@ -232,7 +226,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
 def test_a_folder_in_the_place_of_a_file_is_told_before_anything_trains(name, tmp_path):
     (tmp_path / "sft" / name).mkdir(parents=True)
     with pytest.raises(RecipeError, match=f"{name}: is a folder, where a run writes a file: remove it"):
-        find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}"], check=()), "sft")
+        find_run(read(tmp_path), "sft")
 
 
 def test_a_file_in_the_place_of_a_checkpoint_is_told_before_anything_trains(tmp_path):
@@ -344,17 +338,16 @@ def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
 @pytest.mark.parametrize("name", ["data.json", "versions.json"])
 @pytest.mark.parametrize("text", [None, *TORN])
 def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, capsys):
-    recipe, rows = begun(tmp_path, "grpo"), [{"problem": "1 + 1?", "solution": "2"}]
-    file = tmp_path / "grpo" / name
+    recipe, file = begun(tmp_path, "grpo"), tmp_path / "grpo" / name
     before = file.read_text()
     file.unlink() if text is None else file.write_text(text)
-    find_run(recipe, "grpo").begin(rows)
+    find_run(recipe, "grpo").begin(ROWS)
     assert f"{file} was lost: " in capsys.readouterr().out
     assert file.read_text() == before
-    find_run(recipe, "grpo").begin(rows)
+    find_run(recipe, "grpo").begin(ROWS)
     assert " was lost: " not in capsys.readouterr().out
     with pytest.raises(RecipeError, match="began with 1 training problems, which are not these 2") as told:
-        find_run(recipe, "grpo").begin(rows * 2)
+        find_run(recipe, "grpo").begin(ROWS * 2)
     assert f"or move {tmp_path}/grpo away" in str(told.value)
 
 
@@ -364,11 +357,11 @@ def test_other_versions_are_told_on_resume(tmp_path, capsys):
     whole(tmp_path / "sft/checkpoint-1", trainer_state=STATE)
     file = tmp_path / "sft/versions.json"
     versions = json.loads(file.read_text())
-    find_run(recipe, "sft").begin([{"problem": "1 + 1?", "solution": "2"}])
+    find_run(recipe, "sft").begin(ROWS)
     assert "versions" not in capsys.readouterr().out
     now, versions["packages"]["trl"] = versions["packages"]["trl"], "0.1"
     file.write_text(json.dumps(versions))
-    find_run(recipe, "sft").begin([{"problem": "1 + 1?", "solution": "2"}])
+    find_run(recipe, "sft").begin(ROWS)
     assert f"their last digits: trl 0.1 → {now}\n" in capsys.readouterr().out
 
 
@@ -377,7 +370,7 @@ def test_a_default_is_shown_and_is_no_conflict(tmp_path):
     assert "beta" not in (tmp_path / "grpo/recipe.yaml").read_text()
 
     def fault(override: str):
-        return conflict(load_recipe(RECIPE, [f"output_dir={tmp_path}", override], check=()), "grpo")
+        return conflict(read(tmp_path, override), "grpo")
 
     assert "  grpo.beta: 0.0 there, 0.3 here" in fault("grpo.beta=0.3").message
     assert fault("grpo.beta=0") is None
@@ -402,11 +395,11 @@ def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
 def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monkeypatch):
     def on(processes: int, *overrides: str):
         monkeypatch.setenv("WORLD_SIZE", str(processes))
-        return load_recipe(RECIPE, [f"output_dir={tmp_path}", *overrides], check=())
+        return read(tmp_path, *overrides)
 
     size, steps = f"{stage}.per_device_train_batch_size", f"{stage}.gradient_accumulation_steps"
     folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
-    folder.begin([{"problem": "1 + 1?", "solution": "2"}])
+    folder.begin(ROWS)
     (folder.path / "checkpoint-1").mkdir()
     for processes, batch, accumulation in [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
