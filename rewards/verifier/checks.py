@@ -121,6 +121,7 @@ def value_of(node: ast.expr) -> Fraction:
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
 _START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded machine
 _WALL = 20  # times the seconds of processor time: a program cannot sleep, so only a loaded machine takes that long
+_MEMORY = 256  # MiB of address space, with the interpreter
 _ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
 _LONGEST_PROGRAM = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
@@ -134,15 +135,13 @@ class NotHeld(RuntimeError):
     """No program can be run, as nothing would hold it here; the message says why and what to do."""
 
 
-def judge_programs(
-    responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool], *, seconds: float = 2.0
-) -> list[Verdict]:
+def judge_programs(responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool]) -> list[Verdict]:
     """Whether the program that a response gives passes the cases of its spec; never raises for what a response says.
 
     The program is what stands in the `<answer>` block, in a fence or not; without a block, and unless `strict`, in the
     fence, or else the whole response outside its thoughts. Two different programs are no answer. A spec is
-    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of each call. `seconds` are of
-    processor time, for all cases together. As many programs run at a time as there are processors, equal ones once.
+    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of each call. As many programs run
+    at a time as there are processors, equal ones once.
 
     Raises:
         NotHeld: this machine cannot hold a program.
@@ -154,7 +153,7 @@ def judge_programs(
 
     def run(job: tuple[str, str]) -> Verdict:
         spec = json.loads(job[1])
-        return run_program(job[0], spec["function"], spec["cases"], seconds=seconds)
+        return run_program(job[0], spec["function"], spec["cases"])
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         made = dict(zip(waiting, threads.map(run, waiting), strict=True))
@@ -185,22 +184,20 @@ def _program(response: str, function: str, strict: bool) -> tuple[str | None, st
     return program, ""
 
 
-def run_program(
-    source: str, function: str, cases: Sequence[tuple[list, object]], *, seconds: float = 2.0, memory_mib: int = 256
-) -> Verdict:
+def run_program(source: str, function: str, cases: Sequence[tuple[list, object]], seconds: float = 2.0) -> Verdict:
     """Whether `function(*arguments)` returns `result` for each case `[arguments, result]`.
 
-    Both are JSON values. A program may use `seconds` of processor time for all cases, and `memory_mib` MiB of address
-    space with the interpreter.
+    Both are JSON values. A program may use `seconds` of processor time for all cases.
 
     Raises:
         NotHeld: this machine cannot hold a program.
     """
     job = {"source": source, "function": function, "arguments": [arguments for arguments, _ in cases]}
+    job |= {"seconds": seconds, "memory_mib": _MEMORY}
     bound = _ROOM + len(json.dumps([result for _, result in cases]))
     with _started() as process:
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(job | {"seconds": seconds, "memory_mib": memory_mib}).encode())
+            process.stdin.write(json.dumps(job).encode())
             process.stdin.close()
         said, ended = _said(process, bound, _WALL * seconds)
     held, _, said = said.partition(b"\n")

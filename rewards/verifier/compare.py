@@ -250,34 +250,26 @@ def matrices(g: Matrix, a: Matrix, context: Context) -> bool:
 
 def named(g: List | Tuple | Interval, a: List | Tuple | Interval, context: Context) -> bool:
     """`x = 3, y = 5` with the names in alphabetical order is the point of the values."""
-    names, point = (g, a) if isinstance(g, List) else (a, g)
-    coordinates = _coordinates(point)
-    if coordinates is None or not _named_in_order(names):
+    named, point = (g, a) if isinstance(g, List) else (a, g)
+    names, coordinates = _names(named), _coordinates(point)
+    if coordinates is None or not names or names != sorted(set(names)) or any(i.signs != ("=",) for i in named.items):
         return False
-    values = [value(i.sides[1]) for i in names.items]
-    return ordered(values, coordinates, context) if names is g else ordered(coordinates, values, context)
+    values = [value(i.sides[1]) for i in named.items]
+    return ordered(values, coordinates, context) if named is g else ordered(coordinates, values, context)
 
 
-def _named_in_order(items: List) -> bool:
-    if not all(isinstance(i, Relation) and i.signs == ("=",) and is_name(i.sides[0]) for i in items.items):
-        return False
-    names = [i.sides[0] for i in items.items]
-    return names == sorted(set(names))
+def _names(items: List) -> list[str]:
+    """The names in `x = 3, y = 5`; none where an item has no name."""
+    named = all(isinstance(i, Relation) and is_name(i.sides[0]) for i in items.items)
+    return [i.sides[0] for i in items.items] if named else []
 
 
 def lists(g: List | Set, a: List | Set, context: Context) -> bool:
     """Lists and sets are equal in any order, but a list that says which value is whose keeps it."""
-    if isinstance(g, List) and _has_names(g) and not any(isinstance(i, Relation) for i in a.items):
+    if isinstance(g, List) and len(set(_names(g))) > 1 and not any(isinstance(i, Relation) for i in a.items):
         # `x = 1, y = 2` says which value is whose; without names only their order does.
         return isinstance(a, List) and ordered(g.items, a.items, context)
     return unordered(g.items, a.items, context)
-
-
-def _has_names(items: List) -> bool:
-    return (
-        all(isinstance(i, Relation) and is_name(i.sides[0]) for i in items.items)
-        and len({i.sides[0] for i in items.items}) > 1
-    )
 
 
 def elements(g: Union, a: Set, context: Context) -> bool:

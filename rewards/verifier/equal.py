@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd, prod
+from types import SimpleNamespace
 
 from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
@@ -58,20 +59,12 @@ class NeedsAlgebra(Exception):
     """Only algebra can tell."""
 
 
-class _NoAlgebra:
-    """Stands for the algebra in the trainer's process."""
-
-    def equal(self, gold: str, answer: str, worked_out: bool = True) -> bool:
-        raise NeedsAlgebra
-
-    def equal_relations(self, gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
-        raise NeedsAlgebra
-
-    def close(self, exact: str, rounded: Fraction, places: int) -> bool:
-        raise NeedsAlgebra
+def _undecided(*texts: object) -> bool:
+    raise NeedsAlgebra
 
 
-_NO_ALGEBRA = _NoAlgebra()
+# Stands for the algebra in the trainer's process.
+_NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, close=_undecided)
 
 
 def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> tuple[bool | None, str]:
@@ -97,17 +90,13 @@ def compare_answers(
     different = {key(a): a for a in reversed(answers)}
     if len(different) > _MAX_ANSWERS:
         return False, "several different answers"
-    if len(different) > 1 and _too_large(gold) is None and _has_several_values(gold):
+    if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), List | Set | Union):
         return _compare_one(gold, ", ".join(answers), question, algebra)
     verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
     wrong = next((v for v in verdicts if not v[0]), None)
     if wrong and len(different) > 1:
         return False, "several different answers"
     return wrong or verdicts[0]
-
-
-def _has_several_values(gold: str) -> bool:
-    return isinstance(value(gold), List | Set | Union)
 
 
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:

@@ -130,7 +130,8 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         low = word.lower()
         after = tokens[at][0].lower() if at < len(tokens) else ""
         harmless = after.startswith("grade") or (is_number_word(low) and after == "-") or (low == "ones" and names)
-        if (_effect(low) or _another_number(low)) and not harmless and (low != "times" or after):
+        another_number = is_number_word(low) and low != "quarters"  # these and "scores" are left to AMOUNTS
+        if (_effect(low) or another_number) and not harmless and (low != "times" or after):
             return None
         if low in ("squared", "cubed"):
             before = tokens[at - 2][0].lower() if at > 1 else ""
@@ -177,10 +178,6 @@ def change(text: str) -> str | None:
     effects = [(effect, word) for word in words if (effect := _effect(word))]
     # "The total is under 5" is more than a claim.
     return ", ".join(min(effects, key=lambda found: found[0] == "a claim")) if effects else None
-
-
-def _another_number(low: str) -> bool:
-    return is_number_word(low) and low != "quarters"  # these and "scores" are left to AMOUNTS
 
 
 def _may_be_a_word(low: str, marked: bool) -> bool:
