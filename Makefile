@@ -247,7 +247,7 @@ test-vllm: .venv-vllm/installed  ## compare vLLM with transformers, on a CPU, in
 
 test-view: setup  ## click through the page of `make view` in a real browser; CHROMIUM=path
 	@$(MAKE) --no-print-directory setup EXTRAS=browser
-	@$(PY) pytest -m browser
+	@$(IN_PARALLEL) -m browser tests/viewer
 
 faults: setup  ## inject every fault into the tiny recipe for real, and compare the outcome with what is required
 	@$(ON_CPU) tests.faults
