@@ -283,6 +283,7 @@ def test_a_text_cannot_break_out(run):
         ("versions.json", '{"hardware": 3, "local": 3, "packages": []}'),
         ("versions.json", "{" * 100_000),
         ("data.json", f'{{"problems": {10**400}}}'),
+        ("data.json", '{"problems": "x"}'),
         ("metrics.jsonl", '[]\n{"step": true}\n{"step": 1, "reward": 1e999, "kl": [], "eval_right": "x"}\n{"st'),
         ("metrics.jsonl", '{"step": 1, "reward": 1e308}\n{"step": 9e99, "reward": 1}'),
         ("metrics.jsonl", ""),
