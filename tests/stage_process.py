@@ -9,6 +9,7 @@ import runpy
 import socket
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -66,12 +67,14 @@ def _start(module: str, arguments: list[str], root: Path, environment: dict[str,
     return process
 
 
-def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path, processes: int = 1):
+def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], processes: int = 1):
     """`start`, and return what `subprocess.run` would: all that they said, and the first code that is not 0."""
-    started = start(module, arguments, root, environment, folder, processes)
-    for each in started:
-        each.join()
-    said = ["".join(map(Path.read_text, sorted(folder.glob(f"*/{name}")))) for name in ("stdout", "stderr")]
+    with tempfile.TemporaryDirectory() as folder:
+        started = start(module, arguments, root, environment, Path(folder), processes)
+        for each in started:
+            each.join()
+        files = [sorted(Path(folder).glob(f"*/{name}")) for name in ("stdout", "stderr")]
+        said = ["".join(map(Path.read_text, each)) for each in files]
     codes = [each.returncode if isinstance(each, subprocess.Popen) else each.exitcode for each in started]
     return subprocess.CompletedProcess([module, *arguments], next(filter(None, codes), 0), *said)
 

@@ -77,8 +77,7 @@ def run_stage(stage: str, *arguments: object, launcher=(), processes: int = 1, c
         command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
         done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            done = stage_process.run(f"stages.{stage}", words, ROOT, environ, Path(folder), processes)
+        done = stage_process.run(f"stages.{stage}", words, ROOT, environ, processes)
     if check and done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done
@@ -120,8 +119,7 @@ def send(process: subprocess.Popen, number: int):
 def run_program(program: Path | str, *arguments: object, processes: int = 1) -> subprocess.CompletedProcess:
     """Run a program, or a module, from the root of the repository."""
     words = list(map(str, arguments))
-    with tempfile.TemporaryDirectory() as folder:
-        done = stage_process.run(str(program), words, ROOT, dict(os.environ), Path(folder), processes)
+    done = stage_process.run(str(program), words, ROOT, dict(os.environ), processes)
     if done.returncode:
         raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
     return done

@@ -106,7 +106,7 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
 
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
     """What `python -m module` prints in the clone."""
-    done = stage_process.run(module, arguments, clone, os.environ | environment, clone)
+    done = stage_process.run(module, arguments, clone, os.environ | environment)
     assert done.returncode == 0, f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     return done.stdout
 

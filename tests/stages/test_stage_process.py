@@ -34,5 +34,5 @@ def test_with_a_gpu_a_stage_has_a_python_of_its_own(name, tmp_path, monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     module = str(program) if name.endswith(".py") else name
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = stage_process.run(module, ["a", "b"], ROOT, environment, tmp_path)
+    done = stage_process.run(module, ["a", "b"], ROOT, environment)
     assert (done.stdout, done.stderr, done.returncode) == ("False ['a', 'b']\n", "", 3)
