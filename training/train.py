@@ -141,16 +141,9 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         RecipeError: the checkpoint is of another kind of launcher, or of another account, and sharded.
     """
     begun.append(folder.path)
-    require_same_sharding(trainer, folder.checkpoint)
-    # Only the process that seals checkpoints asks: on another machine the account has another key.
-    unpickles = is_main_process() and sharded(trainer) and folder.checkpoint and os.environ.get("TRUST_RUN") != "1"
-    if unpickles and not sealed_here(Path(folder.checkpoint)):
-        raise RecipeError(
-            [
-                f"{folder.checkpoint} was written by another account or machine, and the files of FSDP and DeepSpeed "
-                "can be pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
-            ]
-        )
+    if folder.checkpoint:
+        require_same_sharding(trainer, folder.checkpoint)
+        _require_sealed(trainer, folder.checkpoint)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     clock = StepClock(show_progress(trainer))
@@ -199,15 +192,22 @@ def sharded(trainer: Trainer) -> bool:
     return trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
 
 
-def require_same_sharding(trainer: Trainer, checkpoint: str | None):
+def _require_sealed(trainer: Trainer, checkpoint: str):
+    # Only the process that seals checkpoints asks: on another machine the account has another key.
+    unpickles = is_main_process() and sharded(trainer) and os.environ.get("TRUST_RUN") != "1"
+    if unpickles and not sealed_here(Path(checkpoint)):
+        message = f"{checkpoint} was written by another account or machine, and the files of FSDP and DeepSpeed can be "
+        message += "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
+        raise RecipeError([message])
+
+
+def require_same_sharding(trainer: Trainer, checkpoint: str):
     """Refuse a checkpoint that was written under another kind of launcher: its optimizer has another form, which
     transformers would silently go on without.
 
     Raises:
         RecipeError: names both.
     """
-    if checkpoint is None:
-        return
     now = "FSDP" if trainer.is_fsdp_enabled else "DeepSpeed" if trainer.is_deepspeed_enabled else "DDP or one process"
     files = {each.name for each in Path(checkpoint).iterdir()}
     fsdp = any(each.startswith("pytorch_model_fsdp") for each in files)

@@ -24,7 +24,6 @@ def test_a_checkpoint_is_resumed_by_the_launcher_that_wrote_it(began, now, tmp_p
     checkpoint.mkdir(parents=True)
     (checkpoint / LAUNCHERS[began][1]).touch()
     trainer = LAUNCHERS[now][0]
-    require_same_sharding(trainer, None)
     if began == now:
         require_same_sharding(trainer, str(checkpoint))
         return
