@@ -28,7 +28,7 @@ ROW = {
         (countdown, {"numbers": 4, "rows": 400}, {"numbers": 4, "rows": 4000}),
         (puzzles, {"rows": 200}, {}),
     ],
-    ids=str,
+    ids=lambda each: getattr(each, "__name__", str(each)),
 )
 def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many):
     train, test = ({row["problem"] for row in made(split, **many)} for split in ("train", "test"))
