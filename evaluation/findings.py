@@ -39,7 +39,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     try:
         config = memory.model_config(recipe)
         tokenizer = load_tokenizer(recipe)
-        if Path(recipe.model.name_or_path or "").is_dir():
+        if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
