@@ -17,7 +17,7 @@ from runs.folder import FinishedRun
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds
-from tests.support import ROOT, write_lines
+from tests.support import ROOT, run_stage, write_lines
 
 RECIPE = """seed: 42
 output_dir: /home/ann/runs/lora
@@ -210,9 +210,7 @@ def test_both_show_the_result_of_these_weights_alone(run):
 
 def test_it_is_written_again_from_the_files_alone(run):
     evaluated(run, [True] * 40)
-    command = [sys.executable, "-m", "stages.report", str(run.parent)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == f"report: {run}/report.md\n", done.stderr
+    assert run_stage("report", run.parent).stdout == f"report: {run}/report.md\n"
     texts = [(run / name).read_text() for name in ("report.md", "README.md")]
     for name in ("report.md", "README.md", "curves.png"):
         (run / name).unlink()

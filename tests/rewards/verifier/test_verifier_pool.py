@@ -180,9 +180,10 @@ def _alive(pid: int) -> bool:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize(
-    "how", [None, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=["end", "TERM", "INT", "KILL"]
+    ("how", "busy"),
+    [(None, True), (signal.SIGTERM, True), (signal.SIGINT, True), (signal.SIGKILL, True), (signal.SIGKILL, False)],
+    ids=["end", "TERM", "INT", "KILL", "KILL, idle"],
 )
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "hanging"])
 def test_no_worker_outlives_the_trainer(how, busy):
     arguments = ["hang"] * busy + ["end"] * (how is None)
     trainer = subprocess.Popen(
