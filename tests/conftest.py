@@ -24,6 +24,14 @@ def pytest_xdist_setupnodes():
     built_model("tiny-qwen3", 42)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """A test that takes the session's run is one that trains: pytest chooses by the marks after this."""
+    for item in items:
+        if "chain" in item.fixturenames:
+            item.add_marker("train")
+
+
 def pytest_terminal_summary(terminalreporter):
     if COUNTED:
         terminalreporter.write_line("\nhostile values: " + ", ".join(f"{n:,} {what}" for what, n in COUNTED.items()))

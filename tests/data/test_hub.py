@@ -27,6 +27,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
     assert len(requests) == asked
 
 
+@pytest.mark.train
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null", f"output_dir={tmp_path / 'out'}"]
     with hub(tmp_path, 503) as (environment, requests):

@@ -131,7 +131,11 @@ GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1
             "launch: process 1 was",
         ),
         # One that could go on is not asked to save: it would wait for the other.
-        ("Interrupts().training = True; time.sleep(60) if first else time.sleep(2); os._exit(5)", 5, ""),
+        pytest.param(
+            "Interrupts().training = True; time.sleep(60) if first else time.sleep(2); os._exit(5)",
+            *(5, ""),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):

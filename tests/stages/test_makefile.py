@@ -41,6 +41,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     [
         ("test", "0", "-1"),
         ("test-train", "0", "-1"),
+        ("test-ci", "0", "-1"),
         ("test-slow", "0", "-1"),
         ("test-gpu", "", "0"),
         ("test-gpu", "2,3", "2"),

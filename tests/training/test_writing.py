@@ -192,10 +192,10 @@ run("grpo", main)
     ("module", "owner", "function", "said"),
     [
         ("training.saving", "training.saving", "write_whole", "Nothing has been saved yet"),
-        ("training.run_folder", "training.run_folder.RunFolder", "finish", "The same command resumes from "),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in [
+                ("training.run_folder", "training.run_folder.RunFolder", "finish", "The same command resumes from "),
                 ("evaluation.pictures", "evaluation.pictures", "save", "The run is finished; make report FILE="),
                 ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
                 ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),

@@ -178,6 +178,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize(
     ("how", "busy"),
@@ -221,7 +222,8 @@ time.sleep(60 if sys.argv[2] == "wait" else 0)
 
 @pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("how", ["KILL", pytest.param("end", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["KILL", "end"])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
     (tmp_path / "rank.py").write_text(RANK)
     launcher = subprocess.Popen(
