@@ -156,6 +156,8 @@ def quiet_libraries():
     )
     # DeepSpeed calls torch's collectives by former names, at each step.
     warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
+    # Here no vocabulary is changed, and peft is kept from asking the Hub whether it was (training/train.py).
+    warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
     transformers.utils.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     if not is_main_process():

@@ -4,18 +4,24 @@ bounded in time, memory and output."""
 import json
 import shutil
 import time
+import warnings
 
+import httpx
 import pytest
 import torch
+from huggingface_hub import constants
+from peft import LoraConfig, get_peft_model
 from torch.profiler import ProfilerActivity, profile
 from transformers import BertConfig, BertLMHeadModel
 
+from data import hub
 from schema.faults import RecipeError
 from schema.models import built_model
 from schema.recipe import load_recipe
+from stages.cli import quiet_libraries
 from tests.support import run_stage
 from training import model
-from training.model import load_model, load_tokenizer, require_usable
+from training.model import load_model, load_tokenizer, name_base, require_usable
 
 
 def row_by_row(model) -> tuple[bool, torch.Tensor]:
@@ -106,3 +112,18 @@ def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path):
     (theirs / "tokenizer.json").write_text(json.dumps(written | part))
     with pytest.raises(RecipeError, match=message):
         require_usable(theirs, None, None, "theirs")
+
+
+def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):
+    """peft would look whether its base has another vocabulary there; a training run is kept from it, and quietly."""
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda *arguments, **options: pytest.fail("asked"))
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
+    policy = get_peft_model(load_model(recipe, load_tokenizer(recipe)), LoraConfig(target_modules="all-linear"))
+    name_base(policy, "a/model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quiet_libraries()
+        hub.unasked()(policy.save_pretrained)(tmp_path)
+    assert (tmp_path / "adapter_model.safetensors").is_file()
