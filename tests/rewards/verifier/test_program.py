@@ -23,6 +23,8 @@ from rewards.verifier import Verdict, checks, judge
 from rewards.verifier.checks import NotHeld, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
 
+pytestmark = pytest.mark.train  # attacks, each in processes of its own
+
 SECONDS = 0.5  # of processor time
 NAME = f"hostile-{os.getpid()}"
 

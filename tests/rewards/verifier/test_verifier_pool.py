@@ -14,6 +14,8 @@ from rewards.verifier import judge, judge_all, pool, prepare
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, far_below_quadratic
 
+pytestmark = pytest.mark.train  # attacks, and many processes
+
 
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
@@ -178,7 +180,6 @@ def _alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize(
     ("how", "busy"),
@@ -220,7 +221,6 @@ time.sleep(60 if sys.argv[2] == "wait" else 0)
 """
 
 
-@pytest.mark.train
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["KILL", "end"])
