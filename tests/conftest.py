@@ -26,9 +26,9 @@ def pytest_xdist_setupnodes():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """A test that takes the session's run is one that trains: pytest chooses by the marks after this."""
+    """A test that takes a run that others share is one that trains: pytest chooses by the marks after this."""
     for item in items:
-        if "chain" in item.fixturenames:
+        if {"chain", "trained"} & {*item.fixturenames}:
             item.add_marker("train")
 
 

@@ -104,7 +104,10 @@ grpo: {{max_steps: 1, max_completion_length: 144}}
 
 @pytest.mark.parametrize(
     ("data", "more"),
-    [("countdown: {numbers: 2, largest: 25, tries: 1}", ""), ("puzzles: {about: number}", ", run_programs: true")],
+    [
+        ("countdown: {numbers: 2, largest: 25, tries: 1}", ""),
+        pytest.param("puzzles: {about: number}", ", run_programs: true", marks=pytest.mark.train),
+    ],
 )
 def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(findings, "AUDITED", 2)  # where answers are programs, every cheat runs some
