@@ -96,8 +96,11 @@ def nearest_or_all(name: object, names) -> str:
 
 
 def raised_by(error: BaseException) -> str | None:
-    """The installed package whose code raised the error, or None where the project's own code did."""
+    """The installed package whose code raised the error, or the chat template, which jinja2 calls so; None where the
+    project's own code did."""
     frames = traceback.extract_tb(error.__traceback__)
+    if frames and frames[-1].filename == "<template>":
+        return "the chat template"
     parts = Path(frames[-1].filename).parts if frames else ()
     return parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else None
 

@@ -353,6 +353,13 @@ ATTACKS = {f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text
         ),
         zeros(WEIGHTS, 2**34),
     ),
+    "model: a template that fails at some questions": (
+        "the chat template says: division by zero",
+        put(
+            "theirs/chat_template.jinja",
+            "{{ messages[0].content }}{% if 12 < messages[0].content|length < 100 %}{{ 1 / 0 }}{% endif %}",
+        ),
+    ),
     "model: an end that it lacks": (
         "no completion could end",
         put("theirs/special_tokens_map.json", json.dumps({"eos_token": "<new>"})),
