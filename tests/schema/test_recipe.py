@@ -133,6 +133,7 @@ INSTEAD = {
     "no steps": ("max_steps: 2", "max_steps: 0", ":7:", "a whole number from 1 up, or -1, got 0"),
     "steps below 0": ("max_steps: 2", "max_steps: -5", ":7:", "got -5"),
     "attention misspelt": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}", ":1:", "not one of"),
+    "a compiler": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: flex_attention}", ":1:", "not one of eager, sdpa"),
     "a kernel": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: a/b}", ":1:", "not one of eager, sdpa"),
     "flash attention": (
         "tiny-qwen3}",

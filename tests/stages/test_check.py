@@ -1,5 +1,6 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from evaluation import findings
 from schema import hardware, meaning
 from schema.launch import launch
+from schema.models import built_model
 from schema.recipe import read_recipe
 from stages import check
 from tests.support import DISTINCT, refused, run_stage, write_lines
@@ -233,3 +235,11 @@ def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
     write_lines(file, [{"problem": f"What is {a} pens and {a} pencils?", "answer": str(2 * a)} for a in range(40)])
     given = [f"data.train=[{file}]", f"evaluate.benchmarks=[{file}]", "data.validation=4", "sft=null"]
     assert "nothing is left to train on" in refused("check", "recipes/tiny-arithmetic.yaml", *given)
+
+
+def test_a_local_model_without_its_weights_is_not_ready(tmp_path):
+    folder = shutil.copytree(built_model("tiny-qwen3", 42), tmp_path / "model")
+    (folder / "model.safetensors").unlink()
+    given = [f"model={{name_or_path: {folder}}}", f"output_dir={tmp_path}/out"]
+    done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
+    assert done.returncode == 2 and "holds no model.safetensors" in done.stdout, done.stdout
