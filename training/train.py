@@ -231,7 +231,7 @@ def require_known_head(trainer: Trainer, name: str):
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
     whole = model.get_base_model() if isinstance(model, PeftModel) else model
-    # RLOO and a reward model do not train so; shards would have to be gathered.
+    # A reward model does not train so; shards would have to be gathered.
     if sharded(trainer) or "fused_lm_head" not in inspect.signature(whole.forward, follow_wrapped=False).parameters:
         return
     training = model.training
