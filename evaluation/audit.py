@@ -2,15 +2,18 @@
 honest ones, cheats that do not know the answer, tricks around a right one. A new cheat is one line in a table."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
+
+from transformers import TrainerState
 
 from data import prompt
 from data.gold import gold_answer, read_check
 from data.prompt import completion
 from rewards.verifier import judge_all
+from schema.configs import size_of_run
 from schema.recipe import Recipe
 from training.scoring import guarded_rewards
 
@@ -165,6 +168,7 @@ class Pay(NamedTuple):
     kind: str
     earned: list[float]
     beats: int  # problems on which it earns more than it should
+    paid: list[list[float | None]]  # what each reward paid, without its weight
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
@@ -197,11 +201,12 @@ def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list
     for check in sorted({read_check(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
         table = ON_CHECKS[check]
         kinds.append(("cheat", {name: partial(on_check, each, check) for name, each in table.items()}))
-    earned = {
+    paid = {
         (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
         for kind, responses in kinds
         for name, respond in responses.items()
     }
+    earned = {key: [_total(each, rewards) for each in zip(*values, strict=True)] for key, values in paid.items()}
     # What an honest response earns on each problem, in its best paid style.
     honest = {
         kind: [max(each) for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)]
@@ -213,28 +218,48 @@ def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list
         limit = limits.get(kind, pay)
         # A mistake must not only earn no more than the right answer, but less.
         above = [p > top + _ABOVE or (kind == "wrong" and p > top - _ABOVE) for p, top in zip(pay, limit, strict=True)]
-        table.append(Pay(name, kind, pay, sum(above)))
+        table.append(Pay(name, kind, pay, sum(above), paid[kind, name]))
     return sorted(table, key=lambda pay: -sum(pay.earned))
 
 
-def _paid(responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[float]:
-    """The weighted sum of the rewards for one response to each row, called as the trainer would call them. Rewards that
-    count tokens see one token for every four characters."""
+def _total(paid: tuple[float | None, ...], rewards: list[tuple[Callable, float]]) -> float:
+    return sum(weight * value for (_, weight), value in zip(rewards, paid, strict=True) if value is not None)
+
+
+def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Each reward that pays every kind of answer to a problem the same, with what it pays and was given: most often it
+    has a mistake."""
+    for name, of_kinds in zip(recipe.rewards, zip(*(each.paid for each in table), strict=True), strict=True):
+        values = {value for of_problems in of_kinds for value in of_problems}
+        flat = all(len(set(of_problem)) == 1 for of_problem in zip(*of_kinds, strict=True))
+        if flat and recipe.weights[name] and "steps" not in recipe.rewards[name]:
+            pays = "the same on a problem" if len(values) > 1 else "None" if None in values else f"{values.pop():g}"
+            message = f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it teaches nothing. "
+            message += "It was given completions[0] = [{'role': 'assistant', 'content': '<think>…'}], a list of "
+            yield name, message + "messages: the text is completions[0][0]['content']"
+
+
+def some(names: list[str], most: int = 3) -> str:
+    """The first of these names, and how many more there are."""
+    return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _paid(
+    responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+) -> list[list[float | None]]:
+    """What each reward pays for one response to each row, called as the trainer would call it. Rewards that count
+    tokens see one token for every four characters."""
     columns = {
         **{key: [row.get(key) for row in rows] for key in rows[0] if key not in ("reasoning", "answer")},
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
         "completion_ids": [list(range(len(text) // 4)) for text in responses],
         "think_opened": [False] * len(rows),
-        "trainer_state": None,
+        "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
     completions = [[{"role": "assistant", "content": text}] for text in responses]
-    total = [0.0] * len(rows)
-    for reward, weight in rewards:
-        for i, value in enumerate(reward(completions=completions, **columns)):
-            total[i] += weight * value if value is not None else 0.0
-    return total
+    return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:

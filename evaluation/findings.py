@@ -10,7 +10,7 @@ import torch
 
 from data import prompt
 from evaluation import own_solutions
-from evaluation.audit import audited, bound_rewards, by_gradability, with_wrong_answers
+from evaluation.audit import audited, blind, bound_rewards, by_gradability, some, with_wrong_answers
 from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
@@ -137,11 +137,15 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     except RunStopped as stopped:
         yield finding(recipe, "error", ("rewards",), str(stopped))
         return
-    beaten = [pay.name for pay in table if pay.beats]
-    who = ", ".join(beaten) or "no cheat"
-    say(f"audit: {who} earns more than an honest answer, of {len(table)} ways to answer {len(rows)} problems")
-    if beaten:
-        yield finding(recipe, "warning", ("rewards",), f"{who} earns more than an honest answer: make audit")
+    beaten, flat = [pay.name for pay in table if pay.beats], dict(blind(table, recipe))
+    for name, message in flat.items():
+        yield finding(recipe, "warning", ("rewards", name), message)
+    of = f"of {len(table)} ways to answer {len(rows)} problems"
+    if not beaten:
+        say(f"audit: no cheat earns more than an honest answer, {of}")
+    elif flat.keys() != {name for name, weight in recipe.weights.items() if weight}:  # else there is no more to say
+        message = f"more than an honest answer is paid to {some(beaten)}, {of}: {make_command('audit', recipe)}"
+        yield finding(recipe, "warning", ("rewards",), message)
 
 
 def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:

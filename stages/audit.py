@@ -8,7 +8,7 @@ a trick around the right answer that earns more than the right answer given plai
 import random
 import sys
 
-from evaluation.audit import Pay, audited, bound_rewards, by_gradability, with_wrong_answers
+from evaluation.audit import Pay, audited, blind, bound_rewards, by_gradability, some, with_wrong_answers
 from schema.faults import RecipeError
 from schema.names import missing_columns
 from schema.problem_sets import train_and_held_out
@@ -34,8 +34,10 @@ def main(recipe: Recipe, rows: int = 100):
     table = audited(with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe))
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
+    for name, message in blind(table, recipe):
+        say(f"\nrewards.{name} {message}")
     if beaten:
-        sys.exit(f"\naudit: honest answers earn less than {', '.join(beaten)}")
+        sys.exit(f"\naudit: honest answers earn less than {some(beaten)}")
     say(f"\naudit: no cheat earns more than an honest answer\nnext: {make_command('grpo', recipe)}")
 
 

@@ -8,6 +8,7 @@ group are normalised together. They stand beside whole completions' rewards, whi
 token's advantage is the completion's, plus `weight` times the sum of the normalised rewards of the steps that end at it
 or after it. Where no step has a reward, that is GRPO as trl has it."""
 
+import asyncio
 import contextlib
 import copy
 import faulthandler
@@ -18,7 +19,7 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple
 
 import torch
@@ -39,6 +40,7 @@ LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would drown every 
 SECONDS = 600  # a reward may take for one batch
 GRACE = 10  # more seconds for a reward that ignores its timeout
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
+_RUNNER = asyncio.Runner()  # of one loop for all batches, as trl has it: a client's connections belong to their loop
 
 # For each completion the rewards of its steps; None where a step has nothing to be judged.
 OfSteps = list[list[float | None]]
@@ -80,10 +82,8 @@ class GuardedReward:
             with _limited(self.seconds):
                 # A function may change its own; the next is asked about what was written.
                 returned = self.function(completions=copy.deepcopy(completions), **columns)
+                returned = _awaited(returned) if inspect.iscoroutine(returned) else returned
             returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
-            if inspect.iscoroutine(returned):
-                returned.close()
-                returned = "a coroutine: async functions are not supported"
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
                 got = f"{len(returned)} values" if counted else shown(returned)
@@ -104,7 +104,8 @@ class GuardedReward:
         if self.faulty > SHARE * max(self.seen, LEAST) or (first and rows and bad == rows):
             raise RunStopped(
                 f"rewards.{self.name}: {self.faulty} of {self.seen} rows have no usable reward "
-                f"({'; '.join(self.told)}); correct the function, and the same command resumes the run"
+                f"({'; '.join(self.told)}); correct the function"
+                + (", and the same command resumes the run" if self.scores else "")
             )
         return values
 
@@ -146,6 +147,16 @@ def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedRe
         GuardedReward(bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS)))
         for name, options in rewards.items()
     ]
+
+
+def _awaited(coroutine: Coroutine) -> object:
+    """What an `async def` returns. What it still waits for when it fails, or is late, is given up."""
+    try:
+        return _RUNNER.run(coroutine)
+    except BaseException:
+        for task in asyncio.all_tasks(_RUNNER.get_loop()):
+            task.cancel()
+        raise
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ may ask them too.
 """
 
 import math
+import re
 from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,6 +25,7 @@ ENTROPY = 0.1  # of its value at the start
 SOLVED = 0.9  # of the answers right: a policy that knows them need not try others
 FORM_LEARNED = 0.9  # of the most that the rewards of the form pay
 NOT_LEARNED = 0.05  # of the answers right
+ALIKE = 1e-6  # what float32 makes of equal rewards
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
 
 CORRECT = ACCURACY.removeprefix("eval_")
@@ -81,6 +83,18 @@ class Run:
         values = self.values.get(key, ())
         return mean(values[-WINDOW:]) if len(values) >= WINDOW else None
 
+    def same(self) -> dict[str, float]:
+        """What each reward paid to all completions of the last window; nothing where one told any two of them apart, or
+        is known to judge the answer."""
+        paid = {}
+        for key in [key for key in self.values if re.fullmatch("rewards/.+/std", key)]:
+            name, spread = key.split("/")[1], self.values[key][-WINDOW:]
+            values = self.values[f"rewards/{name}/mean"][-WINDOW:]
+            if name in TRUTH or max(spread) > ALIKE or max(values) - min(values) > ALIKE:
+                return {}
+            paid[name] = values[-1]
+        return paid
+
 
 class Mean(NamedTuple):
     """`error`: two standard errors."""
@@ -110,6 +124,12 @@ def no_signal(run: Run) -> str | None:
     if flat is None or flat.low <= NO_SIGNAL:
         return None
     seen = f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"
+    if same := run.same():
+        told = " and ".join(f"rewards.{name} {value:g}" for name, value in same.items())
+        return (
+            f"{seen}: every completion earned the same ({told}). Either none was ever right, or the reward does not "
+            "see the answer: `make audit` says which (docs/your-reward.md)"
+        )
     # At most 1 - flat of the answers are in groups that differ: the other right ones are in groups all right.
     if right and right.value - (1 - flat.value) > flat.value / 2:
         return (

@@ -42,7 +42,18 @@ def reaches(completions, check, **columns):
     wanted = [json.loads(each)["countdown"]["target"] for each in check]
     return [float(value(c[0]["content"]) == target) for c, target in zip(completions, wanted)]
 """
-OF_COUNTDOWN = ("the target alone", "the target times one", "a number used again and again", "to the power of one")
+BLIND = """
+def by_row(completions, **columns):
+    return [1000 * row for row in range(len(completions))]
+def looks_in_the_list(completions, **columns):
+    return [float("<answer>" in c) for c in completions]
+"""
+OF_COUNTDOWN = (
+    "the target alone",
+    "the target times one",
+    "a number used again and again",
+    "right, to the power of one",
+)
 
 
 @pytest.mark.parametrize(
@@ -57,17 +68,20 @@ OF_COUNTDOWN = ("the target alone", "the target times one", "a number used again
             ("right, after a thought without end",),
         ),
         (ONLY_COMPUTES, "own.reaches: {}", "countdown", OF_COUNTDOWN),
+        (BLIND, "own.by_row: {}", "arithmetic", ("wrong, worked out",)),
     ],
-    ids=["lists all", "pays mistakes", "pays for length", "only computes"],
+    ids=["lists all", "pays mistakes", "pays for length", "only computes", "is blind"],
 )
 def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file, capsys):
     own_file("own.py", source)
     with pytest.raises(SystemExit) as failed:
         audited(reward, data)
-    assert all(name in str(failed.value.code) for name in beaten)
-    if source == LISTS:
-        listed = next(line for line in capsys.readouterr().out.splitlines() if "cheat  all candidates " in line)
-        assert listed.endswith("← more than an honest answer on 5 of 5")
+    out = capsys.readouterr().out
+    marked = [line for line in out.splitlines() if "← more than an honest answer on " in line]
+    assert all(any(f"  {name}  ←" in line for line in marked) for name in beaten)
+    more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
+    assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2
+    assert ("it teaches nothing" in out) == (source == BLIND)
 
 
 def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):

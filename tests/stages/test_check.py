@@ -146,6 +146,12 @@ def returns_text(completions, **columns):
 def returns_one(completions, **columns):
     return 1.0
 
+def sees_no_text(completions, **columns):
+    return [float("<answer>" in each) for each in completions]
+
+async def by_progress(prompts, completions, trainer_state, **columns):
+    return [float("<answer>" in each[0]["content"]) * trainer_state.max_steps for each in completions]
+
 def fails(split):
     raise ValueError("no such puzzles")
 
@@ -204,8 +210,20 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, capsys, own_file):
         check_recipe("recipes/tiny-arithmetic.yaml", overrides)
     out = capsys.readouterr().out
     assert any(line.startswith("error: ") and all(part in line for part in parts) for line in out.splitlines()), out
-    assert out.rstrip().endswith("not ready: 1 to change")
+    assert out.rstrip().endswith("not ready: 1 to change") and "resumes the run" not in out
     assert "take -" not in out
+
+
+def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsys, own_file):
+    own_file("mine_too.py", MINE)
+    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards.mine_too.by_progress={weight: 0.01}"])
+    assert "\nready\n" in capsys.readouterr().out  # an async function, and one that asks for the trainer's state
+    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
+    (warning,) = [line for line in capsys.readouterr().out.splitlines() if "honest" in line or "teaches" in line]
+    assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning and "a list of messages" in warning
+    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards.mine_too.sees_no_text={}", "rewards.format_tags.weight=2"])
+    out = capsys.readouterr().out
+    assert "pays 0 for each" in out and out.count("more than an honest answer") == 1 and "more, of 53 ways" in out
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a reward may return, and which checkpoints are trusted."""
 
+import asyncio
+import functools
 import json
 import math
 import os
@@ -83,6 +85,26 @@ def test_a_reward_that_raises_is_told_once_with_its_row(function, told, capsys):
         assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2) == [None, None]
     said = re.findall(r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):", capsys.readouterr().err)
     assert said == [(told, "row 0 ('What is 1 + 1?')")]
+
+
+def test_an_async_reward_is_waited_for_on_one_loop_and_no_longer_than_its_limit(capsys):
+    loops, ended = [], []
+
+    async def slow(completions, **columns):
+        loops.append(asyncio.get_running_loop())
+        try:
+            await asyncio.sleep(0 if len(completions) == 2 else 1000)
+        finally:
+            ended.append(len(completions))
+        return [1.0] * len(completions)
+
+    reward = guarded(functools.partial(slow))
+    reward.seconds = 0.2
+    assert reward(completions=["a"] * 2) == [1.0, 1.0]
+    assert reward(completions=["a"] * 3) == [None] * 3
+    assert "TimeoutError: no answer within 0.2 s" in capsys.readouterr().err
+    assert reward(completions=["a"] * 2) == [1.0, 1.0]
+    assert len(set(loops)) == 1 and sorted(ended) == [2, 2, 3]
 
 
 def test_a_reward_that_changes_its_completions_changes_nobody_elses():

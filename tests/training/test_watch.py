@@ -46,6 +46,12 @@ SICK = [
     ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125, ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"]),
     ("no signal", {FLAT: 0.9}, 125, ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"]),
     ("no signal", {FLAT: 0.9, CORRECT: None}, 125, ["(all their completions earn the same)"]),
+    (
+        "no signal",
+        {FLAT: 1.0, CORRECT: None, "rewards/f/mean": 0.0, "rewards/f/std": 0.0},
+        125,
+        ["(rewards.f 0)", "does not see the answer", "make audit"],
+    ),
     ("truncated", {CUT: 0.6}, 125, ["41% of the completions", "grpo.max_completion_length (now 256)"]),
     (
         "entropy collapse",
