@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import torch
 
 from data import prompt
@@ -25,6 +26,7 @@ from training.model import checked, load_tokenizer
 from training.run_folder import not_probed
 
 SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
+LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
 GOLDS = 200  # golds of the training data that the verifier is tried on
 AUDITED = 20  # problems of these on which cheats are paid
 
@@ -42,18 +44,18 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("model",), "Prompt, lengths and memory are")
+        yield from _not_seen(recipe, error, ("model",), "the model, and so prompt, lengths and memory")
     try:
         rows = train_and_held_out(recipe)[0] if recipe.data.train else []
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("data", "train"), "The data is")
+        yield from _not_seen(recipe, error, ("data", "train"), "the data")
         rows = []
     sized_with = recipe
     if LEARNED in recipe.rewards:
         try:
             reward_model.load_tokenizer_of(recipe)
         except RecipeError as error:
-            yield from _not_seen(recipe, error, ("rewards", LEARNED), "The reward model is")
+            yield from _not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
             others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
             sized_with = dataclasses.replace(recipe, rewards=others)
     lengths = []
@@ -70,7 +72,7 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
     if config is not None and sized:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
-            yield from _size_findings(recipe, config, longest)
+            yield from _size_findings(recipe, config, longest, card)
             yield from _memory_findings(sized_with, longest, launched, card)
         except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
             for fault in error.faults:
@@ -84,7 +86,7 @@ def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: s
         place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
         said = (fault.message if in_recipe else str(fault)).removesuffix(".")
         if isinstance(error, NotReached):
-            yield Finding("note", place, f"{about}not seen: {said}. {what} not checked")
+            yield Finding("note", place, f"{about}not seen: {said}", what)
         else:
             yield Finding("error", place, f"{about}{said}")
 
@@ -96,7 +98,7 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
     try:
         chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("data", recipe.data.key_of_probe), "The probe is")
+        yield from _not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
@@ -108,7 +110,7 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
             yield finding(recipe, "note", ("data", "train"), message)
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "Overlap is")
+        yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "the benchmarks")
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     gradable, ungraded = by_gradability(sample, recipe)
     if ungraded:
@@ -148,7 +150,7 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
         yield finding(recipe, "warning", ("rewards",), message)
 
 
-def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
+def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> Iterator[Finding]:
     completion = setting(recipe, "grpo", "max_completion_length")
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     by_vllm = setting(recipe, "grpo", "use_vllm")
@@ -159,19 +161,30 @@ def _size_findings(recipe: Recipe, config, longest: int) -> Iterator[Finding]:
             message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
             yield finding(recipe, "error", ("grpo", key), message)
     rate = setting(recipe, "grpo", "learning_rate")
-    if recipe.adapter is None and rate > 1e-5:
-        parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
-        if parameters > SMALL:
-            message = f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.1f} B weights want about a "
-            yield finding(recipe, "warning", ("grpo", "learning_rate"), message + "tenth: try 1e-6")
+    parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
+    if recipe.adapter is None and rate > 1e-5 and parameters > SMALL:
+        message = f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.2g} B weights want 1e-6 or so"
+        yield finding(recipe, "warning", ("grpo", "learning_rate"), message)
+    if parameters > SMALL and not (card or torch.cuda.is_available()):
+        message = f"no GPU here, and {parameters / 1e9:.2g} B weights "
+        if parameters > LARGE:
+            message += "are too many to train on a CPU: take a GPU, or try the chain with RECIPE=tiny-arithmetic"
+        else:
+            message += "take a CPU half an hour at least, and perhaps days: time a few steps first (grpo.max_steps=4)"
+        level = "warning" if parameters > LARGE else "note"
+        yield finding(recipe, level, ("model",), f"{message} (CARD=T4 checks for one that is elsewhere)")
 
 
 def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
-    card = card or memory.this_card()
+    card, ram = card or memory.this_card(), psutil.virtual_memory().total / memory.GIB
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
-    on = f" on each GPU of {card:.0f}" if card else " on each GPU" if torch.cuda.is_available() else ""
+    on = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
     say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} has the parts)")
+    if not card and total > ram:
+        message = f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it smaller, or "
+        message += "take a GPU (CARD=24 checks for one that is elsewhere)"
+        yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         message = (

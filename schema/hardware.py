@@ -33,7 +33,7 @@ ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 
 
-CARDS = {"L4": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
+CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
 
 
 @cache
@@ -188,7 +188,7 @@ def nvidia_gpus() -> list[Path]:
 
 def wrong_count(launched: dict) -> str | None:
     """What is wrong with the number of processes of a launch, or None: the launcher is for one, the machines cannot
-    share them, or have fewer GPUs. A machine without a GPU may have any number.
+    share them, or have fewer GPUs. On a CPU there may be as many as somebody asks for, having asked for the CPU too.
 
     Args:
         launched: see `schema.launch.launch`.
@@ -202,10 +202,15 @@ def wrong_count(launched: dict) -> str | None:
     whose = "this machine has"
     if gpus and visible is not None:
         gpus, whose = len(visible.split(",")), f"CUDA_VISIBLE_DEVICES={visible} leaves"
-    here = processes // machines
-    if launched.get("use_cpu") or visible in ("", "-1") or not 0 < gpus < here:
+    here, wsl = processes // machines, Path("/dev/dxg").exists()  # where GPUs have no devices that could be counted
+    if launched.get("use_cpu") or processes == 1 or gpus >= here or (wsl and not gpus):
         return None
-    return f"{here} processes want a GPU each, and {whose} {gpus}: PROCESSES={gpus * machines}"
+    if visible in ("", "-1"):
+        gpus, whose = 0, f"CUDA_VISIBLE_DEVICES={visible} leaves"
+        if launched.get("asked"):
+            return None
+    instead = f"PROCESSES={gpus * machines}" if gpus else "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
+    return f"{here} processes want a GPU each, and {whose} {gpus or 'none'}: {instead}"
 
 
 def cuda_of_driver() -> int:

@@ -31,7 +31,8 @@ def launch_arguments(parser: argparse.ArgumentParser):
 
 
 def launch(accelerate: str | None, given: str | None, machines: int | None = None) -> dict:
-    """The values of a file of accelerate_configs/, and how many processes there will be, on how many machines.
+    """The values of a file of accelerate_configs/, and how many processes there will be, on how many machines; `asked`:
+    whether somebody asked for so many.
 
     Raises:
         RecipeError: there is no such file, several processes and no file to launch them by, or no number of them.
@@ -53,7 +54,7 @@ def launch(accelerate: str | None, given: str | None, machines: int | None = Non
         raise RecipeError([Fault(str(file), str(error))]) from None
     if not isinstance(values, dict):
         raise RecipeError([Fault(str(file), "is no file for accelerate")])
-    values |= {"num_processes": processes or values.get("num_processes", 1)}
+    values |= {"num_processes": processes or values.get("num_processes", 1), "asked": bool(processes)}
     values |= {"num_machines": machines or values.get("num_machines", 1)}
     for key in ("num_processes", "num_machines"):
         if type(values[key]) is not int or values[key] < 1:

@@ -36,7 +36,7 @@ FORM = ("format_tags", "tag_count", "language_consistency")
 
 FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
 
-LEVELS = ("error", "warning", "note")
+LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # and their colours
 
 
 def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
@@ -348,11 +348,12 @@ CHECKS = {
 
 class Finding(NamedTuple):
     """A line of `make check`. `level`: error (it will not run as written), warning (it will run and disappoint), or
-    note."""
+    note. `unseen`: what could not be checked."""
 
     level: str
     place: Place | str
     message: str
+    unseen: str = ""
 
     def __str__(self) -> str:
         return f"{self.level}: {Fault(self.place, self.message)}"

@@ -1,10 +1,15 @@
 """Everything about a recipe that can be seen without loading a weight, before it costs GPU hours.
 
-What needs a network that is not there is named, and the rest is checked. Exit code 2 if something must be changed.
+What needs a network that is not there is named, and the rest is checked: the exit code is then 0. It is 2 if something
+must be changed.
 """
 
 import argparse
 import sys
+from collections import Counter
+
+from rich.console import Console
+from rich.text import Text
 
 from schema import hardware
 from schema.configs import SECTIONS, size_of_run
@@ -14,7 +19,7 @@ from schema.launch import counted, launch, launch_arguments, missing, read_for, 
 from schema.meaning import LEVELS, Finding, finding, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.stages import POLICIES, STAGES
-from schema.terminal import make_command, say
+from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
 
@@ -40,8 +45,11 @@ def main(
         trained = [each for each in POLICIES if getattr(recipe, STAGES[each].section) is not None]
         findings += [Finding("error", *fault) for fault in missing(recipe, (*trained, "evaluate"), launched)]
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
-    told = say_all(findings)  # at once: importing the libraries below takes seconds
+        if not card and (wrong := hardware.wrong_count(launched)):
+            findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
     if recipe is not None:
+        if findings:  # importing the libraries below takes seconds
+            say(f"{len(findings)} to change so far, listed at the end")
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
@@ -55,22 +63,23 @@ def main(
         with counted(launched):
             _say_time(recipe, tokens_per_second)
         say()
-    say_all(findings[told:])
-    levels = {each.level for each in findings}
-    if "error" in levels:
-        say(f"\nnot ready: {sum(each.level == 'error' for each in findings)} to change")
+    say_all(findings)
+    levels = Counter(each.level for each in findings)
+    if levels["error"]:
+        say(f"\nnot ready: {levels['error']} to change")
         sys.exit(2)
-    say("\nready, with the warnings above" if "warning" in levels else "\nready")
+    unseen = ", ".join(dict.fromkeys(each.unseen for each in findings if each.unseen))
+    but = f" but for what was not seen: {unseen}" if unseen else ""
+    say(f"\nready{but}{', with the warnings above' if levels['warning'] else ''}")
     say(f"next: {make_command(trained[-1], recipe)}")
 
 
-def say_all(findings: list[Finding]) -> int:
-    """Print the findings, errors first, and return how many there were."""
-    for level in LEVELS:
+def say_all(findings: list[Finding]):
+    """Print the findings, errors last, and on a terminal in colour."""
+    for level, colour in LEVELS.items():
         for each in findings:
             if each.level == level:
-                say(str(each))
-    return len(findings)
+                Console().print(Text(clean(str(each)), style=colour), soft_wrap=True)
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:

@@ -80,6 +80,7 @@ def _complete(options: argparse.Namespace):
 
     processes, machines = given("num_processes", 1), given("num_machines", 1)
     launched = {"num_processes": processes, "num_machines": machines, "use_cpu": options.cpu or given("use_cpu", False)}
+    launched["asked"] = options.num_processes is not None
     if not (options.multi_gpu or options.use_fsdp or options.use_deepspeed):  # which accelerate prefers to its file's
         launched["distributed_type"] = "NO" if options.cpu else getattr(file, "distributed_type", None)
     if wrong := wrong_count(launched):

@@ -218,12 +218,14 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch, thread
 @pytest.mark.parametrize(
     "gpus, visible, launched, said",
     [
-        (0, None, {"num_processes": 8}, None),  # a CPU may have any number
+        (0, None, {"num_processes": 8, "asked": True}, "8 processes want a GPU each, and this machine has none: leave"),
+        (0, "-1", {"num_processes": 8}, "CUDA_VISIBLE_DEVICES=-1 leaves none: leave ACCELERATE out"),
+        (0, "-1", {"num_processes": 2, "asked": True}, None),
+        (0, None, {"num_processes": 1}, None),
         (8, None, {"num_processes": 8}, None),
         (2, None, {"num_processes": 8}, "this machine has 2: PROCESSES=2"),
         (8, "0,1", {"num_processes": 4}, "CUDA_VISIBLE_DEVICES=0,1 leaves 2: PROCESSES=2"),
-        (8, "-1", {"num_processes": 9}, None),
-        (0, "0", {"num_processes": 2}, None),  # as make sets it
+        (8, "-1", {"num_processes": 9}, "take ACCELERATE=cpu2"),
         (8, None, {"num_processes": 16, "num_machines": 2}, None),
         (4, None, {"num_processes": 16, "num_machines": 2}, "this machine has 4: PROCESSES=8"),
         (0, None, {"num_processes": 3, "num_machines": 2}, "PROCESSES=3: 2 machines cannot share so many"),

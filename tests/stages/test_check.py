@@ -1,7 +1,10 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
+import re
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,7 +129,7 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert "not seen: openai/gsm8k" in out
-    assert "\nready" in out
+    assert "\nready but for what was not seen: the model, and so prompt, lengths and memory, the data" in out
 
 
 def test_the_first_line_of_a_training_run_warns_too():
@@ -238,7 +241,8 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
             ["--card", "-3"],
             "CARD=-3: give a card's memory in GiB, such as CARD=24, or ",
         ),
-        ("check", ["--card", "H1000"], "one of these by name: L4, RTX4090, L40S, A100, H100, H200"),
+        ("check", ["--card", "H1000"], "one of these by name: T4, L4, A10G, RTX4090, L40S, A100, "),
+        ("preflight", ["--accelerate", "ddp", "--stages", "grpo"], "8 processes want a GPU each, and "),
         ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
         ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),
     ],
@@ -246,6 +250,34 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
 def test_a_wrong_option_is_one_message(stage, arguments, message):
     done = run_stage(stage, "recipes/tiny-arithmetic.yaml", *arguments, check=False)
     assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch):
+    monkeypatch.setattr(hardware, "wrong_count", lambda launched: "8 processes want a GPU each")
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda there=terminal: there)
+        monkeypatch.setenv("TERM", "xterm")
+        with pytest.raises(SystemExit, match="2"):
+            check_recipe("recipes/tiny-arithmetic.yaml", ["grpo.num_generations=2", "grpo.learning_rat=1"])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == "2 to change so far, listed at the end" and lines[-1] == "not ready: 2 to change"
+        levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
+        assert [each[1] for each in levels if each] == ["warning", "error", "error"]
+        assert levels[-3] and any("\x1b" in line for line in lines) == terminal
+
+
+def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, monkeypatch):
+    given = [f"model={{name_or_path: {tiny_qwen2}}}"]
+    monkeypatch.setattr(findings, "SMALL", 1000)
+    check_recipe("recipes/tiny-arithmetic.yaml", given)
+    assert re.search("note: .* no GPU here, and .* take a CPU half an hour at least", capsys.readouterr().out)
+    monkeypatch.setattr(findings, "LARGE", 2000)
+    monkeypatch.setattr(findings.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**20))
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe("recipes/tiny-arithmetic.yaml", given)
+    out = capsys.readouterr().out
+    assert re.search("warning: .* are too many to train on a CPU", out) and "of this machine's 0 (make memory" in out
+    assert re.search("error: .* GiB will not fit this machine's 0", out)
 
 
 def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
