@@ -149,12 +149,6 @@ def returns_text(completions, **columns):
 def returns_one(completions, **columns):
     return 1.0
 
-def sees_no_text(completions, **columns):
-    return [float("<answer>" in each) for each in completions]
-
-async def by_progress(prompts, completions, trainer_state, **columns):
-    return [float("<answer>" in each[0]["content"]) * trainer_state.max_steps for each in completions]
-
 def fails(split):
     raise ValueError("no such puzzles")
 
@@ -163,6 +157,15 @@ def returns_nothing(split):
 
 def returns_words(split):
     return ["What is 1 + 1?"]
+
+def sees_no_text(completions, **columns):
+    return [float("<answer>" in each) for each in completions]
+
+def is_paid_by_length(completions, **columns):
+    return [len(each[0]["content"]) / 1000 for each in completions]
+
+async def by_progress(prompts, completions, trainer_state, **columns):
+    return [float("<answer>" in each[0]["content"]) * trainer_state.max_steps for each in completions]
 """
 NOT_READY = {  # overrides, and a part of the line it ends with
     "a reward that raises": (["rewards.mine_too.raises={}"], "rewards.mine_too.raises: 20 of 20 rows", "mine_too.py:2"),
@@ -224,7 +227,9 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
     check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
     (warning,) = [line for line in capsys.readouterr().out.splitlines() if "honest" in line or "teaches" in line]
     assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning and "a list of messages" in warning
-    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards.mine_too.sees_no_text={}", "rewards.format_tags.weight=2"])
+    check_recipe(
+        "recipes/tiny-arithmetic.yaml", ["rewards.mine_too.sees_no_text={}", "rewards.mine_too.is_paid_by_length={}"]
+    )
     out = capsys.readouterr().out
     assert "pays 0 for each" in out and out.count("more than an honest answer") == 1 and "more, of 53 ways" in out
 
