@@ -156,13 +156,13 @@ def held_out(run: FinishedRun) -> HeldOut | str:
 
 
 def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str, object]:
-    """Everything in a run's recipe but its seed and folder, with trl's defaults in the sections `filled`, by
+    """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the sections `filled`, by
     `section.key`; and its hardware."""
     there = of_today(each.run.recipe, asked=True)
     recipe = {key: value for key, value in there.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
-            recipe[section] = configs.defaults(section) | recipe[section]
+            recipe[section] = configs.defaults(section) | configs.shared_defaults(section) | recipe[section]
     hardware = texts(each.run.versions.get("hardware")) or None
     found, own = flat(recipe | {"hardware": hardware}), "data.own_solutions.model"
     # Each seed samples a warm start of its own.

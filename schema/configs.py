@@ -200,22 +200,32 @@ def without_place(resolved: dict) -> dict:
     return resolved | {"grpo": {key: value for key, value in grpo.items() if key not in PLACE}}
 
 
-def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The fields that we set on every machine where the recipe does not."""
-    folder = recipe.stage_dir(stages.SECTIONS[section].name)
-    defaults = {
-        "output_dir": str(folder),
-        "seed": recipe.seed,
+def shared_defaults(section: str) -> dict[str, Any]:
+    """The fields that we set to the same in every run that does not say otherwise."""
+    of_grpo = {
+        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
+        # rounding of the two engines alone gets there (trl issues 5815 and 7269).
+        "vllm_importance_sampling_mode": "token_truncate",
+        "vllm_server_host": "127.0.0.1",  # trl's 0.0.0.0 would be every address of the machine to a server
+    }
+    return {
         "report_to": "none",
-        "project": "grpo-recipes",  # the names under which a tracker shows the run
-        "run_name": "/".join(folder.parts[-2:]),
+        "project": "grpo-recipes",  # the name under which a tracker shows the runs
         "save_steps": SAVE_STEPS,
         "save_total_limit": 2,
         "logging_steps": 25,
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
+        **(of_grpo if section == "grpo" else {}),
         **stages.SECTIONS[section].defaults,
     }
+
+
+def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
+    """The fields that we set on every machine where the recipe does not."""
+    folder = recipe.stage_dir(stages.SECTIONS[section].name)
+    own = {"output_dir": str(folder), "seed": recipe.seed, "run_name": "/".join(folder.parts[-2:])}
+    defaults = own | shared_defaults(section)
     if section == "grpo":
         whole = generation(recipe.grpo).whole
         defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole
@@ -223,10 +233,6 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         defaults["reward_weights"] = list(recipe.weights_of_completions.values())
         if recipe.data.order == "easy first":
             defaults["shuffle_dataset"] = False
-        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
-        # rounding of the two engines alone gets there (trl issues 5815 and 7269).
-        defaults["vllm_server_host"] = "127.0.0.1"  # trl's 0.0.0.0 would be every address of the machine to a server
-        defaults["vllm_importance_sampling_mode"] = "token_truncate"
     return defaults
 
 

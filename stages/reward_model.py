@@ -48,10 +48,17 @@ def right_above_wrong(sampled: Path, start: Start) -> Iterator[Training | Traine
     figures = accuracy(load_reward_model(dataclasses.replace(recipe, rewards=recipe.rewards | as_reward)), measured)
     share = f"{figures['accuracy']:.1%} of {figures['pairs']:,} pairs of {figures['problems']:,} problems held back"
     interval = f"95% interval {figures['low']:.1%} to {figures['high']:.1%}"
-    yield Trained(
-        {"pairs": count, "measured": figures},
-        [f"right above wrong in {share} ({interval})"],
-        f"; in a recipe: rewards.{LEARNED}: {{model: {folder}, weight: 0.5}}",
+    told = f"right above wrong in {share} ({interval})"
+    yield Trained({"pairs": count, "measured": figures}, [told], use(figures, folder))
+
+
+def use(figures: dict, folder: Path) -> str:
+    """What the model is good for, by its accuracy on pairs that were held back."""
+    if figures["low"] > 0.5:
+        return f"; in a recipe: rewards.{LEARNED}: {{model: {folder}, weight: 0.5}}"
+    return (
+        "; it has learned nothing that can be measured, so do not reward by it yet: a longer run has more pairs, and so "
+        "has one with a lower grpo.logging_steps"
     )
 
 

@@ -30,21 +30,21 @@ def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> P
 
 
 def test_what_each_run_cost_and_reached(tmp_path):
-    arms = read(
-        [str(run(tmp_path / "outputs/a")), str(run(tmp_path / "outputs/b/", right=70, num_iterations=2) / "grpo")]
-    )
+    other = run(tmp_path / "outputs/b/", right=70, num_iterations=2, logging_steps=2)
+    arms = read([str(run(tmp_path / "outputs/a")), str(other / "grpo")])
     lines = table(arms)
     name = str(tmp_path).strip("/")
     before = "40.0% (30.9% to 49.8%)"  # Wilson's
     assert lines[2] == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 10 → 7 | 25.0% | 3 s |"
     assert lines[3] == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 10 → 7 | 25.0% | 3 s |"
-    assert lines[5:8] == [
+    assert lines[5:9] == [
         f"| setting | {name}/a | {name}/b |",
         "| --- | ---: | ---: |",
+        "| `grpo.logging_steps` | `5` | `2` |",  # our default, not trl's
         "| `grpo.num_iterations` | `1` | `2` |",
     ]
     # 20 problems won of 100: a standard error of sqrt(0.2 · 0.8 / 99), and p = 2 / 2^20.
-    assert lines[9:] == [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
+    assert lines[10:] == [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
 
 
 def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):

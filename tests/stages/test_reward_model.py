@@ -12,6 +12,7 @@ from data.sources import DataError
 from evaluation.pairs import LEAST, PER_GROUP, accuracy, reward_pairs, split
 from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe, load_recipe
+from stages.reward_model import use
 from tests.support import refused, run_stage, same_weights
 from training.model import load_tokenizer
 from training.pairs import PAIRS, read_pairs
@@ -67,6 +68,13 @@ def test_the_pairs_are_of_one_group_right_and_wrong_and_never_of_a_held_out_prob
     learned, measured = split(pairs, recipe.seed)
     assert len(learned) + len(measured) == len(pairs) and len({each.problem for each in measured}) == 12
     assert not {each.problem for each in learned} & {each.problem for each in measured}
+
+
+@pytest.mark.parametrize(("low", "advised"), [(0.38, False), (0.5, False), (0.52, True)])
+def test_a_model_at_chance_is_not_recommended(low, advised):
+    said = use({"low": low}, Path("outputs/x/reward-model"))
+    assert ("in a recipe: rewards.learned: {model: outputs/x/reward-model" in said) == advised
+    assert ("do not reward by it yet" in said) != advised
 
 
 def test_a_file_that_is_not_one_of_completions_is_named(tmp_path):
