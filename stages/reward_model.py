@@ -57,8 +57,8 @@ def use(figures: dict, folder: Path) -> str:
     if figures["low"] > 0.5:
         return f"; in a recipe: rewards.{LEARNED}: {{model: {folder}, weight: 0.5}}"
     return (
-        "; it has learned nothing that can be measured, so do not reward by it yet: a longer run has more pairs, and so "
-        "has one with a lower grpo.logging_steps"
+        "; it has learned nothing that can be measured, so do not reward by it yet: a longer run has more pairs, "
+        "and so has one with a lower grpo.logging_steps"
     )
 
 
