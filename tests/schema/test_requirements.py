@@ -121,8 +121,7 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
     with pytest.raises(SystemExit) as ended:
         preflight.main()
     assert ended.value.code == 2 and capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
-    monkeypatch.setattr(check, "fitted_to_machine", lambda *_: sys.exit("enough"))  # no libraries
-    with pytest.raises(SystemExit, match="enough"):
+    with pytest.raises(SystemExit, match="2"):
         check.main(load_recipe(words[0], words[1:], check=()), [], launch(None, None), None, None)
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
