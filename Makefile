@@ -222,8 +222,8 @@ test: setup  ## run the tests that take seconds, on the CPU
 test-train: setup  ## run the tests that train, attack or start several processes
 	@$(IN_PARALLEL) -m 'train and not slow'
 
-test-ci: setup  ## run both in one go, as CI does
-	@$(IN_PARALLEL) -m 'not slow and not browser'
+test-ci: setup  ## run both in one go, as CI does; EXTRAS=browser: with those of test-view
+	@$(IN_PARALLEL) -m 'not slow$(if $(findstring browser,$(EXTRAS)),, and not browser)'
 
 test-slow: smollm2  ## run the tests of a pretrained model and, with MATH_DATA_DIR, of whole data sets
 	@$(ON_CPU) pytest -m 'slow and not vllm and not gpu and not browser'
