@@ -9,8 +9,16 @@ from schema.faults import Place, place_of
 
 @dataclass(frozen=True)
 class Model:
-    """Which weights. `name_or_path` is a Hub id or a folder. `build` instead names a builder of
-    `schema/models.py`, which makes a model folder without a download."""
+    """Which weights.
+
+    `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B`
+    `build`: instead of it, the name of a builder of `schema/models.py`, which makes a model without a download.
+    Example: `smollm2-135m-instruct`
+    `revision`: the branch, tag or commit of a Hub id. Example: `main`
+    `dtype`: what the weights are kept in.
+    `attn_implementation`: how attention is computed; transformers chooses where it is not said. Example: `sdpa`
+    `chat_template`: a Jinja template that stands for the tokenizer's own. Example: `"{{ messages[0].content }}"`
+    """
 
     name_or_path: str | None = None
     build: str | None = None
@@ -22,9 +30,15 @@ class Model:
 
 @dataclass(frozen=True)
 class OwnSolutions:
-    """What the base model is sampled for: `samples` completions of each of so many training `problems`, at this
-    `temperature`; 1 is the model's own distribution. `keep`: how many right ones of a problem are kept, at most.
-    `model`: the folder of a finished stage that is sampled instead of the base, and has its tokenizer."""
+    """The base model is sampled, and the warm start learns from its right completions.
+
+    `problems`: of how many training problems.
+    `samples`: completions of each.
+    `keep`: how many right ones of a problem are kept, at most.
+    `temperature`: 1 is the model's own distribution.
+    `model`: the folder of a finished stage that is sampled instead of the base, and has its tokenizer. Example:
+    `outputs/tiny-arithmetic/sft`
+    """
 
     problems: int = 2000
     samples: int = 4
@@ -35,13 +49,16 @@ class OwnSolutions:
 
 @dataclass(frozen=True)
 class Data:
-    """`train`: names of data sets, or one-entry mappings from a name to its arguments. `validation`: how many of their
-    problems are held out. `worked`: how many worked solutions the warm start may see; all of them by default. `dir`: a
-    folder of parquet files to read instead of the Hub. `own_solutions`: the warm start learns from the base model's own
-    right completions instead (see `OwnSolutions`).
+    """Which problems.
 
+    `train`: names of data sets, or one-entry mappings from a name to its arguments. Example: `[gsm8k, math]`
+    `validation`: how many of their problems are held out.
+    `worked`: how many worked solutions the warm start may see; all of them by default. Example: `300`
+    `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make probe` measured it.
-    `order`: in which GRPO takes its problems, one of `schema.values.ORDERS`.
+    Example: `[0.1, 0.9]`
+    `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
+    `own_solutions`: the warm start learns from the base model's own right completions instead. Example: `{samples: 8}`
     """
 
     train: list
@@ -64,21 +81,31 @@ class Data:
 
 @dataclass(frozen=True)
 class Prompt:
-    """`system`: the system prompt that stands before every problem."""
+    """What a problem is asked with.
+
+    `system`: the system prompt that stands before every problem, in training and in evaluation. Example: `Reason step
+    by step.`
+    """
 
     system: str | None = None
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """`benchmarks`: names of data sets, one-entry mappings from a name to its arguments, or files of the user's own.
-    `limit`: evaluate only the first so many problems of each. `engine`: `transformers` or `vllm`. `samples`: answers
-    per problem, sampled at `temperature`; 0 is greedy. `control`: also evaluate the base model with a worked example in
-    its prompt.
+    """How the stages are compared, and which checkpoint is kept.
 
+    `benchmarks`: named as in `data.train`. Example: `[gsm8k, math-500]`
+    `limit`: only the first so many problems of each. Example: `200`
+    `engine`: what answers.
+    `batch_size`: problems that transformers answers at once.
+    `max_new_tokens`: of an answer; by default as long as a completion in training. Example: `2048`
+    `samples`: answers per problem.
+    `temperature`: of these answers; 0 is greedy.
+    `control`: whether the base model is also evaluated with a worked example in its prompt.
     `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
-    others compare the stages. `patience`: training stops when accuracy on the former has been clearly below its best
-    for so many evaluations while reward rises (0: never).
+    others compare the stages.
+    `patience`: training stops when accuracy on the former has been clearly below its best for so many evaluations while
+    reward rises; 0 is never.
     """
 
     benchmarks: list = field(default_factory=list)

@@ -68,7 +68,10 @@ class OneOf:
             return None
         meant = KNOWN_AS.get(str(value))
         hint = f"; {meant}" if meant else nearest(value, self.names)
-        return f"{value!r:.80} is not one of {', '.join(map(str, self.names))}{hint}"
+        return f"{value!r:.80} is not one of {self}{hint}"
+
+    def __str__(self) -> str:
+        return ", ".join("true" if each is True else str(each) for each in self.names)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,9 @@ class Pattern:
     def refusal(self, value: Any) -> str | None:
         fits = isinstance(value, str) and re.fullmatch(self.pattern, value)
         return None if fits else f"expected {self.words}, got {value!r:.80}"
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,9 @@ class Keys:
                 return f"{key}: {wrong}"
         return None
 
+    def __str__(self) -> str:
+        return "a mapping"
+
 
 @dataclass(frozen=True)
 class Either:
@@ -140,6 +149,9 @@ class Span:
             return wrong
         return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
 
+    def __str__(self) -> str:
+        return f"a list of two: each {self.kind}"
+
 
 class Switch:
     """True or false."""
@@ -149,6 +161,9 @@ class Switch:
             return None
         old = str(value).lower() in ("yes", "no", "on", "off")
         return f"expected true or false, got {value!r:.80}" + ("; YAML 1.2 reads that as text" if old else "")
+
+    def __str__(self) -> str:
+        return "true or false"
 
 
 @dataclass(frozen=True)

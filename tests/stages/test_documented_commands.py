@@ -15,7 +15,9 @@ from string import Template
 import pytest
 
 from schema.recipe import read_recipe
-from stages import parted
+from schema.text import value_of
+from schema.values import OWN_SOLUTIONS, RULES
+from stages import parted, recipes
 from tests import stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
@@ -166,6 +168,22 @@ def test_every_link_leads_to_a_heading(page):
 def test_no_line_is_wider_than_a_screen(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     assert [each for each in lines if len(each) > 120 and not each.startswith("|")] == []
+
+
+def test_the_page_of_all_keys_is_what_the_schema_makes():
+    """Its examples are values that the rules take."""
+    page = "\n".join(recipes.reference()) + "\n"
+    assert (ROOT / "docs/recipe.md").read_text() == page, "python -m stages.recipes --keys > docs/recipe.md"
+    sections = re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", page, re.M | re.S)
+    examples = [
+        (section, *example)
+        for section, text in sections
+        for example in re.findall(r"^\| `(\w+)` \|[^|]*\| such as `([^|]+)` \|", text, re.M)
+    ]
+    assert len(examples) > 10
+    for section, key, example in examples:
+        rules = OWN_SOLUTIONS if section == "data.own_solutions" else RULES[section]
+        assert key not in rules or rules[key].refusal(value_of(example)) is None, (section, key)
 
 
 def test_the_commands_are_found():
