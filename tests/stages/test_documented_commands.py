@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,9 @@ from string import Template
 
 import pytest
 
+from schema import configs
 from schema.recipe import read_recipe
+from schema.sections import OWN_SECTIONS
 from schema.text import value_of
 from schema.values import OWN_SOLUTIONS, RULES
 from stages import parted, recipes
@@ -184,6 +187,15 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
     for section, key, example in examples:
         rules = OWN_SOLUTIONS if section == "data.own_solutions" else RULES[section]
         assert key not in rules or rules[key].refusal(value_of(example)) is None, (section, key)
+
+
+def test_a_key_that_a_config_moves_to_is_one_of_a_recipe():
+    keys = re.findall(r"^\| `(\w+)\.(\w+)", (ROOT / "docs/migrate.md").read_text(), re.M)
+    known = {section: {each.name for each in fields(kind)} for section, kind in OWN_SECTIONS.items()}
+    assert len(keys) > 10
+    assert [
+        f"{section}.{key}" for section, key in keys if key not in (known.get(section) or configs.fields(section))
+    ] == []
 
 
 def test_the_commands_are_found():
