@@ -2,7 +2,6 @@
 their answers to a benchmark: made in batches, judged and kept, so that a killed evaluation resumes."""
 
 import dataclasses
-import hashlib
 import json
 import re
 import time
@@ -16,7 +15,7 @@ from data.problems import judged_by
 from evaluation import report
 from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
-from runs.folder import CONTROL
+from runs.folder import CONTROL, hash_of, weights_of
 from schema.faults import Fault, RecipeError
 from schema.names import no_such_folder
 from schema.problem_sets import load_benchmarks
@@ -87,8 +86,8 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "dtype": dtype(recipe),
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
-        "problems": _hash([judged_by(row) for row in rows]),
-        "prompt": _hash(first_prompt),
+        "problems": hash_of([judged_by(row) for row in rows]),
+        "prompt": hash_of(first_prompt),
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
@@ -98,16 +97,6 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "seed": recipe.seed if recipe.evaluate.temperature else None,
         **(contestant.sampling or {}),
     }
-
-
-def weights_of(folder: Path) -> str | None:
-    """Changes when a folder's weights are replaced; None for a Hub id."""
-    files = sorted(folder.glob("*.safetensors"))
-    return _hash([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
-
-
-def _hash(value: list) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 class Answers:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evaluation import pictures, report, run_pages
-from evaluation.answers import weights_of
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, texts, title
+from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, texts, title, weights_of
 from schema import configs
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError

@@ -145,13 +145,19 @@ def compared(labels: list[str]) -> list[tuple[str, str]]:
     return pairs + ([(labels[0], labels[-1])] if len(labels) > 2 else [])
 
 
+def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
+    """A sentence for each pair that is compared."""
+    right = {label: _shares(problems) for label, problems in answers.items()}
+    return {(a, b): verdict(right[a], right[b]) for a, b in compared(_trained(list(answers)))}
+
+
 def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
     """One verdict for each pair that is compared, and how much of the gain over the first model is form: that gain
     judged strictly, judged leniently, and shown one worked example."""
     labels = _trained(list(answers))
     pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
-    lines = [f"- {inline(a)} → {inline(b)}: {verdict(right[a], right[b])}" for a, b in pairs]
+    lines = [f"- {inline(a)} → {inline(b)}: {sentence}" for (a, b), sentence in verdicts(answers).items()]
     samples = min(len(each) for problems in answers.values() for each in problems)
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}

@@ -21,9 +21,8 @@ from data.json_files import read_object
 from data.prompt import messages
 from data.sources import FILE_TYPES, HUB
 from evaluation import pictures
-from evaluation.answers import weights_of
 from evaluation.report import compare
-from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title
+from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title, weights_of
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError

@@ -2,6 +2,8 @@
 it sampled, and the answers of an evaluation beside it. A run may be a stranger's, so what no run writes is left out or
 refused in one message."""
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,15 +25,17 @@ ANSWER_KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "
 WHOLE = ("id", "sample", "tokens")
 
 
-def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
-    """The folders of the GRPO runs that are named, each by its own folder or the one above it; with none named, the run
-    that was written to last.
+def find(named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...] = ("grpo",)) -> list[Path]:
+    """The folders of the runs that are named, each by its own folder or the one above it; with none named, the run that
+    was written to last. `stages`: whose runs they may be; of those in one folder, the first is meant.
 
     Raises:
         RecipeError: there is no such run; the message lists those that there are.
     """
-    logs = sorted(root.glob("**/grpo/metrics.jsonl"), key=lambda file: file.stat().st_mtime, reverse=True)
+    logs = [file for stage in stages for file in root.glob(f"**/{stage}/metrics.jsonl")]
+    logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
     there = [each.parent for each in logs]
+    what = "GRPO " if stages == ("grpo",) else ""
     known = f": there are {', '.join(map(str, there[:8]))}" if there else f", and none in {root}: make grpo makes one"
     if not named:
         if not there:
@@ -39,11 +43,11 @@ def find(named: list[str], root: Path = Path("outputs")) -> list[Path]:
         return there[:1]
     found = []
     for each in named:
-        places = (Path(each) / "grpo", Path(each))
+        places = (*(Path(each) / stage for stage in stages), Path(each))
         path = next((p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()), None)
-        path = None if path and path.name != "grpo" and not (path / "completions").is_dir() else path
+        path = None if path and path.name not in stages and not (path / "completions").is_dir() else path
         if path is None:
-            raise RecipeError([f"RUN={each} is no folder of a GRPO run{known}"])
+            raise RecipeError([f"RUN={each} is no folder of a {what}run{known}"])
         found += [path] if path.resolve() not in [each.resolve() for each in found] else []
     return found
 
@@ -165,6 +169,16 @@ def name_of(run: Path) -> str:
     last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
     parts = parts[last:]
     return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
+
+
+def weights_of(folder: Path) -> str | None:
+    """Changes when a folder's weights are replaced; None for a Hub id."""
+    files = sorted(folder.glob("*.safetensors"))
+    return hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
+
+
+def hash_of(value: list) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 # What it sampled: completions/completions_<step>.parquet, the batch of each logged step -------------------------------

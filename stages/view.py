@@ -22,7 +22,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
     if lab and html:
         raise RecipeError([f"HTML={html}: the lab computes, so it needs its server"])
-    found = [] if lab else find(runs)
+    found = [] if lab else find(runs, stages=("grpo", "dpo", "sft", "reward-model"))
     names = ", ".join(name_of(run) for run in found)
     if html is not None:
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
@@ -51,7 +51,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
 
 
 OPTIONS = {
-    "runs": {"nargs": "*", "help": "the folders of GRPO runs"},
+    "runs": {"nargs": "*", "help": "the folders of runs"},
     "--html": {"type": Path, "help": "write one file instead of serving a page"},
     "--port": {"default": PORT, "help": "0 takes any that is free"},
     "--lab": {"action": "store_true", "help": "the lab alone, without a run"},

@@ -4,6 +4,7 @@ completions that `make explain` has worked out token by token."""
 import json
 import math
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, stdev
@@ -75,6 +76,18 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "truncated": sum(bool(row["truncated"]) for row in rows),
         "flagged": sum(bool(row["flags"]) for row in rows),
     }
+
+
+def search(run: Path, words: str) -> list[list[int]]:
+    """[step, group] of each group whose question or completions hold these words, in any case."""
+    size, weights = _size(describe(run)["settings"]["num_generations"]), tuple(describe(run)["rewards"].values())
+    found: dict[tuple[int, int], None] = {}
+    for file in completion_files(run):
+        with suppress(ValueError):  # see _index
+            for i, row in enumerate(_rows(file, weights)):
+                if words.casefold() in f"{row['question']}\n{row['text']}".casefold():
+                    found[row["step"], i // size] = None
+    return [list(each) for each in found]
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:

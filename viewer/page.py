@@ -22,11 +22,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from viewer import groups, lab
-from viewer.runs import advice, changed, curves, describe, pair
+from viewer.results import results
+from viewer.runs import about, advice, changed, curves, describe, pair
 
 FOLDER = Path(__file__).parent / "page"
 MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py
-OURS = ("text.js", "data.js", "curves.js", "arithmetic.js", "groups.js", "tokens.js", "changed.js", "lab.js", "app.js")
+OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js", "tokens.js")
+OURS += ("changed.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
@@ -83,7 +85,7 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
 
     yield asked("runs")
     for number, run in enumerate(runs):
-        yield from (asked(f"{number}/{question}") for question in ("curves", "advice"))
+        yield from (asked(f"{number}/{question}") for question in ("curves", "advice", "results", "about"))
         question, found = asked(f"{number}/groups")
         most = COMPLETIONS // len(runs) // max([each["n"] for each in found["groups"]], default=1)
         kept = evenly(found["groups"], max(1, most))
@@ -114,6 +116,9 @@ def evenly(rows: list, most: int) -> list:
 QUESTIONS: dict[str, Callable[..., Any]] = {
     r"curves": curves,
     r"advice": advice,
+    r"results": results,
+    r"about": about,
+    r"search/(.+)": groups.search,
     r"groups": groups.index,
     r"group/(\d+)/(\d+)": lambda run, step, place: groups.group(run, int(step), int(place)),
     r"text/(\d+)/(\d+)": lambda run, step, row: {"text": groups.text(run, int(step), int(row))},

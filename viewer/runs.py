@@ -1,5 +1,6 @@
-"""A GRPO run's folder as the page shows it. It only reads, and only inside the folder: a run may be a stranger's."""
+"""A run's folder as the page shows it. It only reads, and only inside the folder: a run may be a stranger's."""
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from evaluation.statistics import wilson
 from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section, texts
 from schema import configs
 from schema.configs import RIGHT
-from schema.stages import algorithm
+from schema.refused_keys import of_today
+from schema.sections import flat
+from schema.stages import SECTIONS, STAGES, algorithm
 from schema.terminal import make_line
 from training.watch import findings
 
@@ -27,7 +30,8 @@ KINDS = {(False, True): "won", (True, False): "lost", (False, False): "wrong twi
 def describe(run: Path) -> dict[str, Any]:
     """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
     recipe, summary = recipe_in(run), object_in(run, "summary.json")
-    given = configs.defaults("grpo") | section(recipe, "grpo")
+    stage = stage_of(run)
+    given = configs.defaults(STAGES[stage].section) | section(recipe, STAGES[stage].section)
     settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(recipe.get("algorithm")).shown
     options = {str(name): each if isinstance(each, dict) else {} for name, each in section(recipe, "rewards").items()}
     weights = {name: finite(each.get("weight")) for name, each in options.items()}
@@ -35,6 +39,7 @@ def describe(run: Path) -> dict[str, Any]:
     of_steps = [name for name, each in options.items() if "steps" in each]
     return {
         "name": name_of(run),
+        "stage": stage,
         "folder": str(run),
         "explain": make_line("explain", STEP="%step", ROW="%row", RUN=[run]),
         "settings": settings,
@@ -47,6 +52,10 @@ def describe(run: Path) -> dict[str, Any]:
         "hardware": [each[:200] for each in texts(object_in(run, "versions.json").get("hardware"))],
         "evaluations": evaluations(run),
     }
+
+
+def stage_of(run: Path) -> str:
+    return run.name if run.name in STAGES else "grpo"
 
 
 def curves(run: Path) -> dict[str, list]:
@@ -77,8 +86,8 @@ def _curves(run: Path, _changed: int, _size: int) -> dict[str, list]:
 
 
 def advice(run: Path) -> list[dict[str, Any]]:
-    """What the rules of docs/health.md say of the run so far."""
-    return [each._asdict() for each in findings(read_metrics(run), recipe_in(run))]
+    """What the rules of docs/health.md, which are for GRPO, say of the run so far."""
+    return [] if stage_of(run) != "grpo" else [each._asdict() for each in findings(read_metrics(run), recipe_in(run))]
 
 
 def _plain(value: Any) -> Any:
@@ -91,6 +100,24 @@ def finite(value: Any) -> float | None:
     """The number with six digits; None for what JSON does not know as one, or what has no square."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(f"{value:.6g}") if number and abs(value) < 1e150 else None
+
+
+def about(run: Path) -> dict[str, dict[str, str]]:
+    """What a run was made of, as texts by `section.key`: its `recipe` as it was saved; that `filled` with the
+    libraries' defaults; its `data`, and the `versions` of all that trained it."""
+    recipe = of_today(recipe_in(run), asked=True)
+    filled = {
+        name: configs.defaults(name) | SECTIONS[name].defaults | each
+        for name, each in recipe.items()
+        if name in SECTIONS and isinstance(each, dict)
+    }
+    found = {"recipe": recipe, "filled": recipe | filled}
+    found |= {name: object_in(run, f"{name}.json") for name in ("data", "versions")}
+    return {name: {str(key): _text(value) for key, value in flat(each).items()} for name, each in found.items()}
+
+
+def _text(value: Any) -> str:
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))[:2000]
 
 
 # The same held-out questions before and after training ---------------------------------------------------------------

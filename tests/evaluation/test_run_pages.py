@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
 from evaluation import run_pages
-from evaluation.answers import weights_of
-from runs.folder import FinishedRun
+from runs.folder import FinishedRun, weights_of
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds

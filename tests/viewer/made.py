@@ -77,12 +77,28 @@ def run(folder: Path, steps: int = 4, groups: int = 3, size: int = 8, hostile: b
         }
         pd.DataFrame(frame).to_parquet(path / "completions" / f"completions_{step:05d}.parquet")
         means = {"rewards/correct_answer/mean": right.mean(), "rewards/format_tags/mean": form.mean()}
-        line = {"reward": total.mean(), "groups_without_signal": 0.25, "entropy": 0.5, "step": step} | means
+        line = {
+            "reward": total.mean(),
+            "reward_std": total.std(1, ddof=1).mean(),
+            "groups_without_signal": 0.25,
+            "entropy": 0.5,
+            "step": step,
+        } | means
         logged.append(line | {"completions/mean_length": 13.0, "seconds/sampling": 2.0, "seconds/update": 1.0})
     logged.append({"eval_rewards/correct_answer/mean": 0.5, "eval_right": "0110", "step": steps})
     write_lines(path / "metrics.jsonl", logged)
     (path / "summary.json").write_text(json.dumps({"steps": steps, "seconds": 3.0}), encoding="utf-8")
     evaluation(folder / "eval" / "held-out", hostile)
+    return path
+
+
+def warm_start(folder: Path) -> Path:
+    """A finished warm start in `folder/sft`."""
+    path = folder / "sft"
+    path.mkdir(parents=True)
+    (path / "recipe.yaml").write_text("seed: 1\nsft: {max_steps: 2}\n", encoding="utf-8")
+    write_lines(path / "metrics.jsonl", [{"step": i, "loss": 2.0 / i, "mean_token_accuracy": 0.5} for i in (1, 2)])
+    (path / "summary.json").write_text(json.dumps({"steps": 2, "seconds": 1.0}), encoding="utf-8")
     return path
 
 

@@ -1,5 +1,6 @@
 """The page of `make view` in a real browser: clicked, dragged, read by keyboard, given hostile texts."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluation import report
+from tests.support import write_lines
 from tests.viewer import made
 from tests.viewer.test_page import served
 from training.scoring import normalised, spread
@@ -194,7 +197,64 @@ def test_curves_say_in_words_what_they_draw(tab, runs):
     assert re.match(r"Reward\. \S*good, reward: [\d.]+ at step 1, [\d.]+ at step 4, between", words)
     assert "/bad, reward" in words  # the second run, over the first
     tab.get_by_text("The curves as a table").click()
-    assert tab.locator("table").count() == 2 and tab.locator("table").first.locator("tbody tr").count() == 4
+    assert tab.locator("table:has(caption)").count() == 2 and tab.locator("caption + thead + tbody tr").count() == 8
+
+
+def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(tab, runs):
+    tab.goto(runs[2])
+    tab.wait_for_selector(".chart canvas")
+    first = tab.locator(".tile").first.locator(".result")
+    said = [first.locator(".verdict").inner_text(), *first.locator("li").all_inner_texts()]
+    sentences = report.verdicts(report.compare(runs[0].parent / "eval/held-out", ["base", "sft", "grpo"]).answers)
+    for (before, after), sentence in sentences.items():
+        assert f"{before} → {after}: {sentence}".replace("(-", "(−") in said
+    assert re.search(r"grpo\s+50% 15–85", first.locator(".models").inner_text())
+    first.get_by_role("link", name="1 lost").click()
+    tab.wait_for_selector(".pair")
+    assert tab.locator(".entry").all_inner_texts() == ["lost\nQuestion 1"]
+    tab.go_back()
+    tab.locator(".tile").first.get_by_role("link", name="Question 0").click()
+    tab.locator("h2", has_text="Question 0").wait_for()
+
+
+def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, tmp_path):
+    run, other = made.run(tmp_path / "a", steps=12), made.run(tmp_path / "b", steps=12, loss_type="grpo")
+    lines = [json.loads(each) for each in (other / "metrics.jsonl").read_text("utf-8").splitlines()]
+    write_lines(other / "metrics.jsonl", [each for each in lines if each["step"] % 3 == 0])
+    with served(run, other) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".chart canvas")
+        rewards = np.array([json.loads(each)["reward"] for each in (run / "metrics.jsonl").open() if "entropy" in each])
+        stds = [json.loads(each).get("reward_std") for each in (run / "metrics.jsonl").open() if "entropy" in each]
+        # The other logged every third step, so both are smoothed over as many.
+        weights = 0.6 ** (np.subtract.outer(np.arange(12), np.arange(12)) / 3)
+        weights = np.tril(weights) / np.tril(weights).sum(1, keepdims=True)
+        drawn = tab.evaluate("kept.plots[0].data")
+        assert drawn[1] == pytest.approx(weights @ rewards, rel=1e-4)
+        assert np.subtract(drawn[4], drawn[3]) == pytest.approx(2 * weights @ np.array(stds), rel=1e-4)
+        tab.get_by_role("button", name="off").click()
+        drawn = tab.evaluate("kept.plots[0].data")
+        assert drawn[1] == pytest.approx(rewards, rel=1e-4)
+        differing = tab.locator("[aria-label='What differs'] tbody tr").all_inner_texts()
+        assert differing == ["grpo.loss_type\tdapo\tgrpo"]
+        tab.get_by_text("Recipe, data, commit and hardware").click()
+        assert "hardware" in tab.locator(".made").inner_text()
+        x, y = tab.evaluate("[kept.plots[0].valToPos(5, 'x'), kept.plots[0].valToPos(kept.plots[0].data[1][4], 'y')]")
+        tab.locator(".u-over").first.click(position={"x": x, "y": y})
+        tab.wait_for_selector("[data-advantage]")
+        assert tab.locator(".detail .where").inner_text() == "step 5, group 0"
+        assert tab.locator(".entry").count() == 3 and tab.get_by_label("Step").input_value() == "5"
+
+
+def test_a_warm_start_has_a_page(tab, tmp_path):
+    made.run(tmp_path)
+    with served(made.warm_start(tmp_path)) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.wait_for_selector(".chart canvas")
+        assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Overview", "What changed", "Lab"]
+        assert {"Loss", "Right tokens"} == set(tab.locator("figcaption b").all_inner_texts())
+        said = tab.locator("main").inner_text()
+        assert "base → sft" in said and "2 → 1" in said and "grpo" not in said and "Not logged" not in said
 
 
 def test_what_was_won_comes_first_with_both_answers(tab, runs):
@@ -295,15 +355,16 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         tab.mouse.down()
         tab.mouse.move(chart["x"] + 0.9 * chart["width"], chart["y"] + 50, steps=5)
         tab.mouse.up()
-        before = tab.evaluate("[...kept.zooms]")
+        before = tab.evaluate("kept.zoom")
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write('{"step": 40, "reward": 1.0}\n')
         tab.locator(".tile", has_text="step 40").wait_for(timeout=15_000)
         tab.wait_for_selector(".chart canvas")
         # What its reader opened and zoomed into stays.
         assert tab.locator("details[open] table").count() == 1
-        assert before[0][0] == "Reward" and 1 < before[0][1]["min"] < before[0][1]["max"] < 4
-        assert tab.evaluate("[...kept.zooms]") == before
+        assert 1 < before["min"] < before["max"] < 4 and tab.evaluate("kept.zoom") == before
+        shown = tab.evaluate("kept.plots.map((each) => [each.scales.x.min, each.scales.x.max])")
+        assert shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5  # in every chart
 
 
 def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
@@ -313,7 +374,7 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
         tab.set_viewport_size(PHONE)
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
-        tab.locator("summary").focus()
+        tab.locator("summary").last.focus()
         tab.evaluate("scrollTo(0, 700)")
         tab.evaluate("document.querySelector('.tile').dataset.old = 1")
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:

@@ -160,7 +160,7 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "RUN=nowhere is no folder of a GRPO run"),
+        (["nowhere"], "RUN=nowhere is no folder of a run"),
         (["{run}", "--html", "page.txt"], "HTML=page.txt: name a file that ends in .html"),
         (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
         (["{run}", "--port", "70000"], "PORT=70000"),

@@ -4,12 +4,14 @@ import shlex
 
 import pytest
 
+from evaluation import report
 from runs.folder import find, inside, name_of
 from schema.faults import RecipeError
 from tests.support import write_lines
 from tests.viewer import made
 from viewer import runs
-from viewer.runs import advice, changed, curves, describe, pair
+from viewer.results import results
+from viewer.runs import about, advice, changed, curves, describe, pair
 
 
 def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_path):
@@ -17,6 +19,11 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
     os.utime(older / "metrics.jsonl", (1, 1))
     assert find([], tmp_path / "outputs") == [newer]
     assert find([str(older), str(newer.parent), f"{newer}/"]) == [older, newer]  # one that is named twice once
+    warm = made.warm_start(older.parent)
+    assert find([str(warm)], stages=("grpo", "sft")) == [warm]
+    assert find([str(older.parent)], stages=("grpo", "sft")) == [older]  # of two in a folder, the policy
+    with pytest.raises(RecipeError, match=r"is no folder of a GRPO run"):
+        find([str(warm)])
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
     with pytest.raises(RecipeError, match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo"):
         find(["nowhere"], tmp_path / "outputs")
@@ -157,6 +164,34 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     for wrong in (("nowhere", "sft", "grpo", 0), ("held-out", "other", "grpo", 0), ("held-out", "sft", "grpo", 9)):
         with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
             pair(path, *wrong)
+
+
+def test_a_result_is_that_of_the_report(tmp_path):
+    path = made.run(tmp_path)
+    (told,) = results(path)
+    compared = report.compare(path.parent / "eval/held-out", ["base", "sft", "grpo"])
+    assert [(m["label"], m["accuracy"]) for m in told["models"]] == [("base", 0), ("sft", 0.5), ("grpo", 0.5)]
+    assert {(a, b): text for a, b, text in told["verdicts"]} == report.verdicts(compared.answers)
+    assert all(f"→ {b}: {text}" in "\n".join(compared.table) for _, b, text in told["verdicts"])
+    assert told["flips"]["counts"] == dict.fromkeys(["won", "lost", "wrong twice", "right twice"], 1)
+    assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
+    (path / "model.safetensors").write_bytes(b"other weights")
+    assert results(path)[0]["why"].startswith("The answers belong to other weights")
+    answers = path.parent / "eval/held-out/sft.jsonl"
+    answers.write_text(answers.read_text().replace('"max_new_tokens": 40', '"max_new_tokens": 41'), encoding="utf-8")
+    assert results(path)[0]["why"] == "sft and base cannot be compared: they differ in max_new_tokens"
+
+
+def test_a_run_says_what_it_was_made_of(tmp_path):
+    path = made.run(tmp_path, logging_steps=7)
+    (path / "data.json").write_text('{"problems": 5, "sha256": "ab"}', encoding="utf-8")
+    told = about(path)
+    assert told["recipe"]["grpo.logging_steps"] == told["filled"]["grpo.logging_steps"] == "7"
+    assert "grpo.beta" not in told["recipe"] and told["filled"]["grpo.beta"] == "0.0"
+    assert told["data"] == {"problems": "5", "sha256": "ab"} and told["versions"]["hardware"] == '["a CPU"]'
+    for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {1: .nan}", "[1]"):
+        (path / "recipe.yaml").write_text(recipe, encoding="utf-8")
+        json.dumps(about(path), allow_nan=False)
 
 
 def test_the_page_has_the_runs_advice(tmp_path):

@@ -3,13 +3,18 @@
 
 const EVERY = 5000; // ms between two looks at a run that is not finished
 const VIEWS = {
-  overview: ["Overview", async () => overview(app.runs, app.curves, await Promise.all(app.runs.map((_, i) => ask(`${i}/advice`))))],
-  groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: Number(group) }, (...at) => remember("groups", at))],
+  overview: ["Overview", async () => overview(app.runs, app.curves, { advice: await ofEach("advice", []), results: await ofEach("results", []), about: await ofEach("about", null) })],
+  groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: group === undefined ? null : Number(group) }, (...at) => remember("groups", at))],
   tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
-  changed: ["What changed", async () => changedView(app.run, app.runs[app.run])],
+  changed: ["What changed", async (at) => changedView(app.run, app.runs[app.run], at.map(decodeURIComponent))],
 };
 if (!ANSWERS) VIEWS.lab = ["Lab", labView]; // which needs a server that computes
 const app = { runs: [], curves: [], run: 0, view: "overview", shown: 0, reading: 0 };
+
+/** The answers of all runs; `otherwise` of one whose files are not what a run wrote. */
+function ofEach(question, otherwise) {
+  return Promise.all(app.runs.map((_, i) => ask(`${i}/${question}`).catch(() => otherwise)));
+}
 
 /** The address names the view, the run and what is open in it: #groups/0/40/3. */
 function remember(view, at = []) {
@@ -104,6 +109,7 @@ async function start() {
   try {
     await load();
     if (!app.runs.length) for (const name of Object.keys(VIEWS)) if (name !== "lab") delete VIEWS[name];
+    if (app.runs.every((run) => run.stage !== "grpo")) for (const name of ["groups", "tokens"]) delete VIEWS[name];
     tabs();
   } catch (error) {
     document.getElementById("main").replaceChildren(h("p", { class: "error" }, error.message));

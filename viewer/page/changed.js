@@ -3,7 +3,8 @@
 
 const SHOWN = 100; // questions at a time
 
-async function changedView(number_, run) {
+/** `at`: the benchmark, the models before and after, and what to open: a kind of question, or one by its id. */
+async function changedView(number_, run, [benchmark, before, after, open] = []) {
   const benchmarks = Object.entries(run.evaluations).filter(([, labels]) => labels.length > 1);
   if (!benchmarks.length) {
     return h("p", {}, "No two models of this run have answered the same questions yet. ", h("code", {}, "make evaluate"), " asks them; ", h("code", {}, "make grpo"), " ends with that.");
@@ -16,15 +17,14 @@ async function changedView(number_, run) {
   let found = null;
   let asked = 0;
 
-  function labels() {
-    return run.evaluations[state.benchmark];
-  }
+  const labelsOf = (name) => (benchmarks.find((each) => each[0] === name) || [null, []])[1];
+  const labels = () => labelsOf(state.benchmark);
   function choose() {
     const all = labels();
     state.after = all[all.length - 1];
     state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
   }
-  async function load() {
+  async function load(open = "") {
     const focused = [...choices.querySelectorAll("select")].indexOf(document.activeElement);
     choices.replaceChildren(
       choice("Questions", benchmarks.map(([name]) => [name, name]), state.benchmark, (value) => ((state.benchmark = value), choose(), load())),
@@ -44,9 +44,10 @@ async function changedView(number_, run) {
       detail.replaceChildren(h("p", { class: "error" }, error.message));
       return;
     }
-    state.kind = "";
+    state.kind = open in found.counts ? open : "";
     refresh();
-    if (found.rows.length) await show(found.rows[0]);
+    const first = found.rows.find((row) => String(row.id) === open) || found.rows.find((row) => !state.kind || row.kind === state.kind);
+    if (first) await show(first);
     else detail.replaceChildren();
   }
   function refresh() {
@@ -88,7 +89,8 @@ async function changedView(number_, run) {
       h("p", { class: "quiet" }, visible(facts.join(", "))),
     );
   }
-  choose();
-  await load();
+  if (labelsOf(benchmark).includes(before) && labelsOf(benchmark).includes(after)) Object.assign(state, { benchmark, before, after });
+  else choose();
+  await load(open);
   return h("div", { class: "two" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);
 }

@@ -1,62 +1,31 @@
 "use strict";
-// The overview: what the runs logged, as curves over their steps, one above the other where there are several.
+// The charts of the overview: what the runs logged, over their steps, one above the other where there are several.
 
 const CHARTS = [
-  { title: "Reward", about: "mean total reward of a batch", series: ["reward"] },
-  { title: "Parts of the reward", about: "mean of each reward, before its weight", series: /^rewards\/(.+)\/mean$/ },
-  { title: "Held-out accuracy", about: "greedy answers to held-out problems while it trained, with the 95% interval", series: ["eval_rewards/correct_answer/mean"], band: ["held_out/low", "held_out/high"], asked: "held_out/n", share: true, zoom: true },
+  { title: "Reward", about: "mean total reward of a batch", series: ["reward"], std: () => "reward_std" },
+  { title: "Parts of the reward", about: "mean of each reward, before its weight", series: /^rewards\/(.+)\/mean$/, std: (key) => key.replace(/mean$/, "std") },
+  { title: "Held-out accuracy", about: "greedy answers to held-out problems while it trained, with the 95% interval", series: ["eval_rewards/correct_answer/mean"], band: ["held_out/low", "held_out/high"], asked: "held_out/n", share: true, close: true, exact: true },
   { title: "Groups without signal", about: "all completions of the group earned the same", series: ["groups_without_signal"], share: true },
   { title: "Completion length", about: "tokens: mean and longest", series: ["completions/mean_length", "completions/max_length"] },
   { title: "Truncated", about: "completions cut off by max_completion_length", series: ["completions/clipped_ratio"], share: true },
   { title: "Entropy", about: "of the policy, mean over tokens, in nats", series: ["entropy"] },
   { title: "KL to the reference", about: "mean over tokens, in nats; logged where beta is above 0", series: ["kl"] },
-  { title: "Clipped tokens", about: "whose ratio left the clip range on the side that stops them", series: ["clip_ratio/region_mean", "cispo_clip_ratio"], share: true },
+  { title: "Clipped tokens", about: "whose ratio left the clip range on the side that stops them", series: ["clip_ratio/region_mean", "clip_ratio/low_mean", "clip_ratio/high_mean", "cispo_clip_ratio"], share: true },
   { title: "Importance ratio", about: "probability in training over that in vLLM; logged where vLLM samples", series: ["sampling/importance_sampling_ratio/mean", "sampling/importance_sampling_ratio/min", "sampling/importance_sampling_ratio/max"] },
   { title: "Gradient norm", about: "before it is clipped", series: ["grad_norm"] },
-  { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"] },
+  { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"] },
+  { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true },
+  { title: "Right pairs", about: "whose better completion it puts first", series: ["rewards/accuracies", "accuracy"], share: true, other: true },
+  { title: "Margin", about: "by which the better completion of a pair is ahead", series: ["rewards/margins", "rewards/chosen", "rewards/rejected", "margin"], other: true },
+  { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], exact: true },
   { title: "Seconds a step", about: "sampling, rewards and update", series: ["step_time"] },
 ];
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 const DASHES = [[], [6, 4], [2, 3]];
-const TABLE_STEPS = 24; // of each run in the table
-const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
-// What a reader has opened or zoomed into stays so while a run that goes on is drawn again.
-const kept = { table: false, zooms: new Map() };
-
-/** The view. `runs`: what describes them; `curves`: the columns of each. */
-function overview(runs, curves, advice) {
-  const charts = h("div", { class: "charts" });
-  const drawn = [];
-  const missing = [];
-  for (const chart of CHARTS) {
-    const series = seriesOf(chart, curves);
-    if (!series.length) missing.push(chart.title);
-    else {
-      const figure = h("figure", { class: "chart" });
-      charts.append(figure);
-      drawn.push({ chart, series, figure });
-    }
-  }
-  const view = h(
-    "div",
-    {},
-    h("div", { class: "tiles" }, runs.map((run, i) => tile(run, curves[i], i))),
-    advice.map((told, i) => sicknesses(told, runs[i], runs.length > 1)),
-    charts,
-    missing.length ? h("p", { class: "quiet" }, `Not logged by ${runs.length > 1 ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
-    h("details", { open: kept.table, ontoggle: (event) => (kept.table = event.target.open) }, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
-  );
-  // A canvas is as wide as its figure, which has a width only once it is in the page.
-  requestAnimationFrame(() => drawn.forEach((each) => draw(each, runs, curves)));
-  return view;
-}
-
-/** What docs/health.md's rules say of a run. */
-function sicknesses(told, run, several) {
-  if (!told.length) return h("p", { class: "quiet" }, several ? [visible(run.name), ": "] : null, "no rule of docs/health.md speaks.");
-  const from = several ? [visible(run.name), ": "] : [];
-  return h("section", { class: "advice", "aria-label": "What to look at" }, told.map((each) => h("p", {}, from, h("b", {}, `step ${each.step}, ${each.rule}: `), visible(each.message))));
-}
+const SMOOTHING = { 0: "off", 0.6: "0.6", 0.9: "0.9" };
+const BANDS = 3; // lines; the bands of more hide one another
+// What a reader has opened, zoomed into or smoothed stays so while a run that goes on is drawn again.
+const kept = { table: false, about: false, zoom: null, smoothing: null, plots: [] };
 
 /** [{run, key, label}] of the columns that a chart shows and a run has. */
 function seriesOf(chart, curves) {
@@ -64,8 +33,53 @@ function seriesOf(chart, curves) {
     const keys = chart.series instanceof RegExp ? Object.keys(columns).filter((key) => chart.series.test(key)) : chart.series;
     return keys
       .filter((key) => columns[key] && columns[key].some((each) => each !== null))
-      .map((key) => ({ run, key, label: chart.series instanceof RegExp ? key.match(chart.series)[1] : key.replace(/^.*\/(?=min$|max$|mean$|max_length$|mean_length$)/, "") }));
+      .map((key) => ({ run, key, label: chart.series instanceof RegExp ? key.match(chart.series)[1] : key.replace(/^.*\/(?=min$|max$|mean$|max_length$|mean_length$|(?:region|low|high)_mean$)/, "") }));
   });
+}
+
+/** The weight that smoothing gives to what came before: as chosen, else some where runs logged at other steps. */
+function smoothing(curves) {
+  if (kept.smoothing !== null) return kept.smoothing;
+  const intervals = curves.map(({ step }) => Math.round(interval(step, step)));
+  return new Set(intervals).size > 1 ? 0.6 : 0;
+}
+
+/** The mean number of steps between two values that are there. */
+function interval(steps, values) {
+  const there = steps.filter((_, i) => values[i] !== null);
+  return there.length > 1 ? (there[there.length - 1] - there[0]) / (there.length - 1) : 1;
+}
+
+/** The exponential moving average, without the pull of its start; a value is worth `weight` as much after `every` steps. */
+function smoothed(steps, values, weight, every) {
+  let [sum, mass, before] = [0, 0, 0];
+  return values.map((value, i) => {
+    if (value === null || !weight) return value;
+    const decay = weight ** ((steps[i] - before) / every);
+    [sum, mass, before] = [sum * decay + value, mass * decay + 1, steps[i]];
+    return sum / mass;
+  });
+}
+
+/** [low, high] around a line, where there is what it takes: the interval that was logged, or its standard deviation. */
+function bandOf(chart, columns, { key }, line, weight, every) {
+  if (chart.band) return columns[chart.band[0]] ? chart.band.map((each) => columns[each]) : null;
+  const std = chart.std && columns[chart.std(key)];
+  const wide = std && smoothed(columns.step, std, weight, every);
+  return wide ? [-1, 1].map((sign) => line.map((value, i) => (value === null || wide[i] === null ? null : value + sign * wide[i]))) : null;
+}
+
+function zoomTo(plot, zoom) {
+  const steps = plot.data[0];
+  plot.told = zoom || { min: steps[0], max: steps[steps.length - 1] };
+  if (steps.length > 1 || zoom) plot.setScale("x", plot.told);
+}
+
+/** Show these steps in every chart; null shows all. */
+function zoomAll(zoom) {
+  kept.zoom = zoom;
+  for (const plot of kept.plots) zoomTo(plot, zoom);
+  document.querySelector(".whole").disabled = zoom === null;
 }
 
 function draw({ chart, series, figure }, runs, curves) {
@@ -74,16 +88,22 @@ function draw({ chart, series, figure }, runs, curves) {
   const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
   const axis = { stroke: style.getPropertyValue("--quiet").trim(), grid, ticks: grid, font: "12px system-ui, sans-serif" };
   const several = runs.length > 1;
-  // An interval is a band between two lines of its own that are not drawn, behind the line it belongs to.
-  const bands = (chart.band || []).length ? series.flatMap(({ run }, i) => (curves[run][chart.band[0]] ? [{ run, of: i }] : [])) : [];
-  const edges = bands.flatMap(({ run }) => chart.band.map((key) => ({ run, key })));
-  const data = uPlot.join([...series, ...edges].map(({ run, key }) => [curves[run].step, curves[run][key]]), [...series, ...edges].map(() => [2]));
+  // Runs that logged at other steps are smoothed over as many: those of the one that logged least often.
+  const weight = chart.exact ? 0 : smoothing(curves);
+  const every = Math.max(...series.map(({ run, key }) => interval(curves[run].step, curves[run][key])));
+  const lines = series.map(({ run, key }) => smoothed(curves[run].step, curves[run][key], weight, every));
+  // A band lies between two lines of its own that are not drawn, behind the line it belongs to.
+  const bands = series.map((each, i) => bandOf(chart, curves[each.run], each, lines[i], weight, every)).flatMap((edges, of) => (edges && series.length <= BANDS ? [{ edges, of }] : []));
+  const raw = weight ? series.map(({ run, key }) => curves[run][key]) : [];
+  const runOf = [...series, ...bands.flatMap(({ of }) => [series[of], series[of]]), ...(weight ? series : [])];
+  const columns = [...lines, ...bands.flatMap(({ edges }) => edges), ...raw];
+  const data = uPlot.join(columns.map((each, i) => [curves[runOf[i].run].step, each]), columns.map(() => [2]));
   const show = chart.share ? percent : (value) => number(value, 4);
   const within = series.map(({ run, key }) => series.filter((each) => each.run === run).findIndex((each) => each.key === key));
   const options = {
     width: figure.clientWidth,
     height: 180,
-    scales: { x: { time: false }, y: { range: chart.share && !chart.zoom ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
+    scales: { x: { time: false }, y: { range: chart.share && !chart.close ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
     axes: [
       { ...axis, space: 60, size: 32 },
       { ...axis, size: 64, values: (plot, ticks) => ticks.map((each) => (chart.share ? `${tick(100 * each)}%` : tick(each))) },
@@ -94,17 +114,18 @@ function draw({ chart, series, figure }, runs, curves) {
         stroke: colour(several ? run : i),
         dash: several ? DASHES[within[i] % DASHES.length] : [],
         width: 1.5,
-        points: { show: data[0].length < 30 },
+        points: { show: data[0].length < 30 && !weight },
         spanGaps: true,
       })),
-      ...edges.map(() => ({ stroke: "transparent", width: 0, points: { show: false }, spanGaps: true })),
+      ...bands.flatMap(() => [0, 0]).map(() => ({ stroke: "transparent", width: 0, points: { show: false }, spanGaps: true })),
+      ...raw.map((_, i) => ({ stroke: `${colour(several ? series[i].run : i)}55`, width: 1, points: { show: false }, spanGaps: true })),
     ],
-    bands: bands.map(({ run, of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? run : of)}33` })),
+    bands: bands.map(({ of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? series[of].run : of)}33` })),
     legend: { show: false },
-    cursor: { drag: { x: true, y: false } },
+    cursor: { drag: { x: true, y: false }, sync: { key: "steps", filters: { pub: (kind) => kind === "mousemove" || kind === "mouseleave" } } },
   };
   figure.replaceChildren(
-    h("figcaption", {}, h("b", {}, chart.title), h("span", { class: "quiet" }, ` ${chart.about}${problems(chart, curves)}`)),
+    h("figcaption", {}, h("b", {}, chart.title), h("span", { class: "quiet" }, ` ${chart.about}${bands.length && chart.std ? ", ± one standard deviation" : ""}${problems(chart, curves)}`)),
     h("p", { class: "quiet at" }, legend(series, several)),
   );
   const names = series.map(({ run, label }) => (several ? runs[run].name : "") + (new Set(series.map((each) => each.label)).size > 1 ? ` ${label}` : ""));
@@ -114,16 +135,29 @@ function draw({ chart, series, figure }, runs, curves) {
     const text = known.map(([name, value]) => `${name} ${show(value)}`.trim()).join(", ");
     figure.querySelector(".at").replaceChildren(...(text ? [`step ${plot.data[0][at]}: ${text}`] : legend(series, several)));
   };
-  const zoom = kept.zooms.get(chart.title);
   const steps = data[0];
   const zoomed = (plot, axis) => {
     const { min, max } = plot.scales[axis];
-    if (axis !== "x" || min === null || min === undefined) return;
-    if (min <= steps[0] && max >= steps[steps.length - 1]) kept.zooms.delete(chart.title);
-    else kept.zooms.set(chart.title, { min, max });
+    const told = plot.told && plot.told.min === min && plot.told.max === max; // as all charts were
+    if (axis !== "x" || told || min === null || min === undefined || !kept.plots.includes(plot)) return;
+    zoomAll(min <= steps[0] && max >= steps[steps.length - 1] ? null : { min, max });
   };
   const plot = new uPlot({ ...options, hooks: { setCursor: [tell], setScale: [zoomed] } }, data, figure);
-  if (zoom) plot.setScale("x", zoom);
+  zoomTo(plot, kept.zoom);
+  kept.plots.push(plot);
+  // A click on a point opens the groups of its step; the end of a drag is none.
+  const sampled = (i) => runs[series[i].run].stage === "grpo";
+  let from = 0;
+  plot.over.addEventListener("mousedown", (event) => (from = event.clientX));
+  plot.over.addEventListener("click", (event) => {
+    const at = plot.cursor.idx;
+    if (at === null || at === undefined || Math.abs(event.clientX - from) > 3) return;
+    const near = (i) => Math.abs(plot.valToPos(plot.data[i + 1][at], "y") - plot.cursor.top);
+    const there = series.map((_, i) => i).filter((i) => sampled(i) && plot.data[i + 1][at] !== null && plot.data[i + 1][at] !== undefined);
+    const nearest = there.sort((a, b) => near(a) - near(b))[0];
+    if (nearest !== undefined) location.hash = `#groups/${series[nearest].run}/${steps[at]}`;
+  });
+  plot.over.classList.toggle("opens", series.some((_, i) => sampled(i)));
   plot.root.setAttribute("role", "img");
   plot.root.setAttribute("aria-label", `${chart.title}. ${series.map((each) => inWords(each, runs, curves, show, several)).join(" ")}`);
 }
@@ -151,65 +185,3 @@ function inWords({ run, key, label }, runs, curves, show, several) {
   return `${several ? `${runs[run].name}, ` : ""}${label}: ${show(first[1])} at step ${first[0]}, ${show(last[1])} at step ${last[0]}, between ${show(lowest)} and ${show(highest)}.`;
 }
 
-/** A run in a few numbers. */
-function tile(run, columns, i) {
-  const last = (key) => (columns[key] || []).filter((each) => each !== null).pop();
-  const first = (key) => (columns[key] || []).find((each) => each !== null);
-  const steps = run.steps || columns.step[columns.step.length - 1] || 0;
-  const judged = columns["eval_rewards/correct_answer/mean"] || [];
-  const accuracies = judged.filter((each) => each !== null);
-  const facts = [
-    [run.finished ? "finished" : "not finished", `step ${number(steps)} of ${number(run.settings.max_steps > 0 ? run.settings.max_steps : steps)}`],
-    ["reward", `${number(first("reward"))} → ${number(last("reward"))}`],
-  ];
-  if (accuracies.length) facts.push(["held out", `${percent(accuracies[0])} at step ${number(columns.step[judged.indexOf(accuracies[0])])} → ${percent(accuracies[accuracies.length - 1])}, best ${percent(accuracies.reduce((a, b) => Math.max(a, b)))}`]);
-  if (last("num_tokens")) facts.push(["tokens", number(last("num_tokens"), 0)]);
-  if (run.result) facts.push(["its weights", `from ${run.result}`]);
-  const hardware = run.hardware.join(", ");
-  return h(
-    "section",
-    { class: "tile" },
-    h("h2", {}, h("span", { class: `chip c${(i % COLOURS.length) + 1}` }), visible(run.name)),
-    h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
-    run.stopped ? h("p", {}, visible(run.stopped)) : null,
-    time(columns),
-    hardware ? h("p", { class: "quiet" }, visible(hardware)) : null,
-  );
-}
-
-/** Where the run's time went, as a bar with its legend. */
-function time(columns) {
-  const sum = (part) => (columns[`seconds/${part}`] || []).reduce((a, b) => a + (b || 0), 0);
-  const seconds = PARTS.map((part) => [part, sum(part)]).filter((each) => each[1] > 0);
-  const all = seconds.reduce((a, [, each]) => a + each, 0);
-  if (!all) return null;
-  const words = seconds.map(([part, each]) => `${part} ${percent(each / all)}`);
-  const bar = h("div", { class: "parts", "aria-hidden": "true" });
-  seconds.forEach(([, each], i) => {
-    const piece = h("span", { class: `c${(i % COLOURS.length) + 1}` });
-    piece.style.flexGrow = each / all;
-    bar.append(piece);
-  });
-  return h("div", {}, bar, h("p", { class: "quiet" }, `${number(all / 60, 1)} min: ${words.join(", ")}`));
-}
-
-function table(runs, curves, drawn) {
-  const shown = drawn.flatMap(({ chart, series }) => series.map((each) => ({ ...each, chart })));
-  return runs.map((run, i) => {
-    const mine = shown.filter((each) => each.run === i);
-    const steps = curves[i].step;
-    const every = Math.max(1, Math.ceil(steps.length / TABLE_STEPS));
-    const rows = steps.map((step, at) => at).filter((at) => at % every === 0 || at === steps.length - 1);
-    return h(
-      "div",
-      { class: "wide" },
-      h(
-        "table",
-        {},
-        h("caption", {}, visible(run.name)),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), mine.map(({ chart, label, key }) => h("th", { scope: "col" }, key === "reward" ? "reward" : chart.series instanceof RegExp ? label : chart.title + (label === key ? "" : ` (${label})`))))),
-        h("tbody", {}, rows.map((at) => h("tr", {}, h("th", { scope: "row" }, String(steps[at])), mine.map(({ key, chart }) => h("td", {}, curves[i][key][at] === null ? "" : chart.share ? percent(curves[i][key][at]) : number(curves[i][key][at], 4)))))),
-      ),
-    );
-  });
-}

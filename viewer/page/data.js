@@ -12,7 +12,7 @@ async function ask(question) {
   }
   let response;
   try {
-    response = await fetch(`/api/${question.split("/").map(encodeURIComponent).join("/")}`);
+    response = await fetch(`/api/${encodeURIComponent(question)}`);
   } catch {
     throw new Error("The server has stopped: `make view` starts it again.");
   }

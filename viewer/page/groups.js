@@ -25,6 +25,11 @@ async function groupsView(number_, run, chosen, went) {
   let asked = 0;
   const steps = [...new Set(groups.map((each) => each.step))];
   const state = { kind: "all", order: "step", step: "", listed: LISTED };
+  if (chosen && chosen.group === null) {
+    // Of a step whose completions were not written, the one before it.
+    state.step = String(steps.findLast((each) => each <= chosen.step) ?? steps[0] ?? "");
+    chosen = groups.find((each) => each.step === Number(state.step)) || null;
+  }
   const list = h("ol", { class: "list", onkeydown: moveInList });
   const count = h("p", { class: "quiet" });
   const detail = h("section", { class: "detail", "aria-label": "The chosen group" });
@@ -97,7 +102,7 @@ async function groupsView(number_, run, chosen, went) {
       h(
         "div",
         { class: "choices" },
-        choice("Step", [["", "all"], ...steps.map((each) => [each, String(each)])], "", again("step")),
+        choice("Step", [["", "all"], ...steps.map((each) => [each, String(each)])], state.step, again("step")),
         choice("Show", kinds, state.kind, again("kind")),
         choice("Order", Object.entries(ORDERS).map(([key, [text]]) => [key, text]), state.order, again("order")),
       ),
