@@ -77,6 +77,17 @@ def gold_answer(text: object) -> str | None:
     return text.strip() or None
 
 
+def worked_solution(text: str) -> str | None:
+    """What leads to the gold answer in `text`, which GSM8K writes before its `####`, MATH around its box. None where
+    there is the answer alone."""
+    before, hashes, _ = text.partition("####")
+    if hashes:
+        # Calculator marks <<48/2=24>> were made for a tool that no policy here has.
+        return re.sub(r"<<.*?>>", "", before).strip() or None
+    found = boxes(text)
+    return text if found and text[: found[-1][0]].strip("$ \n") else None
+
+
 def read_check(check: str) -> tuple[str, dict]:
     """The kind of a check and what it needs.
 

@@ -13,6 +13,8 @@ import httpx
 from huggingface_hub import constants
 from huggingface_hub.utils import http_backoff
 
+# Of each data set that this process has read from the Hub, the commit.
+revisions: dict[str, str] = {}
 SECONDS = 10  # to wait for an answer, at each of three attempts
 
 

@@ -16,26 +16,39 @@ from typing import NamedTuple
 from data import SETS
 from data.gold import gold_answer, read_check
 from data.imports import named_function, raised, shown
-from data.sources import FILE_TYPES, DataError, problems_of_file
+from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, of_file, of_folder, of_hub, with_gold
+from data.sources import DataError
+
+# What a recipe can say of any data set: how many rows it takes, and how often GRPO sees each, beside those of others.
+SHARED = ("limit", "weight")
+WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
-    """The function behind a data set's name: one of `data`, a user's own file (`problems.jsonl`, `.parquet`), or a
-    dotted path to a user's own function.
+    """The function behind a data set's name: one of `data`, a file or folder of the user's own, a dotted path to a
+    function of theirs, or a data set of the Hub.
 
     Raises:
         LookupError: nothing has that name.
         ImportError: it may not be named, or cannot be read.
     """
+    if (known := name.replace("_", "-")) in SETS:
+        return SETS[known]
+    if os.path.isfile(name) and Path(name).suffix in FILE_TYPES:  # noqa: PTH113 (Path.is_file fails for a long name)
+        return partial(of_file, name)
+    if os.path.isdir(name):  # noqa: PTH112
+        return partial(of_folder, name)
+    if os.path.exists(name):  # noqa: PTH110
+        raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}")
     if Path(name).suffix in FILE_TYPES:
-        if not os.path.isfile(name):  # noqa: PTH113 (Path.is_file fails for a long name)
-            raise ImportError("there is no such file")
-        return partial(problems_of_file, file=name)
-    if "/" in name or name.endswith((".json", ".csv", ".txt")):
-        raise ImportError(f"a file of problems ends in {' or '.join(FILE_TYPES)}")
+        raise ImportError("there is no such file")
+    if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
+        return partial(of_hub, name)
+    if "/" in name or name.endswith(".txt"):
+        raise ImportError("there is no such file or folder, and it is no Hub id such as openai/gsm8k")
     if "." in name:
         return named_function(name, "split")
-    return SETS[name.replace("_", "-")]
+    raise LookupError(name)
 
 
 def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
@@ -43,7 +56,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
 
     Args:
         split: `train` or `test`.
-        arguments: passed on to the data set's function.
+        arguments: passed on to the data set's function, but those of `SHARED` that it does not take itself.
         folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is not set, the Hub.
 
     Returns:
@@ -56,8 +69,14 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     folder = folder or os.environ.get("MATH_DATA_DIR")
     accepted = inspect.signature(function).parameters
     place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
+    shared = {key: value for key, value in arguments.items() if key in SHARED and key not in accepted}
+    given = {key: value for key, value in arguments.items() if key not in shared}
+    found = _rows_of(name, function, split, place | given)
+    weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
     rows, dropped, seen = [], defaultdict(list), set()
-    for number, row in enumerate(_rows_of(name, function, split, place | arguments), 1):
+    for number, row in enumerate(found, 1):
+        if len(rows) == shared.get("limit"):
+            break
         try:
             fault = _fault(row, seen)
         except DataError:
@@ -73,9 +92,9 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
             except ValueError as error:
                 raise DataError(f"{name} row {number} has a `check` that cannot be used: {error}") from None
         seen.add(row["problem"])
-        kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name}
+        kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name, **weight}
         rows.append(kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None})
-    report = f"{name} {split}: {len(rows):,} problems"
+    report = f"{name} {split}: {len(rows):,} problems{getattr(found, 'said', '')}"
     if dropped:
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
         report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
@@ -86,14 +105,13 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
     """The rows that a data set's function returns. A user's own function may raise, and return, anything."""
-    own = "." in name and Path(name).suffix not in FILE_TYPES
     try:
         rows = function(split, **arguments)
-        rows = rows if isinstance(rows, str | dict) or not hasattr(rows, "__iter__") else list(rows)
+        rows = rows if isinstance(rows, str | dict | Rows) or not hasattr(rows, "__iter__") else list(rows)
     except DataError:
         raise
     except (Exception, SystemExit) as error:
-        if not own:
+        if isinstance(function, partial) or function in SETS.values():
             raise
         raise DataError(f"data set {name}: {raised(error)}") from error
     odd = [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
@@ -101,7 +119,15 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
         raise DataError(
             f"data set {name}: its function must return a list of rows {{'problem': …}}, not {shown(odd[0])}"
         )
+    if any("answer" in row and "solution" not in row for row in rows):
+        rows = [row if "solution" in row else _answered(row) for row in rows]
     return rows
+
+
+def _answered(row: dict) -> dict:
+    """A row of a user's function that calls its gold `answer`."""
+    rest = {key: value for key, value in row.items() if key != "answer"}
+    return with_gold(rest, row["answer"], row.get("reasoning")) if "answer" in row else row
 
 
 def _rows(numbers: list[int], shown: int = 3) -> str:
@@ -110,9 +136,6 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
-# Column names that trl uses itself: what it passes to rewards and templates, or reads as images and tools.
-TAKEN = {"prompt", "prompts", "completions", "completion", "completion_ids", "trainer_state", "log_metric", "log_extra"}
-TAKEN |= {"image", "images", "tools", "think_opened", "chat_template_kwargs", "environments"}
 LONGEST = 100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
 
 
@@ -123,7 +146,7 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
         raise DataError(
-            f"a data set's rows need `problem` and `solution`; {' and '.join(missing)} missing in {shown(row)}"
+            f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in {shown(row)}"
         )
     if not isinstance(row["problem"], str) or not row["problem"].strip():
         return "without a problem"
@@ -140,9 +163,27 @@ def _fault(row: dict, seen: set[str]) -> str | None:
     return None
 
 
+def for_rewards(row: dict) -> dict:
+    """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer` in the form that the
+    data has it in; without the worked solution and its answer, which are for the warm start."""
+    kept = {key: value for key, value in row.items() if key not in ("reasoning", "answer", RAW, WEIGHT)}
+    return kept | {"answer": row["solution"] if row.get(RAW) is None else row[RAW]}
+
+
+def seen(rows: list[dict]) -> list[dict]:
+    """The rows as often as their data sets' weights say: 2 is twice, and 0.5 a half that is always the same."""
+    times = [row.get(WEIGHT) or 1 for row in rows]
+    return [
+        row
+        for row, each in zip(rows, times, strict=True)
+        for _ in range(int(each) + (random.Random(row["problem"]).random() < each % 1))
+    ]
+
+
 def judged_by(row: dict) -> list[str]:
-    """What a problem asks, and what its answers are judged by."""
-    return [row["problem"], row["solution"], *([row["check"]] if row.get("check") is not None else [])]
+    """What a problem asks, and what its answers are judged by, as its file has it."""
+    gold = row["solution"] if row.get(RAW) is None else str(row[RAW])
+    return [row["problem"], gold, *([row["check"]] if row.get("check") is not None else [])]
 
 
 def _is_text(text: str) -> bool:

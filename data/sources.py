@@ -6,16 +6,14 @@ has one) a worked solution without its final line, which is what the SFT warm st
 None there; `data.problems.load` drops and counts it.
 """
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from data import hub
-from data.gold import gold_answer
+from data.gold import gold_answer, worked_solution
 from data.limits import MEMORY, Exceeded, limited
 
-FILE_TYPES = (".jsonl", ".parquet")
 # The sets to train on that are on the Hub: their id, and the licence that their card there names, where that was read.
 HUB = {
     "gsm8k": ("openai/gsm8k", "mit"),
@@ -46,9 +44,7 @@ def _gsm8k_row(question: str | None, answer: str | None) -> dict:
     gold = gold_answer(answer)
     if gold is None or not re.fullmatch(r"-?\d+(\.\d+)?", gold):
         return _row(question, None)
-    # Calculator marks <<48/2=24>> were made for a tool that no policy here has.
-    reasoning = re.sub(r"<<.*?>>", "", answer.split("####")[0]).strip()
-    return {"problem": question, "solution": gold, "reasoning": reasoning}
+    return {"problem": question, "solution": gold, "reasoning": worked_solution(answer)}
 
 
 def math(split: str, folder: Path | None = None) -> list[dict]:
@@ -130,21 +126,7 @@ def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
     ]
 
 
-def problems_of_file(split: str, file: str) -> list[dict]:
-    """The rows of a user's own JSONL or parquet file, the same for every split. It has the columns `problem` and
-    `answer` (or `solution`), and may have `reasoning`, `level`, `subject` and others that rewards ask for."""
-    if not Path(file).is_file():
-        raise DataError(f"{file}: there is no such file")
-    rows = _within_limits(_jsonl, Path(file)) if file.endswith(".jsonl") else read_parquet(Path(file))
-    columns = list(rows[0]) if rows else []
-    gold = "solution" if "solution" in columns and "answer" not in columns else "answer"
-    for number, row in enumerate(rows, 1):
-        if missing := [column for column in ("problem", gold) if column not in row]:
-            raise DataError(f"{file} row {number} has {', '.join(row)}, but {' and '.join(missing)} is needed")
-    return [{key: value for key, value in row.items() if key != gold} | {"solution": row[gold]} for row in rows]
-
-
-def _within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:
+def within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:
     """The rows of a file, which may be a stranger's: a few bytes of it can become gigabytes of rows."""
     try:
         return limited(read, file, *given, memory=memory)
@@ -152,27 +134,6 @@ def _within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> 
         raise DataError(f"{file} {error}: split it") from None
     except RecursionError:
         raise DataError(f"{file} is nested too deeply") from None
-
-
-def _jsonl(file: Path) -> list[dict]:
-    try:
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not UTF-8: {error}") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}") from error
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file} line {number} is not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{file} line {number} is {line[:40]!r}, not an object with a problem and an answer")
-        rows.append(row)
-    return rows
 
 
 def read_parquet(file: Path, columns: tuple[str, ...] = (), memory: int = MEMORY) -> list[dict]:
@@ -184,17 +145,18 @@ def read_parquet(file: Path, columns: tuple[str, ...] = (), memory: int = MEMORY
     Raises:
         DataError: it lacks a column, takes more memory or time than it is given, or cannot be read.
     """
-    return _within_limits(_parquet, file, columns, memory=memory)
+    return within_limits(parquet, file, columns, memory=memory)
 
 
-def _parquet(file: Path, columns: tuple[str, ...]) -> list[dict]:
+def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
+    """As `read_parquet`, without limits."""
     import pyarrow.parquet
 
     try:
         with file.open("rb") as opened:  # pyarrow might take a bare name for an address
-            parquet = pyarrow.parquet.ParquetFile(opened)
-            _require_columns(str(file), parquet.schema_arrow.names, columns)
-            return parquet.read(use_threads=False).to_pylist()
+            found = pyarrow.parquet.ParquetFile(opened)
+            _require_columns(str(file), found.schema_arrow.names, columns)
+            return found.read(use_threads=False).to_pylist()
     except (DataError, MemoryError):
         raise
     except Exception as error:  # dates that Python has not, text that is none: whatever its bytes are made to be
@@ -243,16 +205,30 @@ def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file
             raise DataError(f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be left out")
         return read_parquet(path, columns)
 
+    rows = from_hub(hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})")
+    _require_columns(hub_id, list(rows[0]) if rows else [], columns)
+    return rows
+
+
+def from_hub(name: str, config: str | None, split: str, revision: str | None = None, instead: str = "") -> list[dict]:
+    """The rows of a data set of the Hub, whose commit is then in `hub.revisions`. `instead`: what else a user can do.
+
+    Raises:
+        DataError: the Hub has no such data set, configuration, split or revision, or does not show it.
+    """
     from datasets import load_dataset
-    from datasets.exceptions import DatasetNotFoundError
+    from datasets.exceptions import DatasetsError
 
     hub.reach()
     try:
-        dataset = load_dataset(hub_id, config, split=split)
-    except (DatasetNotFoundError, OSError) as error:  # the Hub cannot be reached, or no longer has it
-        reason = str(error).splitlines()[0]
-        message = f"{hub_id}: {reason} (data.dir or MATH_DATA_DIR can name a folder with {file})"
-        known_missing = isinstance(error, DatasetNotFoundError) and not hub.is_offline()
-        raise (DataError if known_missing else NotReached)(message) from error
-    _require_columns(hub_id, dataset.column_names, columns)
+        dataset = load_dataset(name, config, split=split, revision=revision)
+    except (DatasetsError, OSError, ValueError, RuntimeError) as error:  # whatever a stranger has put there
+        reason = " ".join(str(error).split("Example of usage")[0].split())[:400]
+        known = not isinstance(error, OSError) or (isinstance(error, DatasetsError) and not hub.is_offline())
+        raise (DataError if known else NotReached)(f"{name}: {reason}{instead}") from error
+    commits = [Path(each["filename"]).parent.name for each in dataset.cache_files]  # its folder in the cache
+    if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):
+        hub.revisions[name] = commits[0]
+    if revision and re.fullmatch("[0-9a-f]{40}", revision) and hub.revisions.get(name) != revision:
+        raise NotReached(f"{name}: the revision {revision} was not downloaded before, and the Hub is not reached")
     return dataset.to_list()

@@ -2,6 +2,7 @@
 honest ones, cheats that do not know the answer, tricks around a right one. A new cheat is one line in a table."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -11,12 +12,14 @@ from transformers import TrainerState
 
 from data import prompt
 from data.gold import gold_answer, read_check
+from data.problems import for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.configs import size_of_run
 from schema.recipe import Recipe
 from training.scoring import guarded_rewards
 
+GOLDS = 200  # golds of the training data that the verifier is tried on
 SECONDS = 60  # for a reward on one kind of response
 _ABOVE = 1e-6  # what two sums of the same rewards may differ by
 
@@ -249,8 +252,9 @@ def _paid(
 ) -> list[list[float | None]]:
     """What each reward pays for one response to each row, called as the trainer would call it. Rewards that count
     tokens see one token for every four characters."""
+    given = [for_rewards(row) for row in rows]
     columns = {
-        **{key: [row.get(key) for row in rows] for key in rows[0] if key not in ("reasoning", "answer")},
+        **{key: [row[key] for row in given] for key in given[0]},
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
         "completion_ids": [list(range(len(text) // 4)) for text in responses],
         "think_opened": [False] * len(rows),
@@ -260,6 +264,17 @@ def _paid(
     }
     completions = [[{"role": "assistant", "content": text}] for text in responses]
     return [reward(completions=completions, **columns) for reward, _ in rewards]
+
+
+def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
+    """Of a sample of the rows those whose golds can be judged, how many others there are, and what to say of these."""
+    sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
+    gradable, ungraded = by_gradability(sample, recipe)
+    if not ungraded:
+        return gradable, 0, None
+    row, why = ungraded[0]
+    message = f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})"
+    return gradable, len(ungraded), message
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:

@@ -1,7 +1,6 @@
 """What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds, cheats, memory."""
 
 import dataclasses
-import random
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,9 @@ import psutil
 import torch
 
 from data import prompt
+from data.problems import for_rewards
 from evaluation import own_solutions
-from evaluation.audit import audited, blind, bound_rewards, by_gradability, some, with_wrong_answers
+from evaluation.audit import audited, blind, bound_rewards, some, some_golds, with_wrong_answers
 from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import NotReached, Place, RecipeError, RunStopped
@@ -27,8 +27,7 @@ from training.run_folder import not_probed
 
 SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
 LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
-GOLDS = 200  # golds of the training data that the verifier is tried on
-AUDITED = 20  # problems of these on which cheats are paid
+AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
 def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bool = True) -> Iterator[Finding]:
@@ -111,23 +110,19 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             yield finding(recipe, "note", ("data", "train"), message)
     except RecipeError as error:
         yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "the benchmarks")
-    sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
-    gradable, ungraded = by_gradability(sample, recipe)
-    if ungraded:
-        row, why = ungraded[0]
-        level = "warning" if len(ungraded) > len(sample) / 20 else "note"
-        message = f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})"
+    gradable, ungraded, message = some_golds(rows, recipe)
+    if message:
+        level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
         yield finding(recipe, level, ("data", "train"), message)
     yield from _audit_findings(recipe, gradable[:AUDITED])
     if recipe.data.own_solutions is not None:
         say(own_solutions.announced(recipe, rows))
     elif recipe.sft is not None and not any(row["reasoning"] for row in rows):
-        message = "no training problem has a worked solution to learn from: remove the section, or set "
-        yield finding(recipe, "error", ("sft",), message + "data.own_solutions, from which it learns the model's own")
+        yield finding(recipe, "error", ("sft",), own_solutions.NONE_WORKED)
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
-    missing = missing_columns(recipe, [*rows[0], "prompt", "think_opened"]) if rows else []
+    missing = missing_columns(recipe, [*for_rewards(rows[0]), "prompt", "think_opened"]) if rows else []
     yield from (Finding("error", *fault) for fault in missing)
     if missing or not rows or not recipe.rewards:
         return

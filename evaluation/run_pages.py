@@ -17,9 +17,10 @@ from typing import Any
 from huggingface_hub import ModelCardData, try_to_load_from_cache
 from ruamel.yaml import YAML
 
+from data import own
 from data.json_files import read_object
 from data.prompt import messages
-from data.sources import FILE_TYPES, HUB
+from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare
 from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title, weights_of
@@ -114,6 +115,8 @@ def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
 def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from there."""
     local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
+    if name in (run.versions.get("revisions") or ()) and re.fullmatch(own.HUB_ID, name):
+        return name, None
     return None if local else HUB.get(name)
 
 
@@ -137,7 +140,9 @@ def _origin(run: FinishedRun, name: str) -> str:
         return f"parquet files in a local folder, in the form of {HUB[name][0]}"
     if name in GENERATED:
         return f"{GENERATED[name]} made by grpo-recipes"
-    return "a local file" if name.endswith(FILE_TYPES) else "a function of the user's own"
+    if name.endswith(own.FILE_TYPES) or not re.fullmatch(r"\w+(\.\w+)+", name):
+        return "a local file" if name.endswith(own.FILE_TYPES) else "local files"
+    return "a function of the user's own"
 
 
 def _own_solutions(run: FinishedRun) -> str:

@@ -8,7 +8,7 @@ a mapping is empty there.
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from math import gcd
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import rewards as rewards_room
 from data import SETS
+from data.own import wrong_columns
 from data.problems import data_set
 from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
@@ -291,10 +292,23 @@ def _data_sets(section: str, key: str, entries: object) -> Complaints:
         except ImportError as error:
             yield (key, name), f"data set {name!r}: {error}"
             continue
-        own = [key for key in options if key in ("split", "folder")]  # the stage's to give
-        wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
-        wrong += names.wrong_arguments(function, options) + names.missing_arguments(function, ["split", *options])
+        wrong = _of_set(function, options, [key for key in names.DATA_KEYS if (section, key) != ("evaluate", "weight")])
         yield from (((key, name), f"{name}: {message}") for message in wrong)
+
+
+def _of_set(function: Callable, options: dict, shared: list[str]) -> list[str]:
+    """What is wrong with the arguments of a data set, those that it shares with all others among them."""
+    takes = inspect.signature(function).parameters
+    ours = {key: options[key] for key in shared if key in options and key not in takes}
+    given = {key: value for key, value in options.items() if key not in ours}
+    own = [] if isinstance(function, partial) else [key for key in given if key in ("split", "folder")]
+    wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
+    wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(function, ["split", *given])
+    refused = [(key, names.DATA_KEYS[key].refusal(value)) for key, value in ours.items()]
+    wrong += [f"{key}: {each}" for key, each in refused if each]
+    if isinstance(function, partial) and isinstance(given.get("columns"), dict):
+        wrong += wrong_columns(given["columns"])
+    return wrong
 
 
 def rewards(section: dict, recipe: dict) -> Complaints:

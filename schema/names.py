@@ -11,10 +11,10 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import rewards
 from data.imports import named_function
-from data.sources import FILE_TYPES
+from data.own import FILE_TYPES
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import Recipe
-from schema.values import Number, Pattern
+from schema.values import Number, Pattern, count
 
 
 def wrong_arguments(function: Callable, given: dict, also: Iterable[str] = ()) -> list[str]:
@@ -24,7 +24,8 @@ def wrong_arguments(function: Callable, given: dict, also: Iterable[str] = ()) -
     Args:
         also: keys that stand beside the arguments in a recipe, and may be what was meant.
     """
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function).parameters
+    parameters = {key: each for key, each in signature.items() if each.kind is not each.POSITIONAL_ONLY}
     wrong = [f"unknown argument {key!r}{nearest(key, [*parameters, *also])}" for key in given if key not in parameters]
     try:
         hints = get_type_hints(function.func if isinstance(function, partial) else function)
@@ -100,14 +101,17 @@ def named(entry: str | dict) -> tuple[str, dict]:
 
 
 def benchmark_label(entry: str | dict) -> str:
-    """The name of a benchmark's folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`."""
+    """The name of a benchmark's folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`, whatever its
+    columns."""
     name, arguments = named(entry)
     name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
     arguments = arguments if isinstance(arguments, dict) else {}
-    label = "-".join([name, *(f"{key}-{value}" for key, value in arguments.items())])
+    label = "-".join([name, *(f"{key}-{value}" for key, value in arguments.items() if key != "columns")])
     return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
 
 
+# Keys of a data set that are not arguments of its function.
+DATA_KEYS = {"limit": count(), "weight": Number(0, 100, above=True)}
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty; a timeout is in seconds per
 # batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}

@@ -34,8 +34,8 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     rows = []
     for entry in recipe.data.train:
         rows += _load(recipe, entry, "train")
-    if any("check" in row for row in rows):  # a column of the whole, where one of several sets has it
-        rows = [{"check": None} | row for row in rows]
+    columns = dict.fromkeys(key for row in rows for key in row)  # of the whole, where one of several sets has it
+    rows = [columns | row for row in rows]
     try:
         return split_validation(rows, recipe.data.validation)
     except DataError as error:

@@ -8,6 +8,7 @@ a trick around the right answer that earns more than the right answer given plai
 import random
 import sys
 
+from data.problems import for_rewards
 from evaluation.audit import Pay, audited, blind, bound_rewards, by_gradability, some, with_wrong_answers
 from schema.faults import RecipeError
 from schema.names import missing_columns
@@ -23,7 +24,7 @@ def main(recipe: Recipe, rows: int = 100):
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])
     sample = random.Random(0).sample(train, min(rows, len(train)))
-    if faults := missing_columns(recipe, [*sample[0], "prompt", "think_opened"]):
+    if faults := missing_columns(recipe, [*for_rewards(sample[0]), "prompt", "think_opened"]):
         raise RecipeError(faults)
     gradable, ungraded = by_gradability(sample, recipe)
     say(f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong answer is not")

@@ -80,6 +80,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     quiet_libraries()
 
     from evaluation import run_pages
+    from evaluation.audit import some_golds
     from schema.problem_sets import load_train
     from training.model import base_model, load_tokenizer
     from training.saving import FiniteNumbers
@@ -89,7 +90,10 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     args = configs.training_config(recipe, stage.section)
     interrupts = Interrupts(configs.generation(recipe.grpo).whole if stage.samples else 1)
     began = time.monotonic()
-    part = own(Start(recipe, folder, args, load_tokenizer(recipe), *load_train(recipe), warm_start, learns_from))
+    tokenizer, (rows, held_out) = load_tokenizer(recipe), load_train(recipe)
+    if is_main_process() and (wrong := some_golds(rows, recipe)[2]):
+        say(f"data: {wrong}: make audit lists them")
+    part = own(Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from))
     training = next(part)
     require_known_head(training.trainer, base_model(recipe))
     if is_main_process():

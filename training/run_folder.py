@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from data import hub
 from data.json_files import read_object
 from data.problems import judged_by
 from schema import configs, hardware
@@ -271,7 +272,7 @@ def _without_nothing(tree: dict) -> dict:
 
 def _versions(recipe: dict) -> dict:
     """What a run was made with and of: `local` says whether its model, its data or both came from a folder, which
-    nothing else tells once the run has been moved."""
+    nothing else tells once the run has been moved; `revisions`, which commits of data sets the Hub gave."""
     import torch
 
     local = {
@@ -289,6 +290,7 @@ def _versions(recipe: dict) -> dict:
         "seed": recipe["seed"],
         "processes": processes(),
         "local": [what for what, is_local in local.items() if is_local],
+        "revisions": hub.revisions,
     }
 
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, Trainer, TrainerCallback
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from data import prompt
+from data.problems import for_rewards
 from data.sources import DataError
 from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
@@ -313,18 +314,17 @@ def fitting(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
 
 
 def with_prompts(rows: list[dict], tokenizer, system: str | None) -> Dataset:
-    """The rows with the columns `prompt` (messages) and `think_opened`, and with every other column that a reward may
-    ask for; without the worked solution, which is for the warm start.
+    """The rows with the columns `prompt` (messages) and `think_opened`, and with every other one for rewards.
 
     Raises:
         DataError: a column has values of several types, half a character, or is nested too deeply.
     """
     opened = prompt.think_opened(tokenizer)
     made = [
-        {key: value for key, value in row.items() if key not in ("reasoning", "answer")}
-        | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened}
-        for row in rows
+        for_rewards(row) | {"prompt": prompt.messages(row["problem"], system), "think_opened": opened} for row in rows
     ]
+    if len({type(each["answer"]) for each in made}) > 1:  # of several sets
+        made = [each | {"answer": str(each["answer"])} for each in made]
     try:
         return Dataset.from_list(made)
     except (ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -277,6 +277,53 @@ WRONG |= {
     "two documents": (GOOD + "---\na: 1\n", ":9:", "one YAML document"),
     "old YAML": ("%YAML 1.1\n---\n" + GOOD, ":2:", "one YAML document"),
     "a long path": (GOOD.replace("[arithmetic]", f"[{'a.' * 3000}b]"), ":3:", "at most 250 letters"),
+    "an argument of all data sets": (
+        GOOD.replace("[arithmetic]", "[arithmetic: {limits: 5}]"),
+        ":3:",
+        "unknown argument 'limits'; did you mean limit?",
+    ),
+    "no limit": (GOOD.replace("[arithmetic]", "[arithmetic: {limit: 0}]"), ":3:", "limit: expected a whole number"),
+    "no weight": (
+        GOOD.replace("[arithmetic]", "[arithmetic: {weight: 0}]"),
+        ":3:",
+        "weight: expected a number above",
+    ),
+    "a benchmark's weight": (
+        GOOD + "evaluate:\n  benchmarks: [arithmetic: {weight: 2}]\n",
+        ":10:",
+        "unknown argument 'weight'",
+    ),
+    "columns of no use": (
+        GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {question: q}}]"),
+        ":3:",
+        "columns: it names problem, answer, reasoning, not 'question'",
+    ),
+    "columns without names": (
+        GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {problem: 3}}]"),
+        ":3:",
+        "columns: expected a column's name, got 3",
+    ),
+    "two golds": (
+        GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {answer: a, solution: b}}]"),
+        ":3:",
+        "`answer` and `solution` are the same there",
+    ),
+    "no columns": (
+        GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: q}]"),
+        ":3:",
+        "columns: expected a mapping, got 'q'",
+    ),
+    "no such file": (GOOD.replace("[arithmetic]", "[mine.csv]"), ":3:", "there is no such file"),
+    "no data set of the Hub": (
+        GOOD.replace("[arithmetic]", "[./a/b]"),
+        ":3:",
+        "no such file or folder, and it is no Hub id such as openai/gsm8k",
+    ),
+    "a stage's split": (
+        GOOD.replace("[arithmetic]", "[arithmetic: {split: test}]"),
+        ":3:",
+        "'split' is not a recipe's to give",
+    ),
     "a file's long path": (GOOD.replace("[arithmetic]", f"[{'a/' * 3000}b.jsonl]"), ":3:", "there is no such file"),
     "a folder's long name": (f"output_dir: outputs/{'ü' * 200}\n" + GOOD, ":1:", "expected the name of a folder"),
 }

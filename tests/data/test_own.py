@@ -1,0 +1,253 @@
+"""Data of a user's own: files, folders and data sets of the Hub, with columns of any names."""
+
+import json
+import os
+import subprocess
+import sys
+
+import datasets
+import pandas as pd
+import pytest
+
+from data import hub
+from data.own import RAW, TAKEN
+from data.problems import for_rewards, judged_by, load, seen
+from data.sources import DataError, NotReached
+from schema.problem_sets import load_train
+from schema.recipe import load_recipe
+from tests.support import ROOT
+
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "1+1?"},
+    {"role": "assistant", "content": "2"},
+    {"role": "user", "content": "2+3?"},
+]
+GSM8K = "Two and three make <<2+3=5>>5.\n#### 5"
+BOX = r"We have $\boxed{5}$."
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "solution", "reasoning", "said"),
+    [
+        ({"problem": "2+3?", "answer": "5"}, None, "5", None, ""),
+        ({"Question": "2+3?", "ground_truth": "5"}, None, "5", None, " (Question → problem, ground_truth → answer)"),
+        ({"prompt": "2+3?", "solution": "5"}, None, "5", None, " (prompt → problem, solution → answer)"),
+        ({"question": "2+3?", "prompt": "?", "answer": "5"}, None, "5", None, " (question → problem, without prompt,"),
+        ({"prompt": CHAT, "answer": "5"}, None, "5", None, " (prompt → problem)"),
+        ({"prompt": CHAT, "answer": "5", "completion": "x"}, None, "5", None, "without completion, which the trainer"),
+        ({"instruction": "2+3?", "output": "5"}, None, "5", None, " (instruction → problem, output → answer)"),
+        ({"query": "2+3?", "label": 5}, None, "5", None, " (query → problem, label → answer)"),
+        ({"problem": "2+3?", "answer": "5", "rationale": "so"}, None, "5", "so", " (rationale → reasoning)"),
+        ({"problem": "2+3?", "answer": "5", "solution": "so"}, None, "5", "so", " (solution → reasoning)"),
+        (
+            {"problem": "2+3?", "answer": "5", "solution": "5"},
+            None,
+            "5",
+            None,
+            "reasoning",
+        ),  # nothing is worked out there
+        ({"problem": "2+3?", "final_answer": ["5"]}, None, "5", None, " (final_answer → answer)"),
+        (
+            {"question": "2+3?", "answer": GSM8K},
+            None,
+            "5",
+            "Two and three make 5.",
+            " (question → problem, worked solutions in answer → reasoning)",
+        ),
+        ({"question": "2+3?", "answer": GSM8K, "cot": "so"}, None, "5", "so", " (question → problem, cot → reasoning)"),
+        ({"problem": "2+3?", "solution": BOX}, None, "5", BOX, "worked solutions in solution → reasoning"),
+        ({"problem": "2+3?", "answer": r"$\boxed{5}$"}, None, "5", None, ""),
+        (
+            {"q": "2+3?", "a": "5", "why": "so", "answer": "6"},
+            {"problem": "q", "answer": "a", "reasoning": "why"},
+            "5",
+            "so",
+            " (q → problem, a → answer, why → reasoning)",
+        ),
+        ({"q": "2+3?", "answer": "5"}, {"problem": "q"}, "5", None, " (q → problem)"),  # the others are guessed
+        ({"problem": "2+3?", "a": "5"}, {"solution": "a"}, "5", None, " (a → answer)"),
+    ],
+)
+def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    (found,), report = load(str(file), "train", {"columns": columns} if columns else {})
+    assert (found["problem"], found["solution"], found["reasoning"]) == ("2+3?", solution, reasoning)
+    assert said in report.partition("1 problems")[2] and bool(said) == report.endswith(")")
+    given = for_rewards(found)
+    gold = next(row[each] for each in ((columns or {}).get("answer"), *row) if each and str(solution) in str(row[each]))
+    assert given["solution"] == solution and given["answer"] == gold
+    assert not (TAKEN | {"reasoning", RAW}) & given.keys()
+    others = row.keys() - TAKEN - {"problem", "answer", "solution"}
+    assert {key: given[key] for key in others} == {key: row[key] for key in others}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("mine.csv", 'question,answer,hint\n"2+3,\n or?",5,h\n'),
+        ("mine.csv", '\ufeffquestion;answer;hint\n"2+3,\n or?";5;h\n'),  # as spreadsheets write it in Europe
+        ("mine.json", '[{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]'),
+        ("mine.json", '{"data": [{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]}'),
+        ("mine.json", '{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}\n' * 2),
+        ("mine", {"data/train-00000-of-00001.parquet": "5", "data/test-00000-of-00001.parquet": "6", "README.md": ""}),
+        ("mine", {"train.jsonl": "5", "test.jsonl": "6", "dataset_infos.json": ""}),
+        ("mine", {"all.csv": "5"}),
+    ],
+)
+def test_files_and_folders(file, content, tmp_path):
+    for name, gold in content.items() if isinstance(content, dict) else ():
+        (path := tmp_path / file / name).parent.mkdir(parents=True, exist_ok=True)
+        frame = pd.DataFrame({"question": ["2+3,\n or?"], "answer": [gold], "hint": ["h"]})
+        writers = {".parquet": frame.to_parquet, ".csv": lambda path, of=frame: of.to_csv(path, index=False)}
+        lines = frame.to_json(orient="records", lines=True)
+        writers.get(path.suffix, lambda path, text=lines: path.write_text(text))(path)
+    if isinstance(content, str):
+        (tmp_path / file).write_text(content)
+    (row,), _ = load(str(tmp_path / file), "train", {})
+    assert (row["problem"], row["solution"], row["hint"]) == ("2+3,\n or?", "5", "h")
+    if len(content) > 1 and isinstance(content, dict):
+        assert load(str(tmp_path / file), "train", {"split": "test"})[0][0]["solution"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "columns", "message"),
+    [
+        ("mine.csv", "problem,answer\n2+3?,5,6\n", None, "line 2 has more cells"),
+        ("mine.csv", 'problem,answer\n"2+3?,5\n', None, "cannot be read: unexpected end of data"),
+        ("mine.csv", "problem,answer\n,\n", None, "1 dropped .1 without a problem: row 1.; nothing is left"),
+        ("mine.json", '[{"problem": "2+3?"', None, "line 1 is not JSON"),
+        ("mine.json", "[5]", None, "row 1 is '5', not an object"),
+        ("mine.json", "[" * 100_000, None, "is nested too deeply|is not JSON"),
+        ("mine.csv", "a,b\n1,2\n", None, r"has the columns a, b: say .*\{columns: \{problem: …, answer: …\}\}"),
+        ("mine.csv", "q,a\n1,2\n", {"problem": "k"}, "has no column 'k', but q, a"),
+        ("validation.csv", "q,a\n1,2\n", "folder", "no file of the split 'train', but other.csv, validation.csv: set"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp_path):
+    (tmp_path / file).write_text(content)
+    (tmp_path / "other.csv").write_text(content)
+    place = tmp_path if columns == "folder" else tmp_path / file
+    with pytest.raises(DataError, match=message):
+        load(str(place), "train", {"columns": columns} if isinstance(columns, dict) else {})
+
+
+def test_a_row_of_ones_own_function_may_call_its_gold_answer(own_file):
+    rows = [{"problem": "2+3?", "answer": GSM8K}, {"problem": "2+4?", "answer": 6}]
+    rows.append({"problem": "2+5?", "solution": "7", "answer": "8"})  # as ever: the gold, and what a warm start writes
+    own_file("my_rows.py", f"def rows(split):\n    return {rows!r}\n")
+    found, _ = load("my_rows.rows", "train", {})
+    assert [row["solution"] for row in found] == ["5", "6", "7"]
+    assert [row.get("answer") for row in found] == [None, None, "8"]
+    assert [row["reasoning"] for row in found] == ["Two and three make 5.", None, None]
+    assert [for_rewards(row)["answer"] for row in found] == [GSM8K, 6, "7"]
+
+
+def test_a_run_on_golds_in_their_solutions_goes_on(tmp_path):
+    """Its data.json has the answers as the file has them."""
+    file = tmp_path / "mine.jsonl"
+    file.write_text(json.dumps({"problem": "2+3?", "answer": GSM8K}) + "\n")
+    assert judged_by(load(str(file), "train", {})[0][0]) == ["2+3?", GSM8K]
+
+
+def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_file):
+    file = tmp_path / "mine.csv"
+    file.write_text("problem,answer\n" + "".join(f"{i},{i or ''}\n" for i in range(300)))
+    rows, _ = load(str(file), "train", {"limit": 200})
+    assert [row["problem"] for row in rows] == [str(i) for i in range(1, 201)]
+    assert seen(rows) == rows
+    counts = {}
+    for weight in (2, 0.5, 1.5):
+        kept = [row["problem"] for row in seen(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
+        assert kept == [row["problem"] for row in seen(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
+        counts[weight] = len(kept)
+    assert counts[2] == 400 and 75 < counts[0.5] < 125 and counts[1.5] == 200 + counts[0.5]
+    own_file("my_limit.py", "def rows(split, limit):\n    return [{'problem': f'{limit}?', 'answer': 1}] * 2\n")
+    assert load("my_limit.rows", "train", {"limit": 1})[0][0]["problem"] == "1?"  # its own
+
+
+def test_a_weight_moves_no_held_out_problem_into_training():
+    def split(weight):
+        train = f"data.train=[arithmetic: {{digits: 2, rows: 900, weight: {weight}}}]"
+        return load_train(load_recipe("recipes/tiny-arithmetic.yaml", [train, "data.validation=100"]))
+
+    (rows, held_out), (same, also) = split(2), split(1)
+    assert [row["problem"] for row in rows + held_out] == [row["problem"] for row in same + also]
+    assert len(seen(rows)) == 2 * len(rows) and not {r["problem"] for r in seen(rows)} & {r["problem"] for r in also}
+
+
+SHA = "e53f048856ff4f594e959d75785d2c2d37b678ee"
+
+
+def downloaded(home, **splits) -> dict[str, str]:
+    """An environment whose cache has `someone/sums`, as `datasets` leaves it, and which asks no Hub."""
+    files = {}
+    for split, frame in splits.items():
+        files[split] = str(home / f"{split}.parquet")
+        frame.to_parquet(files[split])
+    builder = datasets.packaged_modules.parquet.Parquet(
+        cache_dir=str(home / "datasets"),
+        dataset_name="sums",
+        config_name="main",
+        hash=SHA,
+        data_files=files,
+    )
+    builder.download_and_prepare()
+    place = home / f"datasets/someone___sums/main/0.0.0/{SHA}"
+    place.parent.mkdir(parents=True)
+    next(each for each in (home / "datasets").rglob(SHA) if each.is_dir()).rename(place)
+    return {"HF_HOME": str(home), "HF_DATASETS_CACHE": str(home / "datasets"), "HF_HUB_OFFLINE": "1"}
+
+
+READ = """
+import json, sys
+from data import hub
+from data.problems import load
+from data.sources import DataError, NotReached
+for given in json.loads(sys.argv[1]):
+    try:
+        rows, report = load("someone/sums", "train", given)
+        print([report, [row["solution"] for row in rows], hub.revisions])
+    except DataError as error:
+        print([type(error).__name__, str(error)])
+"""
+
+
+def test_a_data_set_of_the_hub(tmp_path):
+    frame = pd.DataFrame({"question": ["2+3?", "2+4?"], "answer": [GSM8K, "#### 6"]})
+    environment = downloaded(tmp_path, train=frame, test=frame[:1])
+    given = [{}, {"split": "test", "config": "main"}, {"config": "other"}, {"split": "dev"}, {"revision": "0" * 40}]
+    done = subprocess.run(
+        [sys.executable, "-c", READ, json.dumps(given)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    train, test, config, split, revision = done.stdout.splitlines()
+    assert "someone/sums train: 2 problems (question → problem, worked solutions in answer → reasoning)" in train
+    assert f"['5', '6'], {{'someone/sums': '{SHA}'}}" in train
+    assert "1 problems (split test, question → problem" in test
+    assert "['DataError', \"someone/sums: Couldn't find cache" in config and "'main'" in config
+    assert "['DataError'" in split and "Should be one of" in split and "`split`" in split
+    assert "['NotReached'" in revision and "was not downloaded before" in revision
+
+
+def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
+    monkeypatch.setattr(hub, "reach", lambda: None)
+    for raised, kind in (
+        (RuntimeError("Dataset scripts are no longer supported, but found sums.py"), DataError),
+        (datasets.exceptions.DatasetNotFoundError("'someone/sums' is a gated dataset on the Hub."), DataError),
+        (ConnectionError("no answer"), NotReached),
+    ):
+        monkeypatch.setattr(hub, "is_offline", lambda: False)
+
+        def read(*given, error=raised, **more):
+            raise error
+
+        monkeypatch.setattr(datasets, "load_dataset", read)
+        with pytest.raises(DataError, match="someone/sums: ") as refused:
+            load("someone/sums", "train", {})
+        assert type(refused.value) is kind
