@@ -1,5 +1,6 @@
 """Every command that the documentation shows is one a reader can give; the README's own are run, shortened."""
 
+import json
 import os
 import re
 import shlex
@@ -221,6 +222,7 @@ def test_a_documented_command_is_well_formed(command, clone):
         require_well_formed(words, clone)
 
 
+PIPED = {"capture_output": True, "text": True, "check": True}
 SHORT = ["data.train=[arithmetic: {digits: 2, rows: 400}]", "data.validation=16", "evaluate.limit=4"]
 SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
 SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
@@ -253,6 +255,27 @@ def trained(clone) -> Path:
 def test_a_command_on_the_default_recipe(command, trained):
     short = [] if command.endswith("recipe.yaml") else SHORT  # which stands in that recipe
     assert TRAINED[command] in run_make(trained, placed(command), *short)
+
+
+def test_the_notebook_runs(trained):
+    """Cell by cell: with a few steps, and commands of make as `run_make` runs them. On Colab it was not tried."""
+    cells = json.loads((ROOT / "docs/first-run.ipynb").read_text(encoding="utf-8"))["cells"]
+    said = ""
+    for text in ["".join(each["source"]) + "\n" for each in cells if each["cell_type"] == "code"]:
+        magic, _, body = text.partition("\n")
+        if magic.startswith("%%writefile "):
+            (trained / magic.split()[1]).write_text(body)
+            continue
+        assert magic == "%%bash"
+        for made, shell in re.findall(r"^(make .*)\n|((?:(?!make ).*\n)+)", body, re.M):
+            if shell:
+                said += subprocess.run(["bash", "-e"], cwd=trained, input=shell, **PIPED).stdout
+            elif made.startswith("make trust"):
+                run_make(trained, made)
+            elif made != "make setup":
+                said += run_make(trained, made, *(SHORT[1:] if "=mine" in made else SHORT))
+    assert "question → problem" in said and "grpo: done, in outputs/mine/grpo" in said
+    assert "form or reasoning? base → grpo" in said and (trained / "page.html").stat().st_size > 100_000
 
 
 def test_completions_are_shown(trained):
