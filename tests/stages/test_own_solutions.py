@@ -69,6 +69,7 @@ def test_asked_again_it_samples_nothing(run, base):
 
 
 def test_killed_and_resumed_it_ends_with_the_same_solutions_and_weights(run, base, tmp_path):
+    tmp_path /= "apart"  # beside the other run, it would take its warm start
     file = tmp_path / "own_solutions/completions.jsonl"
     kill_when(has_lines(file, 40), "own_solutions", *tiny(tmp_path, base))
     assert not (tmp_path / "own_solutions/kept.jsonl").exists()

@@ -63,7 +63,7 @@ def test_ddp(base, tmp_path):
 def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
     """A GPU's kernels need not repeat themselves to the bit; what was resumed is far nearer to what was not than that
     is to its own last checkpoint but one."""
-    way, whole, stopped = "fsdp2 on GPUs", tmp_path / "whole", tmp_path / "stopped"
+    way, whole, stopped = "fsdp2 on GPUs", tmp_path / "apart/whole", tmp_path / "stopped"
     launch = Launch(way, "sft", stopped, base, LORA, *SFT).saved()
     launch.process.terminate()
     assert "sft: stopped at step" in launch.ended() and launch.process.returncode == 75
