@@ -74,6 +74,17 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     return Comparison(terms, answers, figures, [*_table(folder.name, figures), "", *_verdicts(answers)])
 
 
+def gained(folder: Path, labels: list[str]) -> list[str]:
+    """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the last stage."""
+    _, answers, figures, _ = compare(folder, labels)
+    *_, before, after = labels = _trained(labels)
+    steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
+    return [
+        f"{folder.name}: {steps}",
+        f"{before} → {after}: {verdict(_shares(answers[before]), _shares(answers[after]))}",
+    ]
+
+
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
     """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge counts as not right."""
     every = [item for samples in problems for item in samples]

@@ -2,6 +2,7 @@
 others that neither rewrite it nor hide in it, and commands that can be pasted whatever the names in them hold."""
 
 import argparse
+import contextlib
 import logging
 import os
 import re
@@ -31,9 +32,27 @@ def is_main_process() -> bool:
 
 
 def say(text: str = ""):
-    """Print once, whatever the number of processes."""
+    """Print once, whatever the number of processes; on a terminal above the bar that is there."""
     if is_main_process():
-        print(clean(text), flush=True)
+        with _above_bars(sys.stdout):
+            print(clean(text), flush=True)
+
+
+def _above_bars(stream) -> contextlib.AbstractContextManager:
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None) if stream.isatty() else None
+    return bars.external_write_mode(stream) if bars else contextlib.nullcontext()
+
+
+def complain(text: str):
+    """Print what is wrong: on a terminal in red, where the eye finds it."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        with _above_bars(sys.stderr):
+            Console(stderr=True).print(Text(clean(text), "red"), soft_wrap=True)
+    else:
+        print(clean(text), file=sys.stderr)
 
 
 def clean(text: str) -> str:
@@ -66,6 +85,19 @@ def say_markdown(text: str):
         Console().print(Markdown(clean(text)))
     else:
         say(text)
+
+
+def say_panel(title: str, lines: list[str]):
+    """Print what a person should not miss: in a box where one looks on, as plain lines in a file or a pipe. Commands
+    stand outside, where they can be pasted."""
+    if sys.stdout.isatty() and is_main_process():
+        from rich.console import Console
+        from rich.panel import Panel
+        from rich.text import Text
+
+        Console().print(Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False))
+    else:
+        say("\n".join(lines))
 
 
 # In Markdown, what others wrote is one of these ----------------------------------------------------------------------

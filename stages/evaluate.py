@@ -17,7 +17,7 @@ from schema.launch import require
 from schema.problem_sets import share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.stages import POLICIES, finished
-from schema.terminal import make_command, say, say_markdown
+from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
 from training.writing import link_inside, lock
@@ -46,15 +46,21 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"left out, for it is not finished: {', '.join(begun)}")
     for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
         complete(list(together), root, problems)
+    labels = [contestant.label for contestant in contestants]
     for benchmark in problems:
         say()
-        say_markdown(report.write(root / benchmark, [contestant.label for contestant in contestants]))
+        say_markdown(report.write(root / benchmark, labels))
     say(f"\nresults: {root}")
     for contestant in contestants if not model else []:
         if contestant.trained:
             write_again(contestant.trained)
+    if not model and any(contestant.trained for contestant in contestants):
+        lines = [line for benchmark in problems for line in report.gained(root / benchmark, labels)]
+        say_panel(recipe.name, lines)
     if held_out and recipe.evaluate.benchmarks:
         say(f"next: {make_command('evaluate', recipe)}")
+    if "grpo" in labels and not model:
+        say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
 def complete(contestants: list[Contestant], root: Path, problems: dict[str, list[dict]]):

@@ -18,7 +18,7 @@ from schema.faults import RecipeError
 from schema.launch import require
 from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage
-from schema.terminal import chain, is_main_process, make_command, say
+from schema.terminal import chain, is_main_process, make_command, make_line, say
 from stages.cli import quiet_libraries
 from training.machines import require_same
 from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
@@ -115,6 +115,8 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     say(f"{title}: done, in {folder.path}{trained.use}")
     if stage.policy and not chain():
         say(f"next: {make_command('evaluate' if stage.warm_start else 'grpo', recipe)}")
+        if stage.samples:
+            say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
 def _begins_with(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None]:

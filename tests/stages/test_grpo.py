@@ -30,7 +30,11 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     assert "next: make grpo" in sft and "next: make evaluate" in grpo
     assert "│" not in grpo  # trl would print its completions as a table
     assert re.search(r"grpo: trained for \d+ s: sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, ", grpo)
-    assert "| grpo |" in evaluation and "sft → grpo" in evaluation
+    assert "| grpo |" in evaluation
+    closing = evaluation.splitlines()[-4:]
+    assert re.fullmatch(r"held-out: base [\d.]+% → sft [\d.]+% → grpo [\d.]+% → dpo [\d.]+%", closing[0])
+    assert closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation  # as the report has it
+    assert all("next: make view RUN=" in each for each in (grpo, closing[3]))
 
 
 def test_a_run_leaves_a_folder_a_person_can_read(chain):
