@@ -23,6 +23,7 @@ from schema.recipe import Recipe
 from schema.stages import POLICIES, finished
 from schema.terminal import say
 from training.model import base_model, is_adapter
+from training.progress import bar
 
 
 class Contestant(NamedTuple):
@@ -157,7 +158,12 @@ class Answers:
         seconds_file = self.file.with_suffix(".seconds.jsonl")
         if seconds_file.is_file() and not seconds_file.read_bytes().endswith(b"\n"):  # a full disk tore its last line
             seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
-        with self.file.open("a", encoding="utf-8") as file, seconds_file.open("a", encoding="utf-8") as seconds:
+        name = f"{self.file.parent.name} {self.file.stem}"
+        with (
+            self.file.open("a", encoding="utf-8") as file,
+            seconds_file.open("a", encoding="utf-8") as seconds,
+            bar(name, total, len(self.done)) as live,
+        ):
             for number, batch in missing.items():
                 batch_began = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
@@ -176,7 +182,9 @@ class Answers:
                 file.flush()
                 answered += len(batch)
                 left = (time.monotonic() - began) / answered * (len(torn) - answered)
-                say(f"{self.file.parent.name} {self.file.stem}: {len(self.done)}/{total}  {left:.0f} s left")
+                live.update(len(batch))
+                if live.disable:
+                    say(f"{name}: {len(self.done)}/{total}  {left:.0f} s left")
 
 
 def _line(value: dict) -> str:

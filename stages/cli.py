@@ -19,7 +19,7 @@ from data.sources import DataError
 from schema.faults import NO_MEMORY, OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
 from schema.launch import launch_arguments, recipe_arguments
 from schema.recipe import load_recipe
-from schema.terminal import clean, clean_libraries, is_main_process
+from schema.terminal import clean, clean_libraries, complain, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
 from training.writing import begun, remove_unused, unwritten
 
@@ -125,7 +125,7 @@ def _say_once(text: str):
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if is_main_process() or not file:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of a launcher that saw another process end before this one
-        print(clean(text), file=sys.stderr)
+        complain(text)
     if file:
         Path(file).write_text(json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8")
 

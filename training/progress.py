@@ -1,6 +1,9 @@
-"""What a training run shows: the library's progress bar, one readable line per logging step, and what a long step is
-doing: tokens sampled, batches trained on. A terminal shows that on the bar, a log file gets a line now and then. And
-the seconds of each part of the training."""
+"""What a training run shows: one readable line per logging step, and what a long step is doing: tokens sampled, batches
+trained on. A terminal shows that on a bar below a table with a row per line, and a completion now and then; a log file
+gets a line now and then. And the seconds of each part of the training.
+
+The bar is tqdm's, because rich's hides the cursor, which a run that is ended at once could not bring back.
+"""
 
 import contextlib
 import json
@@ -13,12 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from rich.console import Console
+from rich.text import Text
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
-from schema.terminal import say
+from schema.terminal import clean, say
 from training.checkpoints import write_whole
 from training.watch import Run
 
@@ -27,12 +32,17 @@ SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy"
 DPO_WORDS = {"loss": "loss", "rewards/accuracies": "pairs ranked right", "rewards/margins": "margin"}
 GRPO_WORDS = {
     "reward": "reward",
+    "reward_std": "± std",
     WITHOUT_SIGNAL: "no signal",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "truncated",
+    "entropy": "entropy",
     "kl": "kl",
     "sampling/importance_sampling_ratio/mean": "vLLM ratio",
 }
+IN_A_TABLE = ("reward_std", "entropy")  # alone
+SHARES = {WITHOUT_SIGNAL, "completions/clipped_ratio", "mean_token_accuracy", "accuracy", "rewards/accuracies"}
+SAMPLES = 10  # completions that a run shows
 QUIET = 20  # seconds into a step before anything is said
 EVERY = 60  # seconds between two lines in a log file
 TICK = 1  # seconds between two checks
@@ -43,24 +53,95 @@ PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 
 
 class Progress(ProgressCallback):
-    """The library's bar, with one readable line in place of its dictionary of thirty numbers per step."""
+    """A stage's bar, and above it one readable line in place of the library's dictionary of thirty numbers per step."""
+
+    def __init__(self, stage: str):
+        super().__init__()
+        self.stage, self.part = stage, 0
+        self.head = self.before = self.batch = None
+
+    def saw(self, batch):
+        """Take note of a batch that was scored (training/scoring.py)."""
+        self.batch = batch
 
     def on_train_begin(self, args, state, control, **kwargs):
-        super().on_train_begin(args, state, control, **kwargs)
-        self.began, self.first_step = time.monotonic(), state.global_step
+        if state.is_world_process_zero:
+            self.training_bar = bar(self.stage, state.max_steps, state.global_step)
+        self.current_step = self.first_step = state.global_step
+        self.began = time.monotonic()
+
+    def on_prediction_step(self, args, state, control, **kwargs):
+        """The one bar stays: what an evaluation is doing is its status."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if state.is_world_process_zero and self.training_bar is not None and logs and "loss" in logs:
+        if not state.is_world_process_zero or self.training_bar is None or not logs or "loss" not in logs:
+            return
+        if not on_terminal():
             per_step = (time.monotonic() - self.began) / max(1, state.global_step - self.first_step)
             left = per_step * (state.max_steps - state.global_step)
-            tqdm.write(log_line(logs, state.global_step, state.max_steps, per_step, left), file=sys.stderr)
+            print(log_line(logs, state.global_step, state.max_steps, per_step, left), file=sys.stderr, flush=True)
+            return
+        console, first = Console(stderr=True, highlight=False), logs[next(iter(_watched(logs)))]
+        step = f"{state.global_step:>{len(str(state.max_steps))}}/{state.max_steps}"
+        head, *rows = columns(logs, first if self.before is None else self.before, step, console.width)
+        rows, self.head, self.before = rows if head == self.head else [head, *rows], head, first
+        if self.batch is not None and (part := state.global_step * SAMPLES // state.max_steps) > self.part:
+            self.part, rows = part, [*rows, *sample(self.batch, console.width)]
+        with tqdm.external_write_mode(sys.stderr):
+            for row in rows:
+                console.print(Text(row, "bold" if row == head else ""), no_wrap=True, overflow="ellipsis")
+
+
+def bar(name: str, total: int, done: int = 0) -> tqdm:
+    """What is done of something and the time left, on a terminal alone."""
+    form = "{desc}  {n_fmt}/{total_fmt} {bar} {remaining} left{postfix}"
+    options = {"leave": False, "dynamic_ncols": True, "bar_format": form, "disable": not on_terminal()}
+    return tqdm(total=total, initial=done, desc=name, file=sys.stderr, **options)
+
+
+def columns(logs: dict, before: float, step: str, width: int) -> tuple[str, str]:
+    """The head and the row of a table, in which the first number stands beside its change from the one before. What
+    finds no room on a narrow terminal is left out; metrics.jsonl has it all."""
+    cells = [("step".rjust(len(step)), step), *((word, _drawn(key, logs[key])) for key, word in _watched(logs).items())]
+    change = logs[next(iter(_watched(logs)))] - before
+    cells.insert(2, ("change", f"{change:+.3f}" if change else ""))
+    head = row = ""
+    for word, text in cells:
+        wide = max(len(word), len("-0.001"))
+        if len(row) + wide <= width:
+            head, row = f"{head}{word:>{wide}}  ", f"{row}{text:>{wide}}  "
+    return head, row
+
+
+def _watched(logs: dict) -> dict[str, str]:
+    """The words of what a person watches, by its key in the log."""
+    words = GRPO_WORDS if "reward" in logs else DPO_WORDS if "rewards/margins" in logs else SFT_WORDS
+    means = {key: key.split("/")[1] for key in logs if key.startswith("rewards/") and "mean" in key}
+    every, ahead = [*words.items()], 2 if "reward" in logs else 1
+    every[ahead:ahead] = means.items()
+    return {key: word for key, word in every if logs.get(key) is not None}
+
+
+def _drawn(key: str, value: float) -> str:
+    if key in SHARES:
+        return f"{100 * value:.0f} %"
+    if key.startswith("completions/"):
+        return f"{value:.0f}"
+    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 1e4 else f"{value:.0e}"
+
+
+def sample(batch, width: int) -> list[str]:
+    """The first completion of a batch: its problem, its beginning and its end, and what it earned."""
+    completion = batch.columns["completions"][0]
+    text = completion if isinstance(completion, str) else completion[0]["content"]
+    earned = [f"{name} {values[0]:.3g}" for name, values in batch.rewards.items() if values[0] is not None]
+    told = [" ".join(clean(str(each)).split()) for each in (batch.columns["problem"][0], text, "  ".join(earned))]
+    half = max(10, width // 2 - 4)
+    return ["│ " + (each if len(each) <= 2 * half else f"{each[:half]} … {each[-half:]}") for each in told]
 
 
 def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> str:
-    words = GRPO_WORDS if "reward" in logs else DPO_WORDS if "rewards/margins" in logs else SFT_WORDS
-    parts = [f"{word} {logs[key]:.3g}" for key, word in words.items() if logs.get(key) is not None]
-    means = {key.split("/")[1]: value for key, value in logs.items() if key.startswith("rewards/") and "mean" in key}
-    parts[1:1] = [f"{name} {mean:.3g}" for name, mean in means.items() if mean is not None]
+    parts = [f"{word} {logs[key]:.3g}" for key, word in _watched(logs).items() if key not in IN_A_TABLE]
     return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {exact(seconds)} s/step  {duration(left)} left"
 
 
@@ -122,13 +203,13 @@ def _written_by_a_run(line) -> bool:
     return True
 
 
-def show_progress(trainer) -> Progress:
+def show_progress(trainer, stage: str) -> Progress:
     """Give a trainer our bar in place of the library's own."""
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)  # of a process other than the first; it prints on each machine
-    bar = Progress()
-    trainer.add_callback(bar)
-    return bar
+    ours = Progress(stage)
+    trainer.add_callback(ours)
+    return ours
 
 
 class StepClock(TrainerCallback):

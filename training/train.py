@@ -146,7 +146,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         _require_sealed(trainer, folder.checkpoint)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
-    clock = StepClock(show_progress(trainer))
+    clock = StepClock(show_progress(trainer, stage))
     trainer.add_callback(clock)  # after what it times, and before what writes the history that it adds to
     trainer.add_callback(Metrics(folder.path))
     interrupts.clock = clock
@@ -290,6 +290,7 @@ def _end_at_the_last_step(trainer: Trainer):
 
 def follow_rollouts(trainer: Trainer, clock: StepClock):
     """Let the clock see the tokens that trl samples, and time them and the rewards."""
+    trainer.scores.watchers.append(clock.bar.saw)
     trainer.scores.timed = functools.partial(clock.apart, "rewards")
     if trainer.use_vllm:
         trainer.vllm_generation.sync_weights = clock.apart("sampling")(trainer.vllm_generation.sync_weights)

@@ -1,12 +1,17 @@
 """The line of a logging step, the lines that a resumed run keeps; a long step says what it is doing, and a signal in it
 how long it will still take."""
 
+import fcntl
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
+import tty
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +20,7 @@ from transformers import TrainerControl, TrainerState
 from schema.configs import RIGHT
 from tests.support import ROOT, read_lines, run_program
 from training import progress, train
-from training.progress import PARTS, Metrics, StepClock, log_line, time_by_part
+from training.progress import PARTS, Metrics, StepClock, columns, log_line, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
 QUICK = "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
@@ -45,6 +50,50 @@ BY_VLLM = GRPO_LOGS | {"sampling/importance_sampling_ratio/mean": 0.9987}
 )
 def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, left, line):
     assert log_line(logs, step, steps, seconds, left) == line
+
+
+@pytest.mark.parametrize(("width", "last"), [(100, "entropy"), (80, "length"), (16, "reward")])
+def test_columns_are_aligned_and_fit(width, last):
+    logs = GRPO_LOGS | {"reward_std": 0.31, "entropy": 0.41, "rewards/format_tags/mean": 1.0}
+    head, row = columns(logs, 0.9, "  5/120", width)
+    assert len(head) == len(row) and len(row.rstrip()) <= width and head.split()[-1] == last
+    if width == 100:
+        assert " ".join(row.split()) == "5/120 1.030 +0.130 0.310 0.784 1.000 28 % 22 0 % 0.410"
+
+
+SHOWN = """
+import sys
+from types import SimpleNamespace as Some
+from transformers import TrainerState
+from training.progress import Progress
+from schema.terminal import complain, say
+shown = Progress("grpo")
+batch = {"problem": ["1 +\\x1b[2J 1?"], "completions": [[{"content": "so\\n<answer>2</answer>"}]]}
+shown.saw(Some(columns=batch, rewards={"correct_answer": [1.0]}))
+state = TrainerState(global_step=0, max_steps=20)
+shown.on_train_begin(None, state, None)
+for state.global_step in (1, 2):
+    shown.on_log(None, state, None, {"loss": 0.1, "reward": 0.5 * state.global_step})
+say("said between")
+complain("wrong")
+"""
+
+
+@pytest.mark.parametrize(("environment", "plain"), [({"TERM": "xterm"}, False), ({"TERM": "dumb"}, True)])
+def test_a_terminal_has_a_table_and_a_completion_now_and_then(environment, plain):
+    leader, follower = pty.openpty()
+    tty.setraw(follower)  # or it would wait for who reads
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
+    given = {key: value for key, value in os.environ.items() if key not in ("TQDM_DISABLE", "COLUMNS")} | environment
+    subprocess.run([sys.executable, "-c", SHOWN], cwd=ROOT, stdout=follower, stderr=follower, check=True, env=given)
+    seen = re.split(r"[\r\n]+", text := os.read(leader, 10_000).decode())
+    seen = [re.sub(r"\x1b\[[\d;]*[mK]", "", each).strip() for each in seen]
+    first = seen.index("step  reward  change")
+    assert seen[first + 1].split() == ["1/20", "0.500"]
+    there = [each for each in seen[first + 2 :] if each and not each.startswith("grpo")]
+    table = ["2/20   1.000  +0.500", r"│ 1 +\x1b[2J 1?", "│ so <answer>2</answer>", "│ correct_answer 1"]
+    assert there == [*table, "said between", "wrong"]
+    assert ("\x1b[31mwrong" in text) is not plain and ("\x1b[1m" in text) is not plain
 
 
 @pytest.mark.parametrize("history", [5, None, {"step": 1}, "x"])
