@@ -115,7 +115,8 @@ def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
 def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from there."""
     local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
-    if name in (run.versions.get("revisions") or ()) and re.fullmatch(own.HUB_ID, name):
+    revisions = run.versions.get("revisions")
+    if isinstance(revisions, dict) and name in revisions and re.fullmatch(own.HUB_ID, name):
         return name, None
     return None if local else HUB.get(name)
 

@@ -131,13 +131,16 @@ def test_the_front_matter_is_the_hubs(run):
         ("data: {train: [gsm8k, /home/ann/puzzles.jsonl]}", [], {"language"}),
         ("data: {train: [arithmetic: {digits: 2}]}", [], {"datasets"}),
         ("data: {train: [mine.puzzles]}", [], {"datasets", "language"}),
+        ("data: {train: [someone/sums], dir: /home/ann/data}", ["data"], {"language"}),
+        ("data: {train: [someone/mine]}", [], {"datasets", "language"}),  # a folder here
     ],
 )
 def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run):
     section = recipe.partition(":")[0]
     lines = [line for line in RECIPE.splitlines() if not line.startswith(section)]
     (run / "recipe.yaml").write_text("\n".join([*lines, recipe]))
-    (run / "versions.json").write_text(json.dumps(VERSIONS | {"local": versions}))
+    read = {"local": versions, "revisions": {"someone/sums": "e53f048"}}
+    (run / "versions.json").write_text(json.dumps(VERSIONS | read))
     report, card = written(run)
     known = CARD_FIELDS - {"license"}
     assert front_matter(card).keys() == known - left_out
@@ -277,7 +280,7 @@ def test_a_text_cannot_break_out(run):
         ("recipe.yaml", f"grpo: {{max_steps: {10**400}}}"),
         ("recipe.yaml", f"seed: 0x{'f' * 5000}"),
         ("metrics.jsonl", f'{{"step": 1, "reward": {10**400}}}\n{{"step": 2, "reward": 1, "seconds/rest": null}}'),
-        ("versions.json", '{"hardware": 3, "local": 3, "packages": []}'),
+        ("versions.json", '{"hardware": 3, "local": 3, "packages": [], "revisions": 3}'),
         ("versions.json", "{" * 100_000),
         ("data.json", f'{{"problems": {10**400}}}'),
         ("data.json", '{"problems": "x"}'),

@@ -14,7 +14,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
+from data.problems import seen
 from schema.configs import ACCURACY
+from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, has_lines, kill_when, read_lines, run_stage, same_weights
 from training.progress import PARTS
@@ -299,15 +301,24 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
         "mine.py",
         "def short_proofs(completions, limit=10, **columns):\n"
         "    return [float(len(c[0]['content']) < limit) for c in completions]\n"
+        "def trls(prompts, completions, answer, **kwargs):\n"
+        "    return [float(len(each) + len(prompt[-1]['content'])) for prompt, each in zip(prompts, answer)]\n"
         "def puzzles(split):\n"
-        "    return [{'problem': f'{i} + 1?', 'solution': i + 1, 'reasoning': 'count'} for i in range(60)]\n",
+        "    return [{'problem': f'{i} + 1?', 'answer': i + 1, 'reasoning': 'count'} for i in range(60)]\n",
     )
-    overrides = ["data.train=[mine.puzzles]", "rewards.mine.short_proofs={weight: 0.5, limit: 20}"]
+    file = tmp_path / "odd.csv"
+    file.write_text("Query,label\n" + "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70)))
+    overrides = [f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]", "data.validation=16"]
+    overrides += ["rewards.mine.short_proofs={weight: 0.5, limit: 20}", "rewards.mine.trls={weight: 0.5}"]
     arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
-    run_stage("sft", *arguments)
-    run_stage("grpo", *arguments)
+    for stage in ("sft", "grpo"):
+        done = run_stage(stage, *arguments)
+        assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
+        assert "golds cannot be judged, such as" in done.stdout.partition("1/1")[0]
+    problems = load_train(load_recipe(arguments[0], arguments[1:], check=()))[0]
+    assert f"grpo: {len(seen(problems))} problems" in done.stdout and len(seen(problems)) > len(problems)
     metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
-    assert "rewards/short_proofs/mean" in metrics
+    assert "rewards/short_proofs/mean" in metrics and "rewards/trls/mean" in metrics
 
 
 def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own_file):

@@ -5,6 +5,7 @@ import json
 import pytest
 from ruamel.yaml import YAML
 
+from data import hub
 from schema.recipe import RecipeError, load_recipe
 from tests.support import run_stage
 from training import checkpoints
@@ -57,12 +58,15 @@ def test_a_run_is_found_whatever_its_folder_is_called(name, tmp_path):
     assert recipe.output_dir == str(folder) and conflict(recipe, "grpo") is None
 
 
-def test_a_run_tells_which_of_the_optional_packages_were_there(tmp_path, monkeypatch):
+def test_a_run_tells_which_packages_and_which_commits_of_the_hub_it_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(hub, "revisions", {"someone/sums": "e53f048"})
     (tmp_path / "vllm-0.31.0.dist-info").mkdir()
     (tmp_path / "vllm-0.31.0.dist-info/METADATA").write_text("Name: vllm\nVersion: 0.31.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     find_run(read(tmp_path), "sft").begin([])
-    packages = json.loads((tmp_path / "sft/versions.json").read_text())["packages"]
+    found = json.loads((tmp_path / "sft/versions.json").read_text())
+    packages = found["packages"]
+    assert found["revisions"] == {"someone/sums": "e53f048"}
     assert packages["vllm"] == "0.31.0"  # with no module there to import, which would take seconds
     assert {"math-verify", "bitsandbytes"} <= packages.keys()
 
