@@ -47,7 +47,9 @@ def find(named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...]
         path = next((p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()), None)
         path = None if path and path.name not in stages and not (path / "completions").is_dir() else path
         if path is None:
-            raise RecipeError([f"RUN={each} is no folder of a {what}run{known}"])
+            whole = Path(each).parent  # of one of its other stages
+            meant = f": name the whole run, RUN={whole}" if (whole / "grpo/metrics.jsonl").is_file() else known
+            raise RecipeError([f"RUN={each} is no folder of a {what}run{meant}"])
         found += [path] if path.resolve() not in [each.resolve() for each in found] else []
     return found
 

@@ -223,7 +223,8 @@ OWN = {"grpo": grpo, "dpo": dpo}
 
 def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
-        yield (), "model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (a model made here)"
+        both = "" if section.get("build") is None else "; `build: null`, or `name_or_path: null`, takes away a base's"
+        yield (), f"model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here){both}"
     name = section.get("name_or_path")
     if name and (wrong := names.no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"

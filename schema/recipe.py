@@ -52,8 +52,10 @@ class Draft:
         try:
             self.values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
-            others = sorted(p.stem for p in Path("recipes").glob("*.yaml"))
-            message = f"no such recipe{nearest_or_all(self.path.stem, others)}"
+            others, stem = sorted(p.stem for p in Path("recipes").glob("*.yaml")), self.path.stem
+            named = stem.removesuffix(".yaml")
+            meant = f"; RECIPE is a name in recipes/, as RECIPE={named}, or a path, as RECIPE=./{named}.yaml"
+            message = f"no such recipe{meant if named != stem else nearest_or_all(stem, others)}"
             raise RecipeError([Fault(Place(str(self.path)), message)]) from None
         self.faults += faults
         if saved:
@@ -97,7 +99,9 @@ class Draft:
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
-                self.fault((key,), f"unknown section {key!r}{nearest(key, (*KEYS, 'base'))}")
+                inside = [f"{each}.{key}" for each in configs.SECTIONS if key in configs.fields(each)]
+                meant = f"; it is a key of a section: {', '.join(inside)}" if inside else nearest(key, (*KEYS, "base"))
+                self.fault((key,), f"unknown section {key!r}{meant}")
         self.values = {key: value for key, value in self.values.items() if value is not None}
         for keys, message in removed(self.values).items():
             self.fault(keys, message)
@@ -111,7 +115,9 @@ class Draft:
                 self.fault((key,), f"{key}: {wrong}")
         for section in [key for key in self.values if key in KEYS and key not in RULES["recipe"]]:
             if not isinstance(self.values[section], dict):
-                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}")
+                first = fields(OWN_SECTIONS[section])[0].name if section in OWN_SECTIONS else None
+                write = f": write {section}: {{{first}: …}}" if first else ""
+                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}{write}")
             elif section in OWN_SECTIONS:
                 known = {each.name: (each.type is bool, each.default) for each in fields(OWN_SECTIONS[section])}
                 self._check_fields(section, known)

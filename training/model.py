@@ -102,6 +102,8 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     name = base_model(recipe)
     try:
         with looked_at(name, recipe.model.revision, weights=False) as folder:
+            if not any((folder / each).exists() for each in model_files.VOCABULARY):
+                raise FileNotFoundError("it holds no tokenizer: copy tokenizer.json and tokenizer_config.json there")
             own = recipe.model.chat_template
             place = recipe.place("model", "chat_template") if own else f"model {name}"
             require_usable(folder, own, recipe.prompt.system, place)

@@ -39,8 +39,8 @@ SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new hea
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 GENERATION, WEIGHTS, INDEX = "generation_config.json", "model.safetensors", "model.safetensors.index.json"
 ADAPTER = "adapter_model.safetensors"
-TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model")
-TOKENIZER += ("added_tokens.json", "chat_template.jinja", "sentencepiece.bpe.model")
+VOCABULARY = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+TOKENIZER = (*VOCABULARY, "merges.txt", "added_tokens.json", "chat_template.jinja")
 TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")  # transformers reads either into the same arguments
 STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "entropy_ctrl_state.json")
 # What the Hub is asked for, before weights and with them.
@@ -147,8 +147,9 @@ def base_of(folder: Path) -> str | None:
 
 def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
     place = Path(tempfile.mkdtemp(dir=_root(os.getpid())), folder.resolve().name or "model")
+    place.mkdir()
     for name in links:
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).parent.mkdir(exist_ok=True)
         (place / name).symlink_to(_plain(folder / name))
     for name, content in copies.items():
         (place / name).write_text(json.dumps(content), encoding="utf-8")

@@ -129,7 +129,15 @@ INSTEAD = {
     "steps of an answer": ("{weight: 1.0}", "{weight: 1.0, steps: x}\n  tag_count: {}", ":5:", "a step is no answer"),
     "reward file": ("correct_answer:", "no_such_file.reward:", ":5:", "there is no no_such_file.py in"),
     "data argument": ("[arithmetic]", "[arithmetic: {digit: 2}]", ":3:", "did you mean digits?"),
-    "a section that is a number": ("{build: tiny-qwen3}", "5", ":1:", "model: expected a mapping, got 5"),
+    "a section that is a number": ("{build: tiny-qwen3}", "5", ":1:", "got 5: write model: {name_or_path: …}"),
+    "a key without its section": (
+        "grpo:",
+        "learning_rate: 1\ngrpo:",
+        ":6:",
+        "it is a key of a section: sft.learning_rate, ",
+    ),
+    "another's name for a key": ("max_steps: 2", "lr: 2", ":7:", "grpo.lr does not exist: set learning_rate"),
+    "two models": ("{build: ", "{name_or_path: a/b, build: ", ":1:", "`build: null`, or `name_or_path: null`, takes"),
     "no steps": ("max_steps: 2", "max_steps: 0", ":7:", "a whole number from 1 up, or -1, got 0"),
     "steps below 0": ("max_steps: 2", "max_steps: -5", ":7:", "got -5"),
     "attention misspelt": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}", ":1:", "not one of"),
@@ -340,6 +348,11 @@ def test_a_wrong_recipe_gets_one_message_with_its_place(name, tmp_path):
     assert len(lines) == 1, lines
     assert f"mine.yaml{place}" in lines[0]
     assert message in lines[0]
+
+
+def test_a_name_with_its_ending_is_told_both_ways():
+    with pytest.raises(RecipeError, match=r"RECIPE=m, or a path, as RECIPE=\./m\.yaml"):
+        load_recipe("recipes/m.yaml.yaml")
 
 
 def test_a_file_that_is_no_text_or_no_page_is_told_at_once(tmp_path):

@@ -292,9 +292,14 @@ def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
     assert "nothing is left to train on" in refused("check", "recipes/tiny-arithmetic.yaml", *given)
 
 
-def test_a_local_model_without_its_weights_is_not_ready(tmp_path):
+def test_a_local_model_without_its_weights_or_its_tokenizer_is_not_ready(tmp_path):
     folder = shutil.copytree(built_model("tiny-qwen3", 42), tmp_path / "model")
-    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").rename(tmp_path / "model.safetensors")
     given = [f"model={{name_or_path: {folder}}}", f"output_dir={tmp_path}/out"]
     done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
     assert done.returncode == 2 and "holds no model.safetensors" in done.stdout, done.stdout
+    (tmp_path / "model.safetensors").rename(folder / "model.safetensors")
+    for each in folder.glob("*token*"):
+        each.unlink()
+    done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
+    assert done.returncode == 2 and "it holds no tokenizer: copy tokenizer.json and " in done.stdout, done.stdout

@@ -27,6 +27,8 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
     with pytest.raises(RecipeError, match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo"):
         find(["nowhere"], tmp_path / "outputs")
+    with pytest.raises(RecipeError, match=r"RUN=.*/a/sft is no folder of a GRPO run: name the whole run, RUN=.*/a$"):
+        find([str(older.with_name("sft"))], tmp_path / "outputs")
     with pytest.raises(RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"):
         find([], tmp_path / "empty")
 
