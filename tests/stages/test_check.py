@@ -14,7 +14,7 @@ from schema.launch import launch
 from schema.models import built_model
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import DISTINCT, refused, run_stage, write_lines
+from tests.support import DISTINCT, ROOT, refused, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -222,8 +222,10 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, capsys, own_file):
 
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsys, own_file):
     own_file("mine_too.py", MINE)
-    check_recipe("recipes/tiny-arithmetic.yaml", ["rewards.mine_too.by_progress={weight: 0.01}"])
-    assert "\nready\n" in capsys.readouterr().out  # an async function, and one that asks for the trainer's state
+    own_file("mine.py", re.search(r"```python\n(.*?)```", (ROOT / "docs/your-reward.md").read_text(), re.S)[1])
+    given = ["rewards.mine_too.by_progress={weight: 0.01}", "rewards.mine.cites={weight: 0.001, bonus: 1}"]
+    check_recipe("recipes/tiny-arithmetic.yaml", given)
+    assert "\nready" in capsys.readouterr().out  # async functions, of the answer, the trainer's state and what is set
     check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
     (warning,) = [line for line in capsys.readouterr().out.splitlines() if "honest" in line or "teaches" in line]
     assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning and "a list of messages" in warning
