@@ -7,7 +7,7 @@ ACCELERATE ?=
 PROCESSES ?=
 # For `make evaluate`: any models (folders or Hub ids) or adapter folders, instead of the recipe's own stages.
 MODEL ?=
-# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files.
+# For `make report`: the folder, or the files, of one benchmark's answers; or a run's folder. For `make trust`: Python files, recipes.
 FILE ?=
 # For `make check` and `make memory`: a GPU that is not in this machine, by its GiB or a name such as H100.
 CARD ?=
@@ -122,7 +122,7 @@ memory: setup  ## estimate the memory of each GPU, beside full, LoRA, QLoRA and 
 	@$(PREFLIGHT)
 	@$(PY) stages.memory $(ASKED) $(LAUNCHED) $(if $(CARD),--card="$$CARD")
 
-trust: setup  ## let recipes run functions of a Python file of yours: FILE=my_rewards.py
+trust: setup  ## let recipes run functions of a Python file of yours, or a recipe of yours log to wandb: FILE=my_rewards.py
 	@$(PY) stages.trust "FILE=$$FILE"
 
 audit: setup  ## score known cheats with the recipe's rewards; fails if one earns more than an honest answer

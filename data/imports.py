@@ -73,10 +73,15 @@ def trusted_lines() -> list[str]:
     return list(filter(None, text.split("\n")))
 
 
-def _require_trusted(files: list[Path]):
+def is_trusted(file: Path) -> bool:
+    """Whether the user has named the file: a Python file, or a recipe that may send its runs to a tracker."""
     given = re.split(r"[\s,]+", os.environ.get("TRUST_FILES", ""))
     trusted = {ROOT / line for line in trusted_lines()} | {Path(each).resolve() for each in given if each}
-    names = [as_trusted(file) for file in dict.fromkeys(files) if file not in trusted]
+    return file.resolve() in trusted
+
+
+def _require_trusted(files: list[Path]):
+    names = [as_trusted(file) for file in dict.fromkeys(files) if not is_trusted(file)]
     if not "".join(names).isprintable():
         raise ImportError(f"{names}: rename what has characters that cannot be shown")
     if names:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from schema import hardware, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.sections import Recipe
-from schema.values import RULES, Number
+from schema.values import RULES, Number, remote_trackers
 
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
 SECTIONS |= {name: each.config for name, each in stages.SECTIONS.items()}
@@ -193,11 +193,15 @@ def vllm_dtype(recipe: Recipe) -> str:
 
 
 def without_place(resolved: dict) -> dict:
-    """A resolved recipe as a run saves it: of another machine only the command line may speak, and no file."""
-    grpo = resolved.get("grpo")
-    if not isinstance(grpo, dict):
-        return resolved
-    return resolved | {"grpo": {key: value for key, value in grpo.items() if key not in PLACE}}
+    """A resolved recipe as a run saves it: of another machine no file speaks that a run has written."""
+
+    def stays(key: str, value: Any) -> bool:
+        return key not in PLACE and not (key == "report_to" and remote_trackers(value))
+
+    return {
+        name: {key: value for key, value in each.items() if stays(key, value)} if isinstance(each, dict) else each
+        for name, each in resolved.items()
+    }
 
 
 def shared_defaults(section: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from data.imports import is_trusted
 from schema import configs, meaning, values
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
 from schema.names import describe
@@ -13,7 +14,7 @@ from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
 from schema.terminal import make_option
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
-from schema.values import LOCAL_HOSTS, REMOTE_TRACKERS, RULES
+from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"): str | None, ("data", "train"): list, ("evaluate", "benchmarks"): list}
@@ -132,7 +133,7 @@ class Draft:
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases
-        may come from a stranger."""
+        may come from a stranger. A tracker may also be named in a file that the user has trusted."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
@@ -142,13 +143,15 @@ class Draft:
             reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
         for section in SECTIONS:
             trackers = sound.get(section, {}).get("report_to")
-            if any(each in REMOTE_TRACKERS for each in (trackers if isinstance(trackers, list) else [trackers])):
+            if remote_trackers(trackers):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
         for keys, (value, what) in reaching.items():
-            if self._place(keys).source in self.files:
+            file, tracker = self._place(keys).source, keys[-1] == "report_to"
+            if file in self.files and not (tracker and is_trusted(Path(file))):
                 name = ".".join(keys)
                 asked = make_option("ARGS", [f"{name}={value}"])
                 message = f"{value} {what}: only the command line may ask for that ({asked})"
+                message += f"; or, if you wrote this file: make trust {make_option('FILE', [file])}" if tracker else ""
                 self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str, known: dict[str, tuple[bool, Any]]):

@@ -194,6 +194,11 @@ MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)
 
 
+def remote_trackers(report_to: Any) -> list[str]:
+    """Those of a recipe's trackers that send a run to another machine."""
+    return [each for each in (report_to if isinstance(report_to, list) else [report_to]) if each in REMOTE_TRACKERS]
+
+
 def refusal(section: str, key: str, value: Any, switch: bool, default: Any) -> str | None:
     """What is wrong with the value of a key, or None.
 

@@ -19,6 +19,7 @@ from schema.launch import require
 from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage
 from schema.terminal import chain, is_main_process, make_command, make_line, say
+from schema.values import remote_trackers
 from stages.cli import quiet_libraries
 from training.machines import require_same
 from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
@@ -77,6 +78,8 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
             say(str(stopped)[:1000])
         return
     say(f"{title}: {hardware.line(recipe, asked)}")
+    if sent := remote_trackers(configs.setting(recipe, stage.section, "report_to")):
+        say(f"{title}: this run is sent to {' and '.join(sent)}")
     quiet_libraries()
 
     from evaluation import run_pages

@@ -1,4 +1,5 @@
-"""Let recipes run functions of your own Python files: `python -m stages.trust my_rewards.py my_data.py`."""
+"""Let recipes run functions of your own Python files, and a recipe of yours send its runs to a tracker:
+`python -m stages.trust my_rewards.py recipes/mine.yaml`."""
 
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from stages.cli import run
 
 
 def main(files: list[str]):
-    """Let recipes run functions of these Python files, now and after you edit them. To take it back, remove their lines
-    from .trusted."""
+    """Let recipes run functions of these Python files, and these recipes send runs to a tracker, now and after you edit
+    them. To take it back, remove their lines from .trusted."""
     if faults := [Fault(f"FILE={file}", wrong) for file in files if (wrong := _wrong(file))]:
         raise RecipeError(faults)
     if not files:
@@ -18,15 +19,21 @@ def main(files: list[str]):
     added = [imports.as_trusted(Path(file).resolve()) for file in files]
     lines = dict.fromkeys([*imports.trusted_lines(), *added])
     imports.TRUSTED.write_text("".join(f"{line}\n" for line in lines), "utf-8", "surrogateescape")
-    say(f"recipes may now run {', '.join(added)}; to take it back, remove the line from {imports.TRUSTED}")
+    for file in added:
+        now = f"{file} may now send its runs to a tracker" if file.endswith(".yaml") else f"recipes may now run {file}"
+        say(f"{now}; to take it back, remove the line from {imports.TRUSTED}")
 
 
 def _wrong(name: str) -> str | None:
     file = Path(name).resolve()
     if not file.exists():
         return "there is no such file"
-    if not file.is_file() or file.suffix != ".py":
-        return "is a folder; name its Python files" if file.is_dir() else "is no Python file, whose name ends in .py"
+    if not file.is_file() or file.suffix not in (".py", ".yaml"):
+        return (
+            "is a folder; name its Python files"
+            if file.is_dir()
+            else "is no Python file or recipe, whose name ends in .py or .yaml"
+        )
     return None if str(file).isprintable() else "its path has characters that cannot be shown: rename it"
 
 

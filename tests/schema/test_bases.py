@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from schema.configs import without_place
 from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
+from schema.values import remote_trackers
 from tests.support import run_stage
 from training.run_folder import as_yaml
 
@@ -189,6 +191,25 @@ def test_the_command_line_is_above_both(override, wrong, tmp_path):
         tmp_path, "base: base.yaml\n", override, base=BASE + "  report_to: wandb\n" * ("wandb" in override)
     )
     assert [str(each) for each in faults] == ([wrong] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("trusted", "recipe", "base", "refused"),
+    [
+        ("mine.yaml", "grpo: {report_to: wandb}\n", "", []),
+        ("base.yaml", "", "  report_to: wandb\n", []),
+        ("mine.yaml", "", "  report_to: wandb\n", ["base.yaml"]),  # a file speaks for itself alone
+        ("base.yaml", "grpo: {report_to: [wandb]}\n", "", ["mine.yaml"]),
+        ("mine.yaml", "grpo: {vllm_server_host: a.org}\noutput_dir: ../x\n", "", ["mine.yaml", "mine.yaml"]),
+    ],
+)
+def test_a_file_that_is_trusted_may_name_a_tracker(trusted, recipe, base, refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRUST_FILES", str(tmp_path / trusted))
+    read, faults = load(tmp_path, f"base: base.yaml\n{recipe}", base=BASE + base)
+    assert [Path(each.place.source).name for each in faults] == refused
+    if not refused:  # what a run saves is no file that the user trusts
+        assert remote_trackers(read.grpo["report_to"]) == ["wandb"]
+        assert "report_to" not in without_place(read.resolved())["grpo"]
 
 
 def test_faults_come_in_the_order_of_the_files(tmp_path):

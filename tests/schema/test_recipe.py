@@ -61,7 +61,10 @@ AFTER = {
     "batch 0": ("  per_device_train_batch_size: 0", "from 1 to 65,536, got 0"),
     "iterations 0": ("  num_iterations: 0", "from 1 to 1,000, got 0"),
     "tracker misspelt": ("  report_to: wanbd", "did you mean wandb?"),
-    "tracker that sends": ("  report_to: wandb", "only the command line may ask for that (ARGS=grpo.report_to=wandb)"),
+    "tracker that sends": (
+        "  report_to: wandb",
+        "that (ARGS=grpo.report_to=wandb); or, if you wrote this file: make trust",
+    ),
     "trackio on the Hub": ("  trackio_space_id: me/x", "a run uploads nothing"),
     "a loss of DPO misspelt": ("dpo: {loss_type: [sigmod]}", "dpo.loss_type: 'sigmod' is not one of"),
     "a weight for no loss of DPO": ("dpo: {loss_weights: [1.0, 0.5]}", "a weight for each of sigmoid, got 2"),

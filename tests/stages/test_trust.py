@@ -6,6 +6,8 @@ import pytest
 
 from data import imports
 from schema.faults import RecipeError
+from schema.recipe import load_recipe
+from stages import frame
 from stages.trust import main
 from tests.stages.test_makefile import checkout, stages_told  # noqa: F401
 
@@ -31,6 +33,11 @@ def test_a_file_is_named_once_and_found_wherever_the_clone_lies(root, capsys):
     )
     main(shlex.split("./mine.py link.py 'a folder/x.py' ../elsewhere.py"))
     assert (root / ".trusted").read_text() == f"mine.py\na folder/x.py\n{root.parent}/elsewhere.py\n"
+    capsys.readouterr()
+    (root / "mine.yaml").touch()
+    main(["mine.yaml"])
+    assert capsys.readouterr().out.startswith("mine.yaml may now send its runs to a tracker; to take it back, ")
+    assert imports.is_trusted(root / "mine.yaml")
     assert imports.named_function("mine.f", "completions")
 
 
@@ -47,7 +54,7 @@ def test_a_line_that_was_written_by_hand_stays(root):
         ("nope.py", "FILE=nope.py: there is no such file"),
         ("mine.py nope.py", "FILE=nope.py: there is no such file"),
         ("'a folder'", "FILE=a folder: is a folder; name its Python files"),
-        ("words.txt", "FILE=words.txt: is no Python file, whose name ends in .py"),
+        ("words.txt", "FILE=words.txt: is no Python file or recipe, whose name ends in .py or .yaml"),
         ("'line\nbreak.py'", "its path has characters that cannot be shown: rename it"),
     ],
 )
@@ -70,3 +77,17 @@ def test_the_command_that_a_refusal_prints_trusts_those_files(root, stages_told)
     main(files)
     assert imports.named_function("pack.x.f", "completions")
     assert not (root / "x").exists()
+
+
+def test_a_run_that_is_sent_elsewhere_says_so_first(tmp_path, monkeypatch, capsys):
+    """wandb need not be there for that."""
+
+    def enough():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame, "require", lambda *given: None)
+    monkeypatch.setattr(frame, "quiet_libraries", enough)
+    given = [f"output_dir={tmp_path}", "sft.report_to=[tensorboard, wandb]"]
+    with pytest.raises(KeyboardInterrupt):
+        frame.train_stage("sft", load_recipe("recipes/tiny-arithmetic.yaml", given, check=()), None)
+    assert capsys.readouterr().out.splitlines()[-1] == "sft: this run is sent to wandb"
