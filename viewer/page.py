@@ -1,11 +1,14 @@
 """The page itself, as its server sends it, in parts, or written as one file that needs neither server nor network; and
-what it can ask, as paths, with the answers to them. Its server is on this machine only, and only reads."""
+what it can ask, as paths, with the answers to them. Its server is on this machine only, and only reads, but for
+the completions that it works out when it is asked to."""
 
+import asyncio
 import base64
 import hashlib
 import json
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
@@ -186,6 +189,7 @@ def app(runs: list[Path]) -> Starlette:
         routes=[
             Route("/", _page),
             *(Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS),
+            Route("/api/{run:int}/explain/{step:int}/{row:int}", _explaining(runs), methods=["POST"]),
             Route("/api/{question:path}", _asked(runs)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
@@ -213,6 +217,31 @@ async def _page(request: Request) -> Response:
 
 async def _asset(request: Request, name: str) -> Response:
     return Response(asset(name), media_type=ASSETS[name], headers=HEADERS)
+
+
+def _explaining(runs: list[Path]) -> Callable:
+    """Works one completion out token by token, as `make explain` does, and answers when that has ended. Only the page
+    itself may ask: a browser says whose page sends a POST, and nothing else can say so in its place."""
+    working = asyncio.Lock()  # the weights of one are enough
+
+    async def asked(request: Request) -> Response:
+        if request.headers.get("sec-fetch-site") != "same-origin":
+            return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
+        given = request.path_params
+        if given["run"] >= len(runs) or working.locked():
+            why = "another completion is being worked out" if working.locked() else f"there is no run {given['run']}"
+            return JSONResponse({"error": why}, 409, headers=HEADERS)
+        async with working:
+            words = [str(runs[given["run"]].absolute()), f"--step={given['step']}", f"--row={given['row']}"]
+            pipe = asyncio.subprocess.PIPE
+            command = [sys.executable, "-m", "stages.explain", *words]
+            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+            said = (await process.communicate())[0].decode("utf-8", "replace").strip()
+        if process.returncode:
+            return JSONResponse({"error": said[-1000:] or "it ended without a word"}, 409, headers=HEADERS)
+        return JSONResponse({}, headers=HEADERS)
+
+    return asked
 
 
 def _asked(runs: list[Path]) -> Callable:

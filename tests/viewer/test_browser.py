@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import urllib.parse
 from pathlib import Path
 
 import numpy as np
@@ -44,11 +45,16 @@ def tab(browser):
     wrong = []
     page = browser.new_page(viewport=WIDE)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda message: wrong.append(message.text) if is_error(message) else None)
     page.on("request", lambda request: wrong.append(request.url) if elsewhere(request.url) else None)
     yield page
     page.close()
     assert wrong == []
+
+
+def is_error(message) -> bool:
+    """Not that a server is gone, which a test stops before its page."""
+    return message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text
 
 
 def elsewhere(url: str) -> bool:
@@ -160,6 +166,41 @@ def test_groups_are_filtered_and_sorted(tab, runs):
     assert listed == sorted(listed, reverse=True)
     tab.get_by_label("Show").select_option("truncated")
     assert all("truncated" in each for each in tab.locator(".entry").all_inner_texts())
+
+
+def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
+    run = made.run(tmp_path)
+    file = run / "completions/completions_00003.parquet"
+    frame = pd.read_parquet(file)
+    for i in (8, 10, 11):  # of the second group: equal in all, and in what they earned
+        frame.loc[i, ["correct_answer", "format_tags", "advantage", "truncated"]] = [1.0, 1.0, 0.5, False]
+        frame.at[i, "completion"] = [{"role": "assistant", "content": "the same Ünterton"}]
+    frame.to_parquet(file)
+    at = tab.locator(".detail .where")
+    page = tmp_path / "page.html"
+    page.write_text(whole([run]), encoding="utf-8")
+    with served(run) as (_, port):
+        for address in (f"http://127.0.0.1:{port}/", page.as_uri()):
+            tab.goto("about:blank")
+            tab.goto(f"{address}#groups/0/3/0")
+            tab.wait_for_selector("[data-advantage]")
+            tab.keyboard.press("j")
+            tab.locator("#said", has_text="Step 3, group 1").wait_for(state="attached")
+            assert tab.locator(".entry[aria-current]").get_attribute("data-group") == "3/1"
+            assert tab.locator(".completion:visible").count() == 6 and tab.locator(".times").inner_text() == "×3"
+            tab.locator(".times").click()
+            assert tab.locator(".completion:visible").count() == 8
+            tab.keyboard.press("k")
+            tab.locator("#said", has_text="Step 3, group 0").wait_for(state="attached")
+            tab.get_by_label("Search questions and completions").fill("THE SAME üntert")
+            tab.locator("#said", has_text="Step 3, group 1").wait_for(state="attached")  # opened, as the first found
+            assert tab.locator(".entry").count() == 1
+            tab.keyboard.press("j")  # is a letter of what is sought
+            assert at.inner_text() == "step 3, group 1"
+    tab.set_viewport_size(PHONE)
+    parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
+    tops = [tab.locator(each).first.bounding_box()["y"] for each in parts]
+    assert tops == sorted(tops)
 
 
 def test_why_no_group_can_be_shown_is_told(tab, tmp_path):
@@ -462,6 +503,20 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
         tab.get_by_role("link", name="its tokens").nth(1).click()
         tab.get_by_text(f"make explain STEP=2 ROW=9 RUN={run}").wait_for()
+        asked = []
+
+        def work_out(route):
+            asked.append((route.request.method, urllib.parse.unquote(route.request.url).split("/api/")[1]))
+            made.explained(run, 2, 9)
+            route.fulfill(json={})
+
+        tab.route("**/api/*explain%2F2*", work_out)
+        tab.get_by_role("button", name="Work out its tokens").click()
+        tab.wait_for_selector(".token")
+        assert asked == [("POST", "0/explain/2/9")]
+        (run / "explain/2-9.json").unlink()
+        tab.reload()
+        tab.get_by_text("make explain STEP=2").wait_for()
         made.explained(run, 2, 9)
         tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
         tab.locator(".token").nth(2).click()

@@ -64,6 +64,8 @@ def test_it_answers_what_the_page_asks(port):
     assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
     assert told(port, "0/groups")[1]["of"] == 12
     assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
+    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]] and told(port, "1/search/onerror=")[1][:1] == [[1, 0]]
+    assert told(port, "0/search/a/../nowhere")[1] == []
     assert told(port, "1/text/1/2")[1]["text"] == made.HOSTILE[2]
     assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
     page = ask(port, "/")[2].decode()
@@ -127,6 +129,11 @@ def test_no_path_leads_outside_the_run(port, path):
 
 def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
     assert ask(port, "/api/runs", "POST")[0] == 405
+    for site, status in (("cross-site", 403), ("same-site", 403), ("none", 403), ("same-origin", 409)):  # there is none
+        assert ask(port, "/api/7/explain/1/0", "POST", ("Sec-Fetch-Site", site))[0] == status
+    assert ask(port, "/api/0/explain/1/0", "POST")[0] == 403  # who does not say whose page it is
+    status, _, said = ask(port, "/api/1/explain/2/5000", "POST", ("Sec-Fetch-Site", "same-origin"))
+    assert (status, json.loads(said)["error"]) == (409, "step 2 has no completion 5000: it has 0 to 23")
     for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
         headers = ask(port, path)[1]
         assert "default-src 'none'" in headers["content-security-policy"]

@@ -92,5 +92,5 @@ async function changedView(number_, run, [benchmark, before, after, open] = []) 
   if (labelsOf(benchmark).includes(before) && labelsOf(benchmark).includes(after)) Object.assign(state, { benchmark, before, after });
   else choose();
   await load(open);
-  return h("div", { class: "two" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);
+  return h("div", { class: "two reading" }, h("section", { "aria-label": "Questions" }, choices, counts, list), detail);
 }

@@ -10,9 +10,14 @@ async function ask(question) {
     if (question in ANSWERS) return ANSWERS[question];
     throw new Error("This page was written as one file and holds a part of the run. `make view` shows all of it.");
   }
+  return fetched(question);
+}
+
+/** What the server answers; `method` POST lets it begin a work, and waits for its end. */
+async function fetched(question, method = "GET") {
   let response;
   try {
-    response = await fetch(`/api/${encodeURIComponent(question)}`);
+    response = await fetch(`/api/${encodeURIComponent(question)}`, { method });
   } catch {
     throw new Error("The server has stopped: `make view` starts it again.");
   }

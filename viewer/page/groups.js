@@ -24,35 +24,39 @@ async function groupsView(number_, run, chosen, went) {
   const { groups, of, unreadable, why } = await ask(`${number_}/groups`);
   let asked = 0;
   const steps = [...new Set(groups.map((each) => each.step))];
-  const state = { kind: "all", order: "step", step: "", listed: LISTED };
+  const state = { kind: "all", order: "step", step: "", listed: LISTED, found: groups, words: "", holding: null };
   if (chosen && chosen.group === null) {
     // Of a step whose completions were not written, the one before it.
     state.step = String(steps.findLast((each) => each <= chosen.step) ?? steps[0] ?? "");
     chosen = groups.find((each) => each.step === Number(state.step)) || null;
   }
   const list = h("ol", { class: "list", onkeydown: moveInList });
-  const count = h("p", { class: "quiet" });
+  const count = h("p", { class: "quiet list-count" });
   const detail = h("section", { class: "detail", "aria-label": "The chosen group" });
   const kinds = Object.entries(KINDS_OF_GROUP).map(([key, [text, fits]]) => [key, `${text} (${groups.filter(fits).length})`]);
 
+  const isOpen = (each) => chosen !== null && each.step === chosen.step && each.group === chosen.group;
+
   function refresh() {
-    const found = groups.filter((each) => KINDS_OF_GROUP[state.kind][1](each) && (state.step === "" || each.step === Number(state.step)));
+    const found = groups.filter((each) => KINDS_OF_GROUP[state.kind][1](each) && (state.step === "" || each.step === Number(state.step)) && (!state.holding || state.holding.has(`${each.step}/${each.group}`)));
+    state.found = found;
     if (state.order !== "step") found.sort(ORDERS[state.order][1]);
     count.textContent = `${number(found.length)} groups${of > groups.length ? `, of an even sample of ${number(groups.length)} of the ${number(of)} that the run wrote` : ""}.`;
     if (unreadable) count.append(visible(` Not read: ${number(unreadable)} of its files. ${why}.`));
+    if (state.words && !found.length) count.append(visible(` None holds “${state.words}”.`));
+    state.listed = Math.max(state.listed, found.findIndex(isOpen) + 1);
     list.replaceChildren(...found.slice(0, state.listed).map(item));
     if (found.length > state.listed) list.append(h("li", {}, h("button", { class: "more", onclick: () => ((state.listed += 5 * LISTED), refresh()) }, `Show more of ${number(found.length)}`)));
   }
   function item(each) {
     const right = each.right === null ? "" : `${each.right} of ${each.n} right, `;
     const marks = [each.truncated ? `${each.truncated} truncated` : "", each.flagged ? `${each.flagged} flagged` : ""].filter(Boolean);
-    const open = chosen && each.step === chosen.step && each.group === chosen.group;
     return h(
       "li",
       {},
       h(
         "button",
-        { class: "entry", "aria-current": open ? "true" : null, "data-group": `${each.step}/${each.group}`, onclick: () => show(each.step, each.group) },
+        { class: "entry", "aria-current": isOpen(each) ? "true" : null, "data-group": `${each.step}/${each.group}`, onclick: () => show(each.step, each.group) },
         h("span", { class: "where" }, `step ${each.step}, group ${each.group}`),
         h("span", { class: "question" }, visible(each.question)),
         h("span", { class: "quiet" }, `${right}mean ${number(each.mean)}, std ${number(each.std)}${marks.length ? `, ${marks.join(", ")}` : ""}`),
@@ -69,10 +73,12 @@ async function groupsView(number_, run, chosen, went) {
   async function show(step, group) {
     chosen = { step, group };
     went(step, group);
+    if (state.found.findIndex(isOpen) >= state.listed) refresh();
     for (const each of list.querySelectorAll(".entry")) {
       if (each.dataset.group === `${step}/${group}`) each.setAttribute("aria-current", "true");
       else each.removeAttribute("aria-current");
     }
+    follow(list);
     try {
       const mine = ++asked;
       const found = await ask(`${number_}/group/${step}/${group}`);
@@ -84,18 +90,54 @@ async function groupsView(number_, run, chosen, went) {
     }
   }
 
+  /** Open the next group of the list, or the one before it. */
+  function go(by) {
+    const at = state.found.findIndex(isOpen);
+    const next = state.found[at < 0 ? 0 : at + by];
+    if (next) show(next.step, next.group);
+  }
+  /** Once the list has changed: what is open is in it, if anything is. */
+  function renew() {
+    state.listed = LISTED;
+    refresh();
+    if (state.found.length && !state.found.some(isOpen)) show(state.found[0].step, state.found[0].group);
+    else follow(list);
+  }
+  async function search(words) {
+    state.words = words.trim();
+    const mine = ++searched;
+    try {
+      const found = state.words ? await holding(number_, groups, state.words) : null;
+      if (mine !== searched) return;
+      state.holding = found && new Set(found.map((at) => at.join("/")));
+      renew();
+    } catch (error) {
+      count.textContent = error.message;
+    }
+  }
+  const onKey = (event) => {
+    if (!list.isConnected) return;
+    const by = { j: 1, k: -1 }[event.key];
+    if (!by || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=range]), select, textarea")) return;
+    go(by);
+  };
+  document.onkeydown = onKey; // in place of that of the list that was here before
+  let searched = 0;
+  let typing;
+  const words = h("input", { type: "search", oninput: () => (clearTimeout(typing), (typing = setTimeout(() => search(words.value), 300))) });
+
   refresh();
+  requestAnimationFrame(() => follow(list));
   const start = chosen || groups.findLast(KINDS_OF_GROUP.mixed[1]) || groups[0];
   if (start) await show(start.step, start.group);
   else if (!unreadable) detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
   const again = (key) => (value) => {
     state[key] = value;
-    state.listed = LISTED;
-    refresh();
+    renew();
   };
   return h(
     "div",
-    { class: "two" },
+    { class: "two reading" },
     h(
       "section",
       { "aria-label": "Groups" },
@@ -105,7 +147,9 @@ async function groupsView(number_, run, chosen, went) {
         choice("Step", [["", "all"], ...steps.map((each) => [each, String(each)])], state.step, again("step")),
         choice("Show", kinds, state.kind, again("kind")),
         choice("Order", Object.entries(ORDERS).map(([key, [text]]) => [key, text]), state.order, again("order")),
+        h("label", { class: "choice" }, h("span", {}, "Search questions and completions"), words),
       ),
+      h("div", { class: "steps" }, h("button", { title: "key k", onclick: () => go(-1) }, "← previous"), h("button", { title: "key j", onclick: () => go(1) }, "next →")),
       count,
       list,
     ),
@@ -121,7 +165,24 @@ function moveInList(event) {
   if (next) {
     event.preventDefault();
     next.focus();
+    if (next.classList.contains("entry")) next.click();
   }
+}
+
+/** Let a list show what is open, without moving the page. */
+function follow(list) {
+  const open = list.querySelector("[aria-current]");
+  if (!open) return;
+  const [outer, inner] = [list.getBoundingClientRect(), open.getBoundingClientRect()];
+  if (inner.top < outer.top || inner.bottom > outer.bottom) list.scrollTop += inner.top - outer.top - (outer.height - inner.height) / 2;
+}
+
+/** [step, group] of each group that holds these words, as the server finds them or, in one file, among what it holds. */
+async function holding(number_, groups, words) {
+  if (!ANSWERS) return ask(`${number_}/search/${words}`);
+  const sought = words.toLowerCase();
+  const holds = ({ question, rows }) => [question, ...rows.map((row) => row.text)].some((text) => text.toLowerCase().includes(sought));
+  return groups.filter((each) => holds(ANSWERS[`${number_}/group/${each.step}/${each.group}`])).map((each) => [each.step, each.group]);
 }
 
 /** One group, with rewards that can be moved and a G that can be thinned. */
@@ -137,8 +198,22 @@ function groupDetail(number_, run, group) {
   const lowest = Math.min(0, ...totals.filter((each) => each !== null));
   const highest = Math.max(...Object.values(run.rewards).reduce((sum, each) => [sum[0] + Math.max(0, each)], [0]), ...totals.filter((each) => each !== null));
   const head = h("p", { class: "sums", role: "status" });
-  const thin = h("p", { class: "quiet" });
+  const thin = h("p", { class: "quiet after" });
   const cards = group.rows.map(card);
+  // Equal completions are shown once, until someone moves one of them or wants to see each.
+  const alike = new Map();
+  group.rows.forEach((row, i) => {
+    const key = JSON.stringify([row.text, row.length, row.total, row.advantage, row.truncated]);
+    alike.set(key, [...(alike.get(key) || []), i]);
+  });
+  const copies = [...alike.values()].filter((each) => each.length > 1);
+  let folded = true;
+  const unfold = () => {
+    folded = false;
+    refresh();
+  };
+  const times = new Map(copies.map((each) => [each[0], h("button", { class: "times", title: `show each: ${each.map((i) => `#${group.rows[i].row}`).join(", ")}`, onclick: unfold }, `×${each.length}`)]));
+  times.forEach((button, i) => cards[i].element.querySelector("header b").after(button));
 
   function card(row, i) {
     const bar = h("span", { class: "advantage", "aria-hidden": "true" }, h("span", {}));
@@ -183,9 +258,13 @@ function groupDetail(number_, run, group) {
   }
   function move(i, value) {
     totals[i] = value;
+    folded = false;
     refresh();
   }
   function refresh() {
+    folded = folded && few === size;
+    times.forEach((button) => (button.hidden = !folded));
+    for (const each of copies) for (const i of each.slice(1)) cards[i].element.hidden = folded;
     const kept = drawn.slice(0, few);
     const found = advantages(kept.map((i) => totals[i]), group.others, settings);
     const all = cards.map((_, i) => (kept.includes(i) ? found.advantages[kept.indexOf(i)] : null));
@@ -224,7 +303,7 @@ function groupDetail(number_, run, group) {
     h("h2", { class: "asked" }, visible(group.question)),
     group.gold === null ? null : h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
     head,
-    h("div", { class: "line thin" }, h("span", {}, "G"), thinner, redraw, reset),
+    h("div", { class: "line thin after" }, h("span", {}, "G"), thinner, redraw, reset),
     thin,
     h("div", { class: "completions" }, cards.map((each) => each.element)),
     group.system ? h("details", {}, h("summary", {}, "System prompt"), h("pre", { class: "said" }, visible(group.system))) : null,

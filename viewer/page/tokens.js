@@ -23,7 +23,7 @@ async function tokensView(number_, run, chosen, went) {
   const head = options.length ? h("div", { class: "choices" }, choice("Worked out", listed ? options : [["", "not this one yet"], ...options], listed ? `${start.step}/${start.row}` : "", pick)) : null;
   if (listed) place.replaceChildren(tokenByToken(await ask(`${number_}/tokens/${start.step}/${start.row}`), run.settings));
   else {
-    place.replaceChildren(notYet(run, start));
+    place.replaceChildren(notYet(run, start, number_));
     const look = async () => {
       if (!place.isConnected) return;
       if ((await ask(`${number_}/explained`)).some((each) => each.step === start.step && each.row === start.row)) goTo(location.hash);
@@ -34,12 +34,27 @@ async function tokensView(number_, run, chosen, went) {
   return h("div", {}, head, place);
 }
 
-function notYet(run, start) {
+function notYet(run, start, number_) {
   const command = run.explain.replace("%step", start ? start.step : "…").replace("%row", start ? start.row : "…");
+  const told = h("p", { role: "status" });
+  async function work(button) {
+    button.disabled = true;
+    told.className = "quiet";
+    told.textContent = "Loading the run's weights: some twenty seconds for a small model, minutes for a large one …";
+    try {
+      await fetched(`${number_}/explain/${start.step}/${start.row}`, "POST");
+      if (told.isConnected) goTo(location.hash);
+    } catch (error) {
+      told.className = "error";
+      told.replaceChildren(visible(error.message));
+      button.disabled = false;
+    }
+  }
   return h(
     "section",
     {},
-    h("p", {}, start ? `Completion ${start.row} of step ${start.step} has not been worked out. This loads the run's own weights and takes some seconds for a small model:` : "No completion has been worked out token by token. Choose one among the groups (“its tokens”), or name it:"),
+    start && !ANSWERS ? [h("p", {}, h("button", { onclick: (event) => work(event.currentTarget) }, "Work out its tokens")), told] : null,
+    h("p", {}, start ? `Completion ${start.row} of step ${start.step} has not been worked out. The button loads the run's own weights, as this does in a terminal:` : "No completion has been worked out token by token. Choose one among the groups (“its tokens”), or name it:"),
     h("pre", { class: "said" }, visible(command)),
     h("button", { onclick: () => navigator.clipboard.writeText(command).then(() => announce("Copied."), () => announce("The browser did not allow it.")) }, "Copy"),
   );
