@@ -16,8 +16,8 @@ from data.sources import DataError, from_hub, parquet, within_limits
 USUAL = {
     "problem": ("problem", "question", "prompt", "query", "instruction", "input"),
     "answer": (
-        *("answer", "solution", "ground_truth", "final_answer", "expected_answer"),
-        *("gold", "target", "label", "output"),
+        *("answer", "ground_truth", "final_answer", "expected_answer", "gold"),
+        *("solution", "target", "label", "output"),  # beside one of the former a solution is worked
     ),
     "reasoning": ("reasoning", "rationale", "cot", "solution"),
 }
@@ -189,10 +189,5 @@ def _csv(file: Path) -> list[dict]:
     return rows
 
 
-READERS: dict[str, Callable[[Path], list[dict]]] = {
-    ".csv": _csv,
-    ".json": _json,
-    ".jsonl": _jsonl,
-    ".parquet": parquet,
-}
+READERS: dict[str, Callable[[Path], list[dict]]] = {".csv": _csv, ".json": _json, ".jsonl": _jsonl, ".parquet": parquet}
 FILE_TYPES = tuple(READERS)

@@ -47,6 +47,13 @@ BOX = r"We have $\boxed{5}$."
             None,
             "reasoning",
         ),  # nothing is worked out there
+        (
+            {"problem": "2+3?", "solution": ["so"], "gold": "5"},
+            None,
+            "5",
+            "so",
+            " (gold → answer, solution → reasoning)",
+        ),
         ({"problem": "2+3?", "final_answer": ["5"]}, None, "5", None, " (final_answer → answer)"),
         (
             {"question": "2+3?", "answer": GSM8K},
