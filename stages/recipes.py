@@ -81,8 +81,8 @@ def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
 def _row(key: Field, told: str, rules: dict) -> tuple:
     what, _, example = told.partition(" Example: ")
     default = f"such as {example}" if example else f"`{str(key.default).lower()}`"
-    rule = rules.get(key.name, values.SWITCH if isinstance(key.default, bool) else "names")
-    return key.name, what.rstrip("."), default, rule
+    rule = str(rules.get(key.name, values.SWITCH if isinstance(key.default, bool) else ""))
+    return key.name, what.rstrip("."), default, re.sub("^a (whole )?number ", "", rule)
 
 
 def _arguments(reward: Callable) -> str:
