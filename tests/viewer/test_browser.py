@@ -197,6 +197,11 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
             assert tab.locator(".entry").count() == 1
             tab.keyboard.press("j")  # is a letter of what is sought
             assert at.inner_text() == "step 3, group 1"
+    tab.goto("about:blank")
+    tab.goto(f"{page.as_uri()}#groups/0/4/2")
+    tab.wait_for_selector(".entry[aria-current]")
+    tab.wait_for_timeout(300)
+    assert tab.locator(".list").evaluate("e => e.scrollTop") > 0  # what is open is in its list's view
     tab.set_viewport_size(PHONE)
     parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
     tops = [tab.locator(each).first.bounding_box()["y"] for each in parts]

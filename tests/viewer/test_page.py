@@ -237,6 +237,13 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     assert there == {*page.ASSETS, *others}
 
 
+def test_no_name_of_the_page_is_given_twice():
+    """Its scripts share their names: a function that is declared again silently takes the place of the first."""
+    declared = r"^(?:async )?(?:function|const|let|class) (\w+)"
+    names = [name for each in page.OURS for name in re.findall(declared, page.asset(each), re.M)]
+    assert len(names) > 80 and sorted(set(names)) == sorted(names)
+
+
 def test_the_vendored_library_is_the_locked_one():
     folder = ROOT / "viewer/page"
     locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]["node_modules/uplot"]

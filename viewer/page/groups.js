@@ -78,7 +78,7 @@ async function groupsView(number_, run, chosen, went) {
       if (each.dataset.group === `${step}/${group}`) each.setAttribute("aria-current", "true");
       else each.removeAttribute("aria-current");
     }
-    follow(list);
+    reveal(list);
     try {
       const mine = ++asked;
       const found = await ask(`${number_}/group/${step}/${group}`);
@@ -101,7 +101,7 @@ async function groupsView(number_, run, chosen, went) {
     state.listed = LISTED;
     refresh();
     if (state.found.length && !state.found.some(isOpen)) show(state.found[0].step, state.found[0].group);
-    else follow(list);
+    else reveal(list);
   }
   async function search(words) {
     state.words = words.trim();
@@ -127,10 +127,10 @@ async function groupsView(number_, run, chosen, went) {
   const words = h("input", { type: "search", oninput: () => (clearTimeout(typing), (typing = setTimeout(() => search(words.value), 300))) });
 
   refresh();
-  requestAnimationFrame(() => follow(list));
   const start = chosen || groups.findLast(KINDS_OF_GROUP.mixed[1]) || groups[0];
   if (start) await show(start.step, start.group);
   else if (!unreadable) detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
+  requestAnimationFrame(() => reveal(list)); // once it is in the page
   const again = (key) => (value) => {
     state[key] = value;
     renew();
@@ -170,7 +170,7 @@ function moveInList(event) {
 }
 
 /** Let a list show what is open, without moving the page. */
-function follow(list) {
+function reveal(list) {
   const open = list.querySelector("[aria-current]");
   if (!open) return;
   const [outer, inner] = [list.getBoundingClientRect(), open.getBoundingClientRect()];
