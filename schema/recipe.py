@@ -23,6 +23,17 @@ KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 
 
+def _elsewhere(key: str) -> str:
+    """Which section has a key that stands at the top, or why none has; empty where nothing is known of it."""
+    known = {each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()}
+    known |= {each: configs.fields(each) for each in configs.SECTIONS}
+    inside = [each for each in known if key in known[each]]
+    if free := [f"{each}.{key}" for each in inside if key not in RESERVED.get(each, {})]:
+        return f"; it is a key of a section: {', '.join(free)}"
+    reason = RESERVED[inside[-1]][key] if inside else GONE.get(key)
+    return f": {reason}" if reason else ""
+
+
 class Draft:
     """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults found so far."""
 
@@ -100,9 +111,7 @@ class Draft:
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
-                inside = [f"{each}.{key}" for each in configs.SECTIONS if key in configs.fields(each)]
-                meant = f"; it is a key of a section: {', '.join(inside)}" if inside else nearest(key, (*KEYS, "base"))
-                self.fault((key,), f"unknown section {key!r}{meant}")
+                self.fault((key,), f"unknown section {key!r}{_elsewhere(key) or nearest(key, (*KEYS, 'base'))}")
         self.values = {key: value for key, value in self.values.items() if value is not None}
         for keys, message in removed(self.values).items():
             self.fault(keys, message)

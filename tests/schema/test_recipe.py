@@ -139,6 +139,7 @@ INSTEAD = {
         ":6:",
         "it is a key of a section: sft.learning_rate, ",
     ),
+    "a key of the model": ("grpo:", "dtype: float32\ngrpo:", ":6:", "it is a key of a section: model.dtype"),
     "another's name for a key": ("max_steps: 2", "lr: 2", ":7:", "grpo.lr does not exist: set learning_rate"),
     "two models": ("{build: ", "{name_or_path: a/b, build: ", ":1:", "`build: null`, or `name_or_path: null`, takes"),
     "no steps": ("max_steps: 2", "max_steps: 0", ":7:", "a whole number from 1 up, or -1, got 0"),

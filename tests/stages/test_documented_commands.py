@@ -199,6 +199,15 @@ def test_a_key_that_a_config_moves_to_is_one_of_a_recipe():
     ] == []
 
 
+def test_what_stands_at_the_top_of_another_config_is_led_to_our_section():
+    rows = re.findall(r"^\| `(\w+)[.:].*?\|.*?\|(.*)\|.*\|$", (ROOT / "docs/migrate.md").read_text(), re.M)
+    theirs = {name: section for section, cells in rows for name in re.findall(r"`([a-z]\w+)(?=[`:])", cells)}
+    assert {"model_name_or_path", "base_model", "reward_weights", "lora_target_linear"} <= theirs.keys()
+    _, faults = read_recipe("recipes/tiny-arithmetic.yaml", [f"{name}=1" for name in theirs])
+    said = dict(re.search(r"unknown section '(\w+)'(.*)", fault.message).groups() for fault in faults)
+    assert [name for name, section in theirs.items() if section not in said[name]] == []
+
+
 def test_the_commands_are_found():
     assert len(COMMANDS) > 50
     assert {"make grpo", "make lint", "make smollm2", "make check RECIPE=mine"} <= set(COMMANDS)
