@@ -116,7 +116,6 @@ DATA_KEYS = {"limit": count(), "weight": Number(0, 100, above=True)}
 # batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
-OUR_REWARDS = tuple(rewards.__all__)
 TRL = "trl.rewards."
 LEARNED = "learned"  # the reward that a model gives: see schema/models.py
 # Columns of a run's files of completions, where each reward has one by its function's name.
@@ -132,7 +131,7 @@ def reward_function(name: str) -> Callable:
         ImportError: it may not be named, or its file fails.
     """
     if "." not in name:
-        if name in OUR_REWARDS:
+        if name in rewards.__all__:
             return getattr(rewards, name)
         raise LookupError(name)
     if name.startswith(TRL):
@@ -159,7 +158,7 @@ def bind_reward(name: str, options: dict) -> Callable:
 
 def prepare_rewards(recipe: Recipe, solutions: list):
     """Start what the rewards of this repository would otherwise wait for in the middle of a step, given the golds."""
-    for name in recipe.rewards.keys() & set(OUR_REWARDS):
+    for name in recipe.rewards.keys() & set(rewards.__all__):
         if prepare := getattr(getattr(rewards, name), "prepare", None):
             prepare(solutions)
 

@@ -334,7 +334,7 @@ RULES["grpo"] = TRAINING | {
     "top_p": Number(0, 1, above=True),
     "top_k": count(0, 2**31 - 1),
     "min_p": Number(0, 1, below=True),
-    "repetition_penalty": Number(0, 10, above=True),
+    "repetition_penalty": Number(0.01, 10),  # logits divided by less become infinite
     "generation_kwargs": Keys(BY_TRANSFORMERS | BY_VLLM),
     "cache_implementation": OneOf(("dynamic", "static")),
     "vllm_mode": OneOf(("colocate", "server")),

@@ -21,8 +21,8 @@ from schema.recipe import read_recipe
 from schema.sections import OWN_SECTIONS
 from schema.text import value_of
 from schema.values import OWN_SOLUTIONS, RULES
-from stages import parted, recipes
-from tests import stage_process
+from stages import parted
+from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
 
@@ -176,8 +176,8 @@ def test_no_line_is_wider_than_a_screen(page):
 
 def test_the_page_of_all_keys_is_what_the_schema_makes():
     """Its examples are values that the rules take."""
-    page = "\n".join(recipes.reference()) + "\n"
-    assert (ROOT / "docs/recipe.md").read_text() == page, "python -m stages.recipes --keys > docs/recipe.md"
+    page = "\n".join(keys.reference()) + "\n"
+    assert (ROOT / "docs/recipe.md").read_text() == page, "python -m tests.keys > docs/recipe.md"
     sections = re.findall(r"^## `([\w.]+)`\n(.*?)(?=^## )", page, re.M | re.S)
     examples = [
         (section, *example)
