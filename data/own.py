@@ -90,17 +90,18 @@ def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | Non
     """The rows with `problem`, `solution` and `reasoning`, and with their other columns, but those of trl's names."""
     there = list(dict.fromkeys(key for row in rows for key in row))
     found = {part.replace("solution", "answer"): column for part, column in (columns or {}).items()}
+    has = ", ".join([*map(str, there[:20]), "…"] if len(there) > 20 else map(str, there))
     if absent := [column for column in found.values() if column not in there and rows]:
-        raise DataError(f"{place} has no column {absent[0]!r}, but {', '.join(map(str, there))}")
+        raise DataError(f"{place} has no column {absent[0]!r}, but {has}")
     named = {str(each).strip().lower(): each for each in reversed(there)}
     for part, usual in USUAL.items():
         free = [named[each] for each in usual if each in named and named[each] not in found.values()]
         if free and part not in found:
             found[part] = free[0]
     if rows and not {"problem", "answer"} <= found.keys():
-        line = ", ".join(f"{part}: {found.get(part, '…')}" for part in ("problem", "answer"))
-        has = f"{place} has the columns {', '.join(map(str, there))}: say which holds the problem and which the answer"
-        raise DataError(f"{has}, as `{place}: {{columns: {{{line}}}}}`")
+        line = ", ".join(f"{part}: {found.get(part, '…')}" for part in USUAL)
+        what = "say which holds the problem, which the answer, and for a warm start which the reasoning"
+        raise DataError(f"{place} has the columns {has}: {what}, as `{place}: {{columns: {{{line}}}}}`")
     made = Rows(_row(row, found) for row in rows)
     said = [f"split {split}"] * bool(split)
     said += [f"{column} → {part}" for part, column in found.items() if column != part and rows]
@@ -159,7 +160,9 @@ def _json(file: Path) -> list[dict]:
         found = json.loads(_text(file))
     except ValueError:
         return _jsonl(file)
-    found = found.get("data", [found]) if isinstance(found, dict) else found
+    found = found.get("data", found) if isinstance(found, dict) else found
+    if isinstance(found, dict) and all(isinstance(each, dict | list) for each in found.values()):
+        raise DataError(f"{file} holds columns, not rows: write a list, as pandas does with `orient='records'`")
     rows = found if isinstance(found, list) else [found]
     return [_object(row, f"{file} row {number}") for number, row in enumerate(rows, 1)]
 
