@@ -48,8 +48,7 @@ def main(
         if not card and (wrong := hardware.wrong_count(launched)):
             findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
     if recipe is not None:
-        if findings:  # importing the libraries below takes seconds
-            say(f"{len(findings)} to change so far, listed at the end")
+        say_all(findings)  # at once, for importing the libraries below takes seconds; the end says them again
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
@@ -60,6 +59,9 @@ def main(
 
             findings += model_findings(recipe, launched, card, sized=not refused)
         findings += warnings_of(recipe)
+        of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
+        if of_rewards.intersection(fault.place for fault in faults):  # what pays without that reward misleads
+            findings = [each for each in findings if each.level == "error" or each.place != recipe.place("rewards")]
         with counted(launched):
             _say_time(recipe, tokens_per_second)
         say()

@@ -267,10 +267,24 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch)
         with pytest.raises(SystemExit, match="2"):
             check_recipe("recipes/tiny-arithmetic.yaml", ["grpo.num_generations=2", "grpo.learning_rat=1"])
         lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "2 to change so far, listed at the end" and lines[-1] == "not ready: 2 to change"
+        assert lines[-1] == "not ready: 2 to change"
         levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
-        assert [each[1] for each in levels if each] == ["warning", "error", "error"]
+        first, *others = (each[1] for each in levels if each)
+        assert levels[0] and [first, *others[1:]] == ["error", "warning", "error", "error"]  # known at once: said twice
         assert levels[-3] and any("\x1b" in line for line in lines) == terminal
+
+
+def test_a_reward_that_is_left_out_is_not_held_against_the_others(tmp_path, capsys):
+    recipe = tmp_path / "mine.yaml"
+    whole = Path("recipes/tiny-arithmetic.yaml").read_text()
+    recipe.write_text(whole.replace("  correct_answer: {weight: 1.0}\n", ""))
+    check_recipe(recipe)
+    assert "form is paid 0.25 and a right answer 0" in capsys.readouterr().out
+    recipe.write_text(whole.replace("correct_answer", "corect_answer"))
+    with pytest.raises(SystemExit, match="2"):
+        check_recipe(recipe)
+    out = capsys.readouterr().out
+    assert "error: " in out and "warning: " not in out
 
 
 def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, monkeypatch):
