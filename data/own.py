@@ -16,7 +16,7 @@ from data.sources import DataError, from_hub, parquet, within_limits
 USUAL = {
     "problem": ("problem", "question", "prompt", "query", "instruction", "input"),
     "answer": (
-        *("answer", "ground_truth", "final_answer", "expected_answer", "gold"),
+        *("final_answer", "expected_answer", "ground_truth", "answer", "gold"),  # an answer beside one may be worked
         *("solution", "target", "label", "output"),  # beside one of the former a solution is worked
     ),
     "reasoning": ("reasoning", "rationale", "cot", "solution"),

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+
 from data import hub
 from data.gold import gold_answer, worked_solution
 from data.limits import MEMORY, Exceeded, limited
@@ -217,14 +219,18 @@ def from_hub(name: str, config: str | None, split: str, revision: str | None = N
         DataError: the Hub has no such data set, configuration, split or revision, or does not show it.
     """
     from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
+    from datasets.exceptions import DatasetGenerationError, DatasetsError
 
     hub.reach()
     try:
         dataset = load_dataset(name, config, split=split, revision=revision)
-    except (DatasetsError, OSError, ValueError, RuntimeError) as error:  # whatever a stranger has put there
-        reason = " ".join(str(error).split("Example of usage")[0].split())[:400]
-        known = not isinstance(error, OSError) or (isinstance(error, DatasetsError) and not hub.is_offline())
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a stranger has put there
+        told = error.__cause__ if type(error) is DatasetGenerationError and error.__cause__ else error
+        reason = " ".join(str(told).split("Example of usage")[0].split())[:400] or type(told).__name__
+        known = not isinstance(error, OSError | httpx.HTTPError)
+        known |= isinstance(error, DatasetsError) and not hub.is_offline()
         raise (DataError if known else NotReached)(f"{name}: {reason}{instead}") from error
     commits = [Path(each["filename"]).parent.name for each in dataset.cache_files]  # its folder in the cache
     if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import datasets
+import httpx
 import pandas as pd
 import pytest
 
@@ -54,6 +55,7 @@ BOX = r"We have $\boxed{5}$."
             "so",
             " (gold → answer, solution → reasoning)",
         ),
+        ({"problem": "2+3?", "final_answer": "5", "answer": "It is 5."}, None, "5", None, " (final_answer → answer)"),
         ({"problem": "2+3?", "final_answer": ["5"]}, None, "5", None, " (final_answer → answer)"),
         (
             {"question": "2+3?", "answer": GSM8K},
@@ -250,7 +252,9 @@ def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
     for raised, kind in (
         (RuntimeError("Dataset scripts are no longer supported, but found sums.py"), DataError),
         (datasets.exceptions.DatasetNotFoundError("'someone/sums' is a gated dataset on the Hub."), DataError),
+        (TypeError("argument of type 'int' is not iterable"), DataError),  # in its card
         (ConnectionError("no answer"), NotReached),
+        (httpx.ReadTimeout("late"), NotReached),
     ):
         monkeypatch.setattr(hub, "is_offline", lambda: False)
 
