@@ -58,73 +58,12 @@ def math(split: str, folder: Path | None = None) -> list[dict]:
     return [_math_row(row) for row in rows]
 
 
-def math_500(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 500 problems of MATH's test split that Lightman et al. 2023 (arXiv:2305.20050) held out; test only.
-
-    A raw row is one of `math` with `subject`, `answer` (the content of the last box) and an integer `level`.
-    """
-    if split != "test":
-        raise DataError("math-500 is a part of MATH's test split and is never trained on: use `math`")
-    rows = _read("HuggingFaceH4/MATH-500", None, "test", folder, "math-500.parquet", ("problem", "solution"))
-    return [_math_row(row) for row in rows]
-
-
-def aime_2024(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 30 problems of the AIME 2024 I and II; test only, though the Hub calls its one split `train`."""
-    _test_only("aime-2024", split)
-    rows = _read("HuggingFaceH4/aime_2024", None, "train", folder, "aime-2024.parquet", ("problem", "answer"))
-    return [_row(row["problem"], _whole_number(row["answer"])) for row in rows]
-
-
-def aime_2025(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 30 problems of the AIME 2025 I and II; test only."""
-    _test_only("aime-2025", split)
-    rows = _read("math-ai/aime25", None, "test", folder, "aime-2025.parquet", ("problem", "answer"))
-    return [_row(row["problem"], _whole_number(row["answer"])) for row in rows]
-
-
-def amc_2023(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 40 problems of the 2023 AMC 12 whose answer is a number; test only."""
-    _test_only("amc-2023", split)
-    rows = _read("math-ai/amc23", None, "test", folder, "amc-2023.parquet", ("question", "answer"))
-    return [_row(row["question"], _whole_number(row["answer"])) for row in rows]
-
-
-def minerva(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The 272 problems from university courses that Lewkowycz et al. 2022 (arXiv:2206.14858) collected; test only."""
-    _test_only("minerva", split)
-    rows = _read("math-ai/minervamath", None, "test", folder, "minerva-math.parquet", ("question", "answer"))
-    return [_row(row["question"], row["answer"]) for row in rows]
-
-
-def olympiadbench(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """The open, text-only, English competition problems of OlympiadBench (He et al. 2024, arXiv:2402.14008), with the
-    `subfield` as subject; test only. `final_answer` is a list of one text, which may hold several answers."""
-    _test_only("olympiadbench", split)
-    columns = ("question", "final_answer")
-    rows = _read("math-ai/olympiadbench", None, "test", folder, "olympiadbench.parquet", columns)
-    return [_row(row["question"], (row["final_answer"] or [None])[0], subject=row.get("subfield")) for row in rows]
-
-
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
     """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject."""
     rows = _read(HUB["svamp"][0], None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
     return [
         _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]), subject=row.get("Type"))
         for row in rows
-    ]
-
-
-def asdiv(split: str = "test", folder: Path | None = None) -> list[dict]:
-    """ASDiv (Miao et al. 2020, arXiv:2106.15772), 2,305 problems, with the `solution_type` as subject; test only,
-    though the Hub calls its one split `validation`. As in the paper, problems with several answers are left out."""
-    _test_only("asdiv", split)
-    rows = _read("EleutherAI/asdiv", None, "validation", folder, "asdiv.parquet", ("body", "question", "answer"))
-    # "9 (apples)": the unit helps a reader, but the question does not ask for it.
-    golds = [None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"]) for row in rows]
-    return [
-        _row(f"{row['body']} {row['question']}", gold, subject=row.get("solution_type"))
-        for row, gold in zip(rows, golds, strict=True)
     ]
 
 
@@ -168,11 +107,6 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
 def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):
     if missing := [column for column in columns if column not in there]:
         raise DataError(f"{place} has the columns {', '.join(there)}, but {', '.join(missing)} is needed")
-
-
-def _test_only(name: str, split: str):
-    if split != "test":
-        raise DataError(f"{name} is a benchmark and is never trained on")
 
 
 def _row(problem: str | None, gold: str | None, **more: str | None) -> dict:
@@ -238,3 +172,55 @@ def from_hub(name: str, config: str | None, split: str, revision: str | None = N
     if revision and re.fullmatch("[0-9a-f]{40}", revision) and hub.revisions.get(name) != revision:
         raise NotReached(f"{name}: the revision {revision} was not downloaded before, and the Hub is not reached")
     return dataset.to_list()
+
+
+def _number_row(row: dict) -> dict:
+    return _row(row.get("problem", row.get("question")), _whole_number(row["answer"]))
+
+
+def _olympiad_row(row: dict) -> dict:
+    # `final_answer` is a list of one text, which may hold several answers.
+    return _row(row["question"], (row["final_answer"] or [None])[0], subject=row.get("subfield"))
+
+
+def _asdiv_row(row: dict) -> dict:
+    # "9 (apples)": the unit helps a reader, but the question does not ask for it. As in the paper, problems with
+    # several answers are left out.
+    gold = None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"])
+    return _row(f"{row['body']} {row['question']}", gold, subject=row.get("solution_type"))
+
+
+def _benchmark(file: str, hub_id: str, hub_split: str, columns: str, made: Callable[[dict], dict]) -> Callable:
+    """A set that is never trained on, whatever the Hub calls its one split; `made`: a row of ours, of one of its."""
+
+    def rows(split: str = "test", folder: Path | None = None) -> list[dict]:
+        if split != "test":
+            raise DataError(f"{file} is a benchmark and is never trained on")
+        return [made(row) for row in _read(hub_id, None, hub_split, folder, f"{file}.parquet", (*columns.split(),))]
+
+    return rows
+
+
+BENCHMARKS = {
+    # The 500 problems of MATH's test split that Lightman et al. 2023 (arXiv:2305.20050) held out.
+    "math-500": _benchmark("math-500", "HuggingFaceH4/MATH-500", "test", "problem solution", _math_row),
+    # The 30 problems of the AIME I and II of a year.
+    "aime-2024": _benchmark("aime-2024", "HuggingFaceH4/aime_2024", "train", "problem answer", _number_row),
+    "aime-2025": _benchmark("aime-2025", "math-ai/aime25", "test", "problem answer", _number_row),
+    # The 40 problems of the 2023 AMC 12 whose answer is a number.
+    "amc-2023": _benchmark("amc-2023", "math-ai/amc23", "test", "question answer", _number_row),
+    # The 272 problems from university courses that Lewkowycz et al. 2022 (arXiv:2206.14858) collected.
+    "minerva": _benchmark(
+        "minerva-math",
+        "math-ai/minervamath",
+        "test",
+        "question answer",
+        lambda row: _row(row["question"], row["answer"]),
+    ),
+    # The open, text-only, English competition problems of OlympiadBench (He et al. 2024, arXiv:2402.14008).
+    "olympiadbench": _benchmark(
+        "olympiadbench", "math-ai/olympiadbench", "test", "question final_answer", _olympiad_row
+    ),
+    # ASDiv (Miao et al. 2020, arXiv:2106.15772), 2,305 problems.
+    "asdiv": _benchmark("asdiv", "EleutherAI/asdiv", "validation", "body question answer", _asdiv_row),
+}

@@ -85,9 +85,6 @@ class Pattern:
         fits = isinstance(value, str) and re.fullmatch(self.pattern, value)
         return None if fits else f"expected {self.words}, got {value!r:.80}"
 
-    def __str__(self) -> str:
-        return self.words
-
 
 @dataclass(frozen=True)
 class Each:
@@ -121,9 +118,6 @@ class Keys:
                 return f"{key}: {wrong}"
         return None
 
-    def __str__(self) -> str:
-        return "a mapping"
-
 
 @dataclass(frozen=True)
 class Either:
@@ -149,9 +143,6 @@ class Span:
             return wrong
         return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
 
-    def __str__(self) -> str:
-        return f"a list of two: each {self.kind}"
-
 
 class Switch:
     """True or false."""
@@ -161,9 +152,6 @@ class Switch:
             return None
         old = str(value).lower() in ("yes", "no", "on", "off")
         return f"expected true or false, got {value!r:.80}" + ("; YAML 1.2 reads that as text" if old else "")
-
-    def __str__(self) -> str:
-        return "true or false"
 
 
 @dataclass(frozen=True)

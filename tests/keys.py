@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
+from typing import Any
 
 import rewards
 from schema import configs, refused_keys, values
@@ -28,14 +29,14 @@ def reference() -> Iterator[str]:
     """The lines of the page."""
     yield "# What may a recipe say?\n\nEvery key. Made by `python -m tests.keys`; a test compares the two."
     rules = values.RULES["recipe"] | {"base": "the name of a file"}
-    yield from _table("At the top", "", ((key, *told, rules[key]) for key, told in TOP.items()))
+    yield from _table("At the top", "", ((key, *told, _words(rules[key])) for key, told in TOP.items()))
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
         told = {key: " ".join(text.split()) for key, text in (each.split("`: ", 1) for each in of_keys)}
         rules = values.OWN_SOLUTIONS if kind is OwnSolutions else values.RULES[section]
         yield from _table(f"`{section}`", about, (_row(each, told[each.name], rules) for each in fields(kind)))
     yield "\n## `rewards`\n\nEach by its name, with its weight and arguments ([rewards.md](rewards.md)):\n"
-    yield from (f"- `{key}`: {rule}" for key, rule in REWARD_KEYS.items())
+    yield from (f"- `{key}`: {_words(rule)}" for key, rule in REWARD_KEYS.items())
     yield from (f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`" for name in rewards.__all__)
     yield "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some, and says why.\n"
     for section, path in configs.SECTIONS.items():
@@ -53,8 +54,21 @@ def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
 def _row(key: Field, told: str, rules: dict) -> tuple:
     what, _, example = told.partition(" Example: ")
     default = f"such as {example}" if example else f"`{str(key.default).lower()}`"
-    rule = str(rules.get(key.name, values.SWITCH if isinstance(key.default, bool) else ""))
-    return key.name, what.rstrip("."), default, re.sub("^a (whole )?number ", "", rule)
+    rule = rules.get(key.name, values.SWITCH if isinstance(key.default, bool) else "")
+    return key.name, what.rstrip("."), default, re.sub("^a (whole )?number ", "", _words(rule))
+
+
+def _words(rule: Any) -> str:
+    match rule:
+        case values.Keys():
+            return "a mapping"
+        case values.Span():
+            return f"a list of two: each {rule.kind}"
+        case values.Switch():
+            return "true or false"
+        case values.Pattern():
+            return rule.words
+    return str(rule)
 
 
 def _arguments(reward: Callable) -> str:
