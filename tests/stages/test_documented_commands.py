@@ -303,17 +303,18 @@ def test_a_recipe_on_a_base(clone):
 
 @pytest.mark.slow
 def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data):
-    """The README's, word for word, with a tiny model in place of Qwen's; beside its one problem, some that are like
-    GSM8K's."""
+    """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one problem, some that are
+    like GSM8K's."""
+    of_data = (ROOT / "docs/your-data.md").read_text(encoding="utf-8")
     subprocess.run(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
-    (clone / "mine.py").write_text("".join(blocks(README, "python")))
+    (clone / "mine.py").write_text("".join(blocks(README, "python") + blocks(of_data, "python")))
     of_trl = re.search(r"`(trl\.rewards\.\w+: \{.*?\})`", README)[1]
     of_readme = next(each for each in blocks(README, "yaml") if each.startswith("rewards:"))
     rewards = f"{of_readme}  {of_trl}\n"
     recipe = clone / "recipes/mine.yaml"
     recipe.write_text(re.sub(r"^rewards:\n(?:  .*\n)+", rewards, recipe.read_text(), flags=re.M))
-    file, function = re.findall(r"`data: \{train: \[(.*?)\]\}`", README)
-    (clone / file).write_text('{"problem": "What is 3 + 3?", "answer": 6}\n')
+    file, function = re.findall(r"^    - (problems.csv|mine.puzzles) ", of_data, re.M)
+    (clone / file).write_text("question,ground_truth\nWhat is 3 + 3?,6\n")
     short = [f"data.train=[{file}, {function}, gsm8k]", f"data.dir={math_data}", "data.validation=8"]
     short += [f"model.name_or_path={tiny_qwen2}", "evaluate.engine=transformers", "evaluate.benchmarks=[gsm8k]"]
     short += ["grpo.use_vllm=false", "grpo.vllm_enable_sleep_mode=false", "grpo.max_completion_length=24"]

@@ -323,11 +323,11 @@ RECIPES = {
     "limits: a pipe": ("is not a file", "", made(MINE, os.mkfifo)),
 }
 ATTACKS = {f"recipe: {key}": (says, put(MINE, text), *more) for key, (says, text, *more) in RECIPES.items()} | {
-    "data: zeros": ("there is no such file", link("theirs.jsonl", "/dev/zero")),
+    "data: zeros": ("a file of problems ends in", link("theirs.jsonl", "/dev/zero")),
     "data: 40 GB": ("theirs.jsonl", zeros("theirs.jsonl", 40 * 10**9)),
     "data: 900 levels": ("nested too deeply", put("theirs.jsonl", rows(x="y").replace('"y"', "[" * 900 + "]" * 900))),
-    "data: codes in a column": ("is needed", put("theirs.jsonl", json.dumps({TITLE: 1}))),
-    "data: images": ("theirs.jsonl", put("theirs.jsonl", rows(images=[f"{ELSEWHERE}.png"]))),
+    "data: codes in a column": ("say which holds the problem", put("theirs.jsonl", json.dumps({TITLE: 1}))),
+    "data: images": (Harmless("without images"), put("theirs.jsonl", rows(images=[f"{ELSEWHERE}.png"]))),
     "data: pickled types": (Harmless(), parquet(list(map(str, range(60))), 1, **PICKLED)),
     "data: a megabyte 6,000 times": ("theirs.parquet takes more than", parquet(["1" * 2**20], 6000)),
     "check: codes in problems": (Harmless("ready"), put("theirs.jsonl", rows(problem=TITLE + "{}", self=1))),

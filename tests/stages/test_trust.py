@@ -1,6 +1,7 @@
 """`make trust`: a line of `.trusted` for each file, and one message where there is no such file."""
 
 import shlex
+import sys
 
 import pytest
 
@@ -22,6 +23,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(imports, "ROOT", folder)
     monkeypatch.setattr(imports, "TRUSTED", folder / ".trusted")
+    monkeypatch.delitem(sys.modules, "mine", raising=False)  # of another test
     return folder
 
 
