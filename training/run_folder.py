@@ -168,16 +168,13 @@ def take_over(folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequ
     here, told = _versions(folder.recipe), _told(rows, sampled)
     roots = {folder.path.parent.parent} | {each for each in folder.path.parents if each.name == "outputs"}
     for there in sorted(each for root in roots for each in root.glob(f"*/{folder.path.name}")):
-        if not finished(there) or conflict(replace(recipe, output_dir=str(there.parent)), there.name):
+        try:
+            summary = _unaltered(there, recipe, here, told)
+        except OSError:  # another account's
             continue
-        summary, versions = read_object(there / "summary.json"), read_object(there / "versions.json") or {}
-        same = all(versions.get(key) == here[key] for key in ("packages", "processes"))
-        files, mark = summary.get("files"), seal(summary.get("files"))
-        if not same or told != read_object(there / "data.json") or mark is None or mark != summary.get("seal"):
+        if summary is None:
             continue
-        if sealed(there)["files"] != files:
-            continue
-        for name in files:
+        for name in summary["files"]:
             (folder.path / name).unlink(missing_ok=True)
             if name.endswith(".safetensors"):  # under a second name it takes its room once
                 with contextlib.suppress(OSError):
@@ -264,6 +261,22 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     lines.append(f"Give this run its own folder: {_elsewhere(recipe, stage)}")
     lines.append(f"Or copy the recipe under a new name, or move {path} away.")
     return Fault(str(path), "\n".join(lines))
+
+
+def _unaltered(there: Path, recipe: Recipe, here: dict, told: dict) -> dict | None:
+    """The summary of a finished run that would be made again as it is, to the bit; None where it is no such run."""
+    if not finished(there) or conflict(replace(recipe, output_dir=str(there.parent)), there.name):
+        return None
+    summary, versions = read_object(there / "summary.json"), read_object(there / "versions.json") or {}
+    if any(versions.get(key) != here[key] for key in ("packages", "processes")):
+        return None
+    base, ended = Path(recipe.model.name_or_path or "."), (there / "summary.json").stat().st_mtime
+    if recipe.model.name_or_path and base.is_dir() and any(each.stat().st_ctime > ended for each in base.iterdir()):
+        return None  # the base was changed since
+    files, mark = summary.get("files"), seal(summary.get("files"))
+    if told != read_object(there / "data.json") or mark is None or mark != summary.get("seal"):
+        return None
+    return summary if sealed(there)["files"] == files else None
 
 
 def _elsewhere(recipe: Recipe, stage: str) -> str:
