@@ -98,6 +98,10 @@ def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | Non
         free = [named[each] for each in usual if each in named and named[each] not in found.values()]
         if free and part not in found:
             found[part] = free[0]
+    halves = [named.get(each) for each in ("instruction", "input")]  # of one problem, as Alpaca has them
+    guessed = "problem" not in (columns or {}) and found.get("problem") == halves[0] is not None
+    if guessed and any(row.get(halves[1]) for row in rows):
+        del found["problem"]
     if rows and not {"problem", "answer"} <= found.keys():
         line = ", ".join(f"{part}: {found.get(part, '…')}" for part in USUAL)
         what = "say which holds the problem, which the answer, and for a warm start which the reasoning"

@@ -133,6 +133,7 @@ def test_files_and_folders(file, content, tmp_path):
         ("mine.csv", ",".join(f"c{each}" for each in range(900)) + "\n1\n", None, "c18, c19, …: say which"),
         ("mine.json", "[" * 100_000, None, "is nested too deeply|is not JSON"),
         ("mine.csv", "a,b\n1,2\n", None, r"has the columns a, b: say .* \{problem: …, answer: …, reasoning: …\}\}"),
+        ("mine.csv", "instruction,input,output\nAdd up,3 and 4,7\n", None, r"\{problem: …, answer: output"),  # Alpaca's
         ("mine.csv", "q,a\n1,2\n", {"problem": "k"}, "has no column 'k', but q, a"),
         ("validation.csv", "q,a\n1,2\n", "folder", "no file of the split 'train', but other.csv, validation.csv: set"),
     ],
