@@ -150,7 +150,7 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
         ("PAR1", "cannot be read"),  # as a parquet file begins
         (
             '{"problem": "2+3?", "reply": "5"}\n',
-            r"the columns problem, reply: .*\{problem: problem, answer: …\}",
+            r"the columns problem, reply: .*\{problem: problem, answer: …, reasoning: …\}",
         ),
         ('{"problem": "2+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
