@@ -43,11 +43,10 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
 
     try:
         serve(found, int(port), ready)
-    except KeyboardInterrupt:
-        say("view: stopped")
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or "a port is a number up to 65535"
         raise RecipeError([f"PORT={port}: {why}: take another, or 0 for any that is free"]) from None
+    say("view: stopped")
 
 
 OPTIONS = {

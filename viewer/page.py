@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import re
+import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -197,18 +198,21 @@ def app(runs: list[Path]) -> Starlette:
 
 
 def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
-    """Serve the page on 127.0.0.1 until the process is stopped; port 0 takes a free one. `ready` gets the port.
+    """Serve the page on 127.0.0.1 until Ctrl-C; port 0 takes a free one. `ready` gets the port.
 
     Raises:
         OSError: the port is taken.
     """
+    config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
+    server = uvicorn.Server(config)
+    # An interrupt that is raised while the loop is made would leave half a loop, of which Python complains.
+    signal.signal(signal.SIGINT, server.handle_exit)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
         listening.listen()
         ready(listening.getsockname()[1])
-        config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 async def _page(request: Request) -> Response:
