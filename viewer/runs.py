@@ -117,6 +117,8 @@ def about(run: Path) -> dict[str, dict[str, str]]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = ", ".join(value)
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))[:2000]
 
 

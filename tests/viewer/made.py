@@ -97,7 +97,10 @@ def warm_start(folder: Path) -> Path:
     path = folder / "sft"
     path.mkdir(parents=True)
     (path / "recipe.yaml").write_text("seed: 1\nsft: {max_steps: 2}\n", encoding="utf-8")
-    write_lines(path / "metrics.jsonl", [{"step": i, "loss": 2.0 / i, "mean_token_accuracy": 0.5} for i in (1, 2)])
+    write_lines(
+        path / "metrics.jsonl",
+        [{"step": i, "entropy": 1.0, "loss": 2.0 / i, "mean_token_accuracy": 0.5} for i in (1, 2)],
+    )
     (path / "summary.json").write_text(json.dumps({"steps": 2, "seconds": 1.0}), encoding="utf-8")
     return path
 

@@ -298,9 +298,13 @@ def test_a_warm_start_has_a_page(tab, tmp_path):
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
         assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Overview", "What changed", "Lab"]
-        assert {"Loss", "Right tokens"} == set(tab.locator("figcaption b").all_inner_texts())
+        assert tab.locator("figcaption b").all_inner_texts() == ["Loss", "Right tokens", "Entropy"]
         said = tab.locator("main").inner_text()
         assert "base → sft" in said and "2 → 1" in said and "grpo" not in said and "Not logged" not in said
+        tab.get_by_role("tab", name="What changed").click()
+        tab.wait_for_selector(".pair")
+        assert tab.get_by_label("After").input_value() == "sft"
+        assert tab.get_by_role("button", name="lost 0").is_disabled()
 
 
 def test_what_was_won_comes_first_with_both_answers(tab, runs):
@@ -411,6 +415,38 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         assert 1 < before["min"] < before["max"] < 4 and tab.evaluate("kept.zoom") == before
         shown = tab.evaluate("kept.plots.map((each) => [each.scales.x.min, each.scales.x.max])")
         assert shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5  # in every chart
+
+
+def test_a_finger_zooms_and_scrolls(browser, runs):
+    page = browser.new_page(viewport=PHONE, has_touch=True, is_mobile=True)
+    page.goto(runs[2])
+    page.wait_for_selector(".chart canvas")
+    page.locator(".chart").first.scroll_into_view_if_needed()
+    chart = page.locator(".chart .u-over").first.bounding_box()
+    touch = page.context.new_cdp_session(page)
+
+    def drag(x: float, y: float):
+        at = [chart["x"] + 0.3 * chart["width"], chart["y"] + 60]
+        touch.send(
+            "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [dict(zip("xy", at, strict=True))]}
+        )
+        for i in range(1, 6):
+            moved = {"x": at[0] + i * x / 5, "y": at[1] + i * y / 5}
+            touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [moved]})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    drag(8, -50)
+    page.wait_for_timeout(300)
+    assert page.evaluate("scrollY") > 0
+    assert page.evaluate("kept.zoom") is None
+    chart = page.locator(".chart .u-over").first.bounding_box()
+    drag(0.4 * chart["width"], 0)
+    page.wait_for_timeout(300)
+    zoom = page.evaluate("kept.zoom")
+    assert 1 < zoom["min"] < zoom["max"] < 4
+    targets = page.locator("button:visible, select:visible, summary:visible, main a:visible").all()
+    assert [each.inner_text() for each in targets if each.bounding_box()["height"] < 24] == []
+    page.close()
 
 
 def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):

@@ -5,7 +5,7 @@ const SHOWN = 100; // questions at a time
 
 /** `at`: the benchmark, the models before and after, and what to open: a kind of question, or one by its id. */
 async function changedView(number_, run, [benchmark, before, after, open] = []) {
-  const benchmarks = Object.entries(run.evaluations).filter(([, labels]) => labels.length > 1);
+  const benchmarks = Object.entries(run.evaluations).filter(([, labels]) => labels.length > 1).sort(([a], [b]) => (b === "held-out") - (a === "held-out"));
   if (!benchmarks.length) {
     return h("p", {}, "No two models of this run have answered the same questions yet. ", h("code", {}, "make evaluate"), " asks them; ", h("code", {}, "make grpo"), " ends with that.");
   }
@@ -21,7 +21,7 @@ async function changedView(number_, run, [benchmark, before, after, open] = []) 
   const labels = () => labelsOf(state.benchmark);
   function choose() {
     const all = labels();
-    state.after = all[all.length - 1];
+    state.after = all.includes(run.stage) ? run.stage : all[all.length - 1];
     state.before = all.includes("sft") && state.after !== "sft" ? "sft" : all[0];
   }
   async function load(open = "") {
@@ -52,7 +52,7 @@ async function changedView(number_, run, [benchmark, before, after, open] = []) 
   }
   function refresh() {
     const all = Object.values(found.counts).reduce((a, b) => a + b, 0);
-    const button = (kind, text, n) => h("button", { class: `kind ${kind.replace(" ", "-")}`, "aria-pressed": String(state.kind === kind), onclick: () => ((state.kind = kind), (state.shown = SHOWN), refresh()) }, `${text} ${number(n)}`);
+    const button = (kind, text, n) => h("button", { class: `kind ${kind.replace(" ", "-")}`, "aria-pressed": String(state.kind === kind), disabled: !n, onclick: () => ((state.kind = kind), (state.shown = SHOWN), refresh()) }, `${text} ${number(n)}`);
     counts.replaceChildren(button("", "all", all), ...Object.entries(found.counts).map(([kind, n]) => button(kind, kind, n)));
     const rows = found.rows.filter((row) => !state.kind || row.kind === state.kind);
     list.replaceChildren(...rows.slice(0, state.shown).map((row) => h("li", {}, h("button", { class: "entry", "data-question": row.id, onclick: () => show(row) }, h("span", { class: `kind ${row.kind.replace(" ", "-")}` }, row.kind), h("span", { class: "question" }, visible(row.question))))));

@@ -13,10 +13,10 @@ const CHARTS = [
   { title: "Clipped tokens", about: "whose ratio left the clip range on the side that stops them", series: ["clip_ratio/region_mean", "clip_ratio/low_mean", "clip_ratio/high_mean", "cispo_clip_ratio"], share: true },
   { title: "Importance ratio", about: "probability in training over that in vLLM; logged where vLLM samples", series: ["sampling/importance_sampling_ratio/mean", "sampling/importance_sampling_ratio/min", "sampling/importance_sampling_ratio/max"] },
   { title: "Gradient norm", about: "before it is clipped", series: ["grad_norm"] },
-  { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"] },
-  { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true },
-  { title: "Right pairs", about: "whose better completion it puts first", series: ["rewards/accuracies", "accuracy"], share: true, other: true },
-  { title: "Margin", about: "by which the better completion of a pair is ahead", series: ["rewards/margins", "rewards/chosen", "rewards/rejected", "margin"], other: true },
+  { title: "Loss", about: "what the optimizer lowers; GRPO's says little by its size", series: ["loss", "eval_loss"], early: true },
+  { title: "Right tokens", about: "of the solutions that it learns from, where its likeliest token is theirs", series: ["mean_token_accuracy", "eval_mean_token_accuracy"], share: true, other: true, early: true },
+  { title: "Right pairs", about: "whose better completion it puts first", series: ["rewards/accuracies", "accuracy"], share: true, other: true, early: true },
+  { title: "Margin", about: "by which the better completion of a pair is ahead", series: ["rewards/margins", "rewards/chosen", "rewards/rejected", "margin"], other: true, early: true },
   { title: "Learning rate", about: "of the optimizer", series: ["learning_rate"], exact: true },
   { title: "Seconds a step", about: "sampling, rewards and update", series: ["step_time"] },
 ];
@@ -33,7 +33,7 @@ function seriesOf(chart, curves) {
     const keys = chart.series instanceof RegExp ? Object.keys(columns).filter((key) => chart.series.test(key)) : chart.series;
     return keys
       .filter((key) => columns[key] && columns[key].some((each) => each !== null))
-      .map((key) => ({ run, key, label: chart.series instanceof RegExp ? key.match(chart.series)[1] : key.replace(/^.*\/(?=min$|max$|mean$|max_length$|mean_length$|(?:region|low|high)_mean$)/, "") }));
+      .map((key) => ({ run, key, label: chart.series instanceof RegExp ? key.match(chart.series)[1] : key.replace(/^.*\/(?=min$|max$|mean$|margins$|chosen$|rejected$|max_length$|mean_length$|(?:region|low|high)_mean$)/, "") }));
   });
 }
 
@@ -105,7 +105,7 @@ function draw({ chart, series, figure }, runs, curves) {
     height: 180,
     scales: { x: { time: false }, y: { range: chart.share && !chart.close ? (plot, low, high) => [0, Math.min(1, Math.max(0.05, 1.1 * high))] : undefined } },
     axes: [
-      { ...axis, space: 60, size: 32 },
+      { ...axis, space: 60, size: 32, values: (plot, ticks) => ticks.map((each, i) => `${i ? "" : "step "}${tick(each)}`) },
       { ...axis, size: 64, values: (plot, ticks) => ticks.map((each) => (chart.share ? `${tick(100 * each)}%` : tick(each))) },
     ],
     series: [
@@ -120,7 +120,7 @@ function draw({ chart, series, figure }, runs, curves) {
       ...bands.flatMap(() => [0, 0]).map(() => ({ stroke: "transparent", width: 0, points: { show: false }, spanGaps: true })),
       ...raw.map((_, i) => ({ stroke: `${colour(several ? series[i].run : i)}55`, width: 1, points: { show: false }, spanGaps: true })),
     ],
-    bands: bands.map(({ of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? series[of].run : of)}33` })),
+    bands: bands.map(({ of }, i) => ({ series: [series.length + 2 * i + 2, series.length + 2 * i + 1], fill: `${colour(several ? series[of].run : of)}${several ? "22" : "33"}` })),
     legend: { show: false },
     cursor: { drag: { x: true, y: false }, sync: { key: "steps", filters: { pub: (kind) => kind === "mousemove" || kind === "mouseleave" } } },
   };
@@ -148,6 +148,7 @@ function draw({ chart, series, figure }, runs, curves) {
   // A click on a point opens the groups of its step; the end of a drag is none.
   const sampled = (i) => runs[series[i].run].stage === "grpo";
   let from = 0;
+  byTouch(plot);
   plot.over.addEventListener("mousedown", (event) => (from = event.clientX));
   plot.over.addEventListener("click", (event) => {
     const at = plot.cursor.idx;
@@ -160,6 +161,17 @@ function draw({ chart, series, figure }, runs, curves) {
   plot.over.classList.toggle("opens", series.some((_, i) => sampled(i)));
   plot.root.setAttribute("role", "img");
   plot.root.setAttribute("aria-label", `${chart.title}. ${series.map((each) => inWords(each, runs, curves, show, several)).join(" ")}`);
+}
+
+/** A finger drags as a mouse does (uPlot passes over moves that say no movement); what turns out to scroll the page (touch-action: pan-y) selects nothing. */
+function byTouch(plot) {
+  const as = (name) => (event) => {
+    if (event.pointerType !== "touch") return;
+    if (event.type === "pointercancel") plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    plot.over.dispatchEvent(new MouseEvent(name, { bubbles: true, movementX: 1, clientX: event.clientX, clientY: event.clientY }));
+  };
+  const names = { pointerdown: "mousedown", pointermove: "mousemove", pointerup: "mouseup", pointercancel: "mouseup" };
+  for (const [name, mouse] of Object.entries(names)) plot.over.addEventListener(name, as(mouse));
 }
 
 /** How many problems an evaluation asked, where the run wrote it. */

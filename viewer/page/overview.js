@@ -17,10 +17,12 @@ function overview(runs, curves, { advice, results, about }) {
     }
     else {
       const figure = h("figure", { class: "chart" });
-      charts.append(figure);
       drawn.push({ chart, series, figure });
     }
   }
+  // What GRPO's loss says little by is what any other stage lowers.
+  if (runs.every((run) => run.stage !== "grpo")) drawn.sort((a, b) => Boolean(b.chart.early) - Boolean(a.chart.early));
+  charts.append(...drawn.map((each) => each.figure));
   function drawAll() {
     kept.plots = [];
     drawn.forEach((each) => draw(each, runs, curves));
@@ -105,17 +107,17 @@ function resultOf({ benchmark, models, verdicts, flips, why }, i) {
     "section",
     { class: "result", "aria-label": `Result: ${benchmark}` },
     h("h3", {}, visible(benchmark), h("span", { class: "quiet" }, ` n = ${number(models[0].n)}, 95% intervals`)),
-    h("div", { class: "models" }, models.map((model) => [h("span", {}, visible(model.label)), bar(model), h("span", { class: "number" }, h("b", {}, percent(model.accuracy)), h("span", { class: "quiet" }, ` ${model.interval.map((each) => number(100 * each, 1)).join("–")}`))])),
+    h("div", { class: "models" }, models.map((model) => [h("span", {}, visible(model.label)), bar(model, i), h("span", { class: "number" }, h("b", {}, percent(model.accuracy)), h("span", { class: "quiet" }, ` ${model.interval.map((each) => number(100 * each, 1)).join("–")}`))])),
     why ? h("p", { class: "error" }, visible(why)) : null,
     verdicts.filter(own).map((each) => said(each, "p")),
-    flips ? h("p", {}, ["won", "lost"].map((kind) => h("a", { class: `kind ${kind}`, href: to(kind) }, `${number(flips.counts[kind])} ${kind}`))) : null,
+    flips ? h("p", {}, ["won", "lost"].map((kind) => h(flips.counts[kind] ? "a" : "span", { class: `kind ${kind}`, href: flips.counts[kind] ? to(kind) : null }, `${number(flips.counts[kind])} ${kind}`))) : null,
     flips && flips.rows.length ? h("ul", { class: "quiet flips" }, flips.rows.map((row) => h("li", {}, h("a", { href: to(row.id) }, visible(row.question)), ` ${row.kind}`))) : null,
     verdicts.length > 1 ? h("ul", { class: "quiet flips" }, verdicts.filter((each) => !own(each)).map((each) => said(each, "li"))) : null,
   );
 }
 
-function bar({ accuracy, interval }) {
-  const [whole, between] = [h("span", { class: "whole-share" }), h("span", { class: "between" })];
+function bar({ accuracy, interval }, i) {
+  const [whole, between] = [h("span", { class: `whole-share c${(i % COLOURS.length) + 1}` }), h("span", { class: "between" })];
   whole.style.width = percent(accuracy);
   between.style.left = `${100 * interval[0]}%`;
   between.style.width = `${100 * (interval[1] - interval[0])}%`;
@@ -132,13 +134,15 @@ function controls(curves, redraw, runs) {
     redraw();
   }
   const opens = runs.some((run) => run.stage === "grpo") ? " Click a point to open its step's groups." : "";
-  return h(
-    "div",
-    { class: "choices controls" },
-    h("div", { class: "choices", role: "group", "aria-label": "Smoothing" }, h("span", { class: "quiet" }, "Smoothing"), buttons),
-    h("button", { class: "whole", disabled: kept.zoom === null, onclick: () => zoomAll(null) }, "All steps"),
-    h("span", { class: "quiet" }, `Drag over a chart to zoom into all of them.${opens}`),
-  );
+  return [
+    h(
+      "div",
+      { class: "choices controls" },
+      h("div", { class: "choices", role: "group", "aria-label": "Smoothing" }, h("span", { class: "quiet" }, "Smoothing"), buttons),
+      h("button", { class: "whole", disabled: kept.zoom === null, onclick: () => zoomAll(null) }, "All steps"),
+    ),
+    h("p", { class: "quiet" }, `Drag across a chart to zoom into all of them.${opens}`),
+  ];
 }
 
 const TITLES_OF_PARTS = { recipe: "Recipe", data: "Data", versions: "Made with" };
@@ -146,7 +150,7 @@ const TITLES_OF_PARTS = { recipe: "Recipe", data: "Data", versions: "Made with" 
 /** What the runs were made of; of several, first what differs, the libraries' defaults included. */
 function madeOf(runs, about) {
   if (about.some((each) => each === null)) return h("p", { class: "quiet" }, "The recipe of a run cannot be read.");
-  const rows = (part, keys, of = part) => keys.map((key) => h("tr", {}, h("th", { scope: "row" }, visible(key)), about.map((each) => h("td", {}, visible(each[of][key] ?? "")))));
+  const rows = (part, keys, of = part) => keys.map((key) => h("tr", {}, h("th", { scope: "row" }, key.split(/(?<=[._])/).flatMap((each) => [visible(each), h("wbr")])), about.map((each) => h("td", {}, visible(each[of][key] ?? "")))));
   const keysOf = (part) => [...new Set(about.flatMap((each) => Object.keys(each[part])))];
   const differ = (part) => (key) => new Set(about.map((each) => each[part][key])).size > 1;
   const head = (title) => h("thead", {}, h("tr", {}, h("th", { scope: "col" }, title), about.map((_, i) => h("th", { scope: "col" }, runs.length > 1 ? visible(runs[i].name) : ""))));

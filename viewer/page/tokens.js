@@ -11,7 +11,7 @@ const SHADES = {
 async function tokensView(number_, run, chosen, went) {
   const there = await ask(`${number_}/explained`);
   const start = chosen || there[there.length - 1];
-  if (!start) return notYet(run, null);
+  if (!start) return notYet(run, null, number_);
   const listed = there.some((each) => each.step === start.step && each.row === start.row);
   const options = there.map((each) => [`${each.step}/${each.row}`, `step ${each.step}, completion ${each.row}`]);
   const place = h("div", {});
@@ -53,8 +53,8 @@ function notYet(run, start, number_) {
   return h(
     "section",
     {},
-    start && !ANSWERS ? [h("p", {}, h("button", { onclick: (event) => work(event.currentTarget) }, "Work out its tokens")), told] : null,
-    h("p", {}, start ? `Completion ${start.row} of step ${start.step} has not been worked out. The button loads the run's own weights, as this does in a terminal:` : "No completion has been worked out token by token. Choose one among the groups (“its tokens”), or name it:"),
+    h("p", {}, start ? `Completion ${start.row} of step ${start.step} has not been worked out. That loads the run's own weights${ANSWERS ? ", in a terminal:" : ":"}` : ["No completion has been worked out token by token. Choose one among the ", h("a", { href: `#groups/${number_}` }, "groups"), " (“its tokens”), or name it in a terminal:"]),
+    start && !ANSWERS ? [h("p", {}, h("button", { onclick: (event) => work(event.currentTarget) }, "Work out its tokens")), told, h("p", {}, "Or in a terminal:")] : null,
     h("pre", { class: "said" }, visible(command)),
     h("button", { onclick: () => navigator.clipboard.writeText(command).then(() => announce("Copied."), () => announce("The browser did not allow it.")) }, "Copy"),
   );
