@@ -82,9 +82,20 @@ def say_markdown(text: str):
         from rich.console import Console
         from rich.markdown import Markdown
 
-        Console().print(Markdown(clean(text)))
+        console = Console()
+        console.print(Markdown(re.sub(r"(?m)(^\|.*\n?)+", lambda table: _turned(table[0], console.width), clean(text))))
     else:
         say(text)
+
+
+def _turned(table: str, width: int) -> str:
+    """A table that is wider than a terminal, and has more columns than rows, with its columns as rows."""
+    lines = table.splitlines()
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in [lines[0], *lines[2:]]]
+    if max(map(len, lines)) <= width or len(rows) >= len(rows[0]):
+        return table
+    head, *columns = ["|".join(["", *cells, ""]) for cells in zip(*rows, strict=True)]
+    return "\n".join([head, "| --- |" + " ---: |" * (len(rows) - 1), *columns, ""])
 
 
 def say_panel(title: str, lines: list[str]):
@@ -95,7 +106,8 @@ def say_panel(title: str, lines: list[str]):
         from rich.panel import Panel
         from rich.text import Text
 
-        Console().print(Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False))
+        with _above_bars(sys.stdout):
+            Console().print(Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False))
     else:
         say("\n".join(lines))
 

@@ -23,7 +23,7 @@ from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, St
 
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
-from schema.terminal import clean, say
+from schema.terminal import clean, say_panel
 from training.checkpoints import write_whole
 from training.watch import Run
 
@@ -68,7 +68,18 @@ class Progress(ProgressCallback):
         if state.is_world_process_zero:
             self.training_bar = bar(self.stage, state.max_steps, state.global_step)
         self.current_step = self.first_step = state.global_step
-        self.began = time.monotonic()
+        self.began, self.warm = time.time(), None
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """What only a first step takes does not lengthen the time that is left."""
+        super().on_step_end(args, state, control, **kwargs)
+        if not state.is_world_process_zero:
+            return
+        if state.global_step == self.first_step + 1:
+            self.warm = time.time()
+        elif self.warm:
+            self.began, self.warm, self.first_step = self.warm, None, self.first_step + 1
+            self.training_bar.initial, self.training_bar.start_t = self.first_step, self.began
 
     def on_prediction_step(self, args, state, control, **kwargs):
         """The one bar stays: what an evaluation is doing is its status."""
@@ -77,7 +88,7 @@ class Progress(ProgressCallback):
         if not state.is_world_process_zero or self.training_bar is None or not logs or "loss" not in logs:
             return
         if not on_terminal():
-            per_step = (time.monotonic() - self.began) / max(1, state.global_step - self.first_step)
+            per_step = (time.time() - self.began) / max(1, state.global_step - self.first_step)
             left = per_step * (state.max_steps - state.global_step)
             print(log_line(logs, state.global_step, state.max_steps, per_step, left), file=sys.stderr, flush=True)
             return
@@ -95,7 +106,7 @@ class Progress(ProgressCallback):
 def bar(name: str, total: int, done: int = 0) -> tqdm:
     """What is done of something and the time left, on a terminal alone."""
     form = "{desc}  {n_fmt}/{total_fmt} {bar} {remaining} left{postfix}"
-    options = {"leave": False, "dynamic_ncols": True, "bar_format": form, "disable": not on_terminal()}
+    options = {"leave": False, "smoothing": 0, "dynamic_ncols": True, "bar_format": form, "disable": not on_terminal()}
     return tqdm(total=total, initial=done, desc=name, file=sys.stderr, **options)
 
 
@@ -110,7 +121,7 @@ def columns(logs: dict, before: float, step: str, width: int) -> tuple[str, str]
         wide = max(len(word), len("-0.001"))
         if len(row) + wide <= width:
             head, row = f"{head}{word:>{wide}}  ", f"{row}{text:>{wide}}  "
-    return head, row
+    return head.rstrip(), row.rstrip()
 
 
 def _watched(logs: dict) -> dict[str, str]:
@@ -169,7 +180,7 @@ class Advise(TrainerCallback):
             for line in state.log_history[:-1]:
                 self.run.judge(line)
         for step, _, message in self.run.judge(state.log_history[-1]):
-            say(f"step {step}: {message}")
+            say_panel("to look at", [f"step {step}: {message}"])
 
 
 class Metrics(TrainerCallback):
