@@ -17,7 +17,7 @@ FOLDER = Path("docs/img")
 def main(run: str, step: int, row: int):
     group = row // 8
     views = {
-        "overview": ("overview", ".chart canvas", 900),
+        "overview": ("overview", ".chart canvas", 1400),
         "groups": (f"groups/0/{step}/{group}", "[data-advantage]", 760),
         "tokens": (f"tokens/0/{step}/{row}", ".token", 560),
         "changed": ("changed/0", ".pair", 460),
