@@ -449,6 +449,20 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
     page.close()
 
 
+def test_a_run_that_has_only_begun_says_so(tab, tmp_path):
+    run = made.run(tmp_path)
+    (run / "metrics.jsonl").write_text("", encoding="utf-8")
+    shutil.rmtree(run / "completions")
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.get_by_text("No step is logged yet").wait_for()
+        said = tab.locator("main").inner_text()
+        assert "Not logged" not in said and "nothing to look at" not in said and "as a table" not in said
+        tab.get_by_role("tab", name="Groups").click()
+        tab.get_by_text("This run has written no completions yet.").wait_for()
+        assert tab.locator("main select").count() == 0
+
+
 def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
     run = made.run(tmp_path)
     (run / "summary.json").unlink()

@@ -22,6 +22,7 @@ const LISTED = 60; // groups at a time
 /** The view of a run's groups. `chosen`: {step, group} to open; `went(step, group)` learns what is opened. */
 async function groupsView(number_, run, chosen, went) {
   const { groups, of, unreadable, why } = await ask(`${number_}/groups`);
+  if (!groups.length && !unreadable) return h("p", {}, "This run has written no completions yet.");
   let asked = 0;
   const steps = [...new Set(groups.map((each) => each.step))];
   const state = { kind: "all", order: "step", step: "", listed: LISTED, found: groups, words: "", holding: null };
@@ -129,7 +130,6 @@ async function groupsView(number_, run, chosen, went) {
   refresh();
   const start = chosen || groups.findLast(KINDS_OF_GROUP.mixed[1]) || groups[0];
   if (start) await show(start.step, start.group);
-  else if (!unreadable) detail.replaceChildren(h("p", {}, "This run has written no completions yet."));
   requestAnimationFrame(() => reveal(list)); // once it is in the page
   const again = (key) => (value) => {
     state[key] = value;

@@ -7,7 +7,7 @@ const PARTS = ["sampling", "rewards", "update", "evaluation", "saving", "rest"];
 /** The view. `runs`: what describes them; `curves`: the columns of each; `told`: what else was asked of each. */
 function overview(runs, curves, { advice, results, about }) {
   const charts = h("div", { class: "charts" });
-  const several = runs.length > 1;
+  const [several, begun] = [runs.length > 1, curves.some(({ step }) => step.length)];
   const drawn = [];
   const missing = [];
   for (const chart of CHARTS) {
@@ -31,12 +31,12 @@ function overview(runs, curves, { advice, results, about }) {
     "div",
     {},
     h("div", { class: `tiles ${several ? "" : "alone"}` }, runs.map((run, i) => tile(run, curves[i], i, results[i]))),
-    sicknesses(advice, runs),
+    begun ? sicknesses(advice, runs) : h("p", {}, "No step is logged yet; this page follows the run."),
     madeOf(runs, about),
     drawn.length ? controls(curves, drawAll, runs) : null,
     charts,
-    missing.length ? h("p", { class: "quiet" }, `Not logged by ${several ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
-    h("details", { open: kept.table, ontoggle: (event) => (kept.table = event.target.open) }, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
+    begun && missing.length ? h("p", { class: "quiet" }, `Not logged by ${several ? "these runs" : "this run"}: ${missing.join(", ")}.`) : null,
+    begun && h("details", { open: kept.table, ontoggle: (event) => (kept.table = event.target.open) }, h("summary", {}, "The curves as a table"), table(runs, curves, drawn)),
   );
   // A canvas is as wide as its figure, which has a width only once it is in the page.
   requestAnimationFrame(drawAll);
