@@ -2,6 +2,7 @@
 summary at the end shows what the session counted and measured."""
 
 import fcntl
+import gc
 import os
 import shutil
 import sys
@@ -30,6 +31,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if {"chain", "trained"} & {*item.fixturenames}:
             item.add_marker("train")
+    gc.freeze()  # or each collection would go through all that the libraries and the tests' names made
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,8 +1,10 @@
 """Runs a stage as `python -m stages.x …` would, but in a process forked from one that has already imported the
-libraries, which saves ten seconds per stage. A test of the imports themselves, or of environment variables that a
-library reads when it is imported, starts Python instead. So does every test where torch has a GPU: bitsandbytes
-initialises CUDA when it is imported, and no process forked after that can use it."""
+libraries, and the rooms but for the stages, which saves ten seconds per stage. A test of the imports themselves, or of
+environment variables that are read when a module is imported, starts Python instead. So does every test where torch has
+a GPU: bitsandbytes initialises CUDA when it is imported, and no process forked after that can use it."""
 
+import gc
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -22,6 +24,7 @@ LIBRARIES = [
     "scipy.stats",
 ]
 LIBRARIES += ["transformers.models.auto.modeling_auto", "transformers.trainer", "matplotlib.figure", "math_verify"]
+LIBRARIES += ["evaluation.audit", "evaluation.probe", "training.memory", "viewer.page"]  # which import the rest
 
 
 @cache
@@ -75,15 +78,22 @@ def run(module: str, arguments: list[str], root: Path, environment: dict[str, st
             each.join()
         files = [sorted(Path(folder).glob(f"*/{name}")) for name in ("stdout", "stderr")]
         said = ["".join(map(Path.read_text, each)) for each in files]
-    codes = [each.returncode if isinstance(each, subprocess.Popen) else each.exitcode for each in started]
-    return subprocess.CompletedProcess([module, *arguments], next(filter(None, codes), 0), *said)
+    return subprocess.CompletedProcess([module, *arguments], next(filter(None, map(code, started)), 0), *said)
+
+
+def code(process) -> int:
+    """The exit code of what `start` started, once it has ended."""
+    return process.returncode if isinstance(process, subprocess.Popen) else process.exitcode
 
 
 def _run(module: str, arguments: list[str], root: str, environment: dict[str, str], out: str, err: str):
+    gc.freeze()  # or each collection would go through all that the libraries made, and copy their pages
     for number, file in ((1, out), (2, err)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.clear()
     os.environ.update(environment)
+    if "schema" in sys.modules:
+        importlib.reload(sys.modules["schema"])  # which sets what libraries read of this environment
     os.chdir(root)
     added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:] = [root, *added, *sys.path]

@@ -30,8 +30,6 @@ import pytest
 from tests import stage_process
 from tests.support import ROOMS, ROOT
 
-# What the stages share; they themselves are run anew.
-SHARED = ["training.model", "training.train", "training.trainer", "evaluation.engines", "schema.problem_sets"]
 SECONDS = 30  # for an attack; what is refused takes two
 MEMORY = 2 * 2**30  # bytes beyond what the libraries have: this machine is others' too
 NO_MEMORY = re.compile(r"MemoryError|malloc of size|allocate memory")
@@ -86,7 +84,7 @@ class Arena:
 def serve(home: Path):
     """Fork a process for each job of the input, and answer with its exit code."""
     sys.path[0] = str(home / "room/clone")  # in place of the repository itself
-    for each in ["stages", *stage_process.LIBRARIES, *SHARED]:
+    for each in ["stages", *stage_process.LIBRARIES]:
         importlib.import_module(each)
     configs = importlib.import_module("schema.configs")  # which reads the libraries' sources, once
     list(map(configs.fields, configs.CLASSES))
@@ -114,6 +112,7 @@ def _attack(home: Path, module: str, arguments: list[str]):
 def arena():
     """With an honest run, which reaches nothing either: a warm start of two steps, killed after the first, and its
     evaluation."""
+    shutil.rmtree(HOME, ignore_errors=True)  # of a process that had this number before
     for each in ROOMS:
         shutil.copytree(ROOT / each, ROOM / each)
     (ROOM.parent / "home/.cache").mkdir(parents=True)
