@@ -1,7 +1,6 @@
 """The lines of a model's card, run as they stand there: an adapter, and the model that `make merge` makes of it."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,13 @@ from evaluation.engines import generate
 from evaluation.run_pages import QUESTION
 from schema.models import built_model
 from schema.recipe import load_recipe
+from tests import stage_process
 from tests.support import ROOT, run_stage
 from training.model import load_model, load_tokenizer
 
 SHORT = ["model.build=null", "prompt.system=Think first.", "data.validation=8", "evaluate.batch_size=8"]
 SHORT += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "sft.max_steps=40", "sft.logging_steps=20"]
+SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.max_completion_length=24"]
 
 
@@ -44,7 +45,7 @@ def folder_of(arguments: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("stage", ["grpo", "merged"])
-def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments):
+def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments, tmp_path):
     recipe = load_recipe(arguments[0], arguments[1:], check=())
     tokenizer = load_tokenizer(recipe)
     asked = prompt.prompt_ids(tokenizer, prompt.messages(QUESTION, recipe.prompt.system))
@@ -54,7 +55,8 @@ def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments):
     card = (folder_of(arguments) / stage / "README.md").read_text()
     (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]
     assert "Think first." in code and f"'tiny/{stage}'" in code
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder_of(arguments).parent, capture_output=True, text=True)
+    (tmp_path / "card.py").write_text(code)
+    done = stage_process.run(str(tmp_path / "card.py"), [], folder_of(arguments).parent, dict(os.environ))
     assert done.stdout == answer.text + "\n", done.stderr
 
 

@@ -110,11 +110,11 @@ PROCESS = """
 import os, time
 from schema.faults import RecipeError, RunStopped
 from stages.cli import mistakes_reported
-from training.train import Interrupts
 
 first = os.environ["RANK"] == "0"
 with mistakes_reported():
 """
+TRAINS = "from training.train import Interrupts; Interrupts().training = True"
 GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is typically caused by"
 
 
@@ -132,7 +132,7 @@ GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1
         ),
         # One that could go on is not asked to save: it would wait for the other.
         pytest.param(
-            "Interrupts().training = True; time.sleep(60) if first else time.sleep(2); os._exit(5)",
+            f"{TRAINS}; time.sleep(60) if first else time.sleep(2); os._exit(5)",
             *(5, ""),
             marks=pytest.mark.slow,
         ),

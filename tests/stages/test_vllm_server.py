@@ -18,6 +18,7 @@ import pytest
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import vllm_server as stage
+from tests import stage_process
 from tests.stage_process import free_port
 from tests.support import ROOT, refused, run_stage
 from training import vllm_server
@@ -226,8 +227,9 @@ cli.run("grpo", grpo.main)
 @pytest.mark.train
 def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     keys = ["sft=null", "grpo.num_iterations=1", "grpo.max_steps=3", "grpo.save_steps=2", f"output_dir={tmp_path}"]
-    command = [sys.executable, "-c", DIES, RECIPE, *keys]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    keys.append("grpo.per_device_train_batch_size=16")
+    (tmp_path / "dies.py").write_text(DIES)
+    done = stage_process.run(str(tmp_path / "dies.py"), [RECIPE, *keys], ROOT, dict(os.environ))
     assert done.returncode == 75, done.stderr
     assert "the vLLM server is gone" in done.stderr and "Traceback" not in done.stderr
     assert f"resumes from {tmp_path}/grpo/checkpoint-2" in done.stderr

@@ -18,6 +18,7 @@ import pytest
 from transformers import TrainerControl, TrainerState
 
 from schema.configs import RIGHT
+from tests import stage_process
 from tests.support import ROOT, read_lines, run_program
 from training import progress, train
 from training.progress import PARTS, Metrics, StepClock, columns, log_line, time_by_part
@@ -278,21 +279,14 @@ def test_ctrl_c_while_it_samples(tmp_path):
     """It says so, goes on to the end of the step, and saves it."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)
     arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
-    process = subprocess.Popen(
-        [sys.executable, str(tmp_path / "quick.py"), *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    for line in process.stderr:
-        if "token" in line and line.startswith("step 2,"):
-            break
-    process.send_signal(signal.SIGINT)
-    said, deadline = process.stderr.read(), time.monotonic() + 60
-    assert process.wait(timeout=max(1, deadline - time.monotonic())) == 130
-    assert re.search(
-        r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once", said
-    )
+    [process] = stage_process.start(str(tmp_path / "quick.py"), arguments, ROOT, dict(os.environ), tmp_path, 1)
+    said = tmp_path / "0/stderr"
+    while not said.exists() or not re.search("^step 2,.*token", said.read_text(), re.M):
+        assert process.is_alive()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    process.join(60)
+    assert stage_process.code(process) == 130
+    told = r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once"
+    assert re.search(told, said.read_text())
     assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

@@ -13,6 +13,7 @@ import pytest
 
 from schema.faults import RecipeError
 from stages import parted
+from tests import stage_process
 from tests.support import ROOT, as_process_1, run_stage, send
 from training import writing
 from training.checkpoints import write_whole
@@ -28,13 +29,18 @@ def command(folder, stage: str = "grpo") -> list[str]:
 
 @pytest.mark.train
 def test_of_two_starts_at_one_moment_one_trains(tmp_path):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen(command(tmp_path), cwd=ROOT, **pipes) for _ in range(2)]
-    said = [each.communicate(timeout=300) for each in both]
-    assert sorted(each.returncode for each in both) == [0, 2]
-    first, second = sorted(range(2), key=lambda i: both[i].returncode)
-    assert f"{tmp_path}/grpo is in use by process {both[first].pid}: wait" in said[second][1]
-    assert "grpo: done, in" in said[first][0] and (tmp_path / "grpo/report.md").is_file()
+    run, words = tmp_path / "run", command(tmp_path / "run")[3:]
+    folders, both = [tmp_path / "one", tmp_path / "other"], []
+    for each in folders:
+        each.mkdir()
+        both += stage_process.start("stages.grpo", words, ROOT, dict(os.environ), each, processes=1)
+    for each in both:
+        each.join()
+    first, second = sorted(range(2), key=lambda i: stage_process.code(both[i]))
+    assert [stage_process.code(both[i]) for i in (first, second)] == [0, 2]
+    told = (folders[second] / "0/stderr").read_text()
+    assert f"{run}/grpo is in use by process {both[first].pid}: wait" in told
+    assert "grpo: done, in" in (folders[first] / "0/stdout").read_text() and (run / "grpo/report.md").is_file()
 
 
 def test_a_folder_that_was_only_locked_is_removed(tmp_path):
