@@ -20,7 +20,7 @@ for each in LIBRARIES:
 """
 
 
-@pytest.mark.train
+@pytest.mark.slow
 def test_with_a_gpu_the_libraries_initialise_cuda():
     """Why none is forked there. Should they no longer do it, the exception for GPUs can go."""
     done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)

@@ -113,7 +113,7 @@ RECIPE += ["grpo.optim=sgd", "grpo.learning_rate=0.9", "grpo.max_grad_norm=0", "
 
 
 @pytest.mark.train
-@BOTH_KLS
+@pytest.mark.parametrize("corrected", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     model = tmp_path / "model"
     policy_of_one_token(model)
