@@ -13,9 +13,10 @@ from tests.support import as_process_1, kill_when, run_stage, same_weights, send
 pytestmark = pytest.mark.train
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
-SHORT = ["data.validation=40", "sft.max_steps=60", "sft.save_steps=20", "grpo.max_steps=8", "grpo.save_steps=2"]
+SHORT = ["data.validation=40", "sft.max_steps=40", "sft.save_steps=10", "grpo.max_steps=8", "grpo.save_steps=2"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 SMALL = ["grpo.per_device_train_batch_size=16", "grpo.num_generations=4", "grpo.num_iterations=1"]
+SMALL += ["sft.per_device_train_batch_size=16"]
 FOUR = ["grpo.steps_per_generation=4", "grpo.gradient_accumulation_steps=2"]
 BOTH = [*FOUR, "grpo.num_iterations=2", "grpo.save_steps=4"]
 

@@ -1,7 +1,6 @@
 """RLOO in GRPO's place: trl's own trainer, with everything that is ours around it."""
 
 import json
-import shutil
 
 import pandas as pd
 import pytest
@@ -9,12 +8,12 @@ from trl import GRPOConfig, RLOOConfig
 
 from schema.configs import training_config
 from schema.recipe import load_recipe, read_recipe
-from tests.support import has_lines, kill_when, read_lines, run_stage, same_weights
+from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, run_stage, same_weights
 from viewer.runs import describe
 
 RECIPE = "recipes/tiny-rloo.yaml"
-SHORT = ["data.validation=24", "sft.max_steps=100", "grpo.max_steps=6", "grpo.logging_steps=1", "grpo.save_steps=2"]
-SHORT += ["grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+SHORT = [*CHAIN, "grpo.max_steps=6", "grpo.temperature=1", "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+SHORT += ["grpo.per_device_train_batch_size=16"]
 
 
 def test_a_key_that_is_left_out_says_what_it_says_to_grpo():
@@ -40,11 +39,10 @@ def test_what_it_lacks_is_refused(override, told):
     assert any(told in str(fault) for fault in faults)
 
 
-@pytest.mark.train
-def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(tmp_path):
+def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(chain, tmp_path):
     whole, killed = ([RECIPE, f"output_dir={tmp_path / name}", *SHORT] for name in ("whole", "killed"))
-    run_stage("sft", *whole)
-    shutil.copytree(tmp_path / "whole/sft", tmp_path / "killed/sft")
+    for name in ("whole", "killed"):
+        copied(chain, tmp_path / name, "sft")
     said = run_stage("grpo", *whole).stdout
     assert "kept the best checkpoint" in said
     kill_when(has_lines(tmp_path / "killed/grpo/metrics.jsonl", 4), "grpo", *killed)
@@ -56,6 +54,7 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_gr
     assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6] and "groups_without_signal" in lines[0]
     assert "RLOO (" in (run / "report.md").read_text() and "made by RLOO after" in (run / "README.md").read_text()
     assert json.loads((run / "summary.json").read_text())["time"]["sampling"]["seconds"] > 0
+    assert not same_weights(run, chain / "sft")
     for file in sorted((run / "completions").iterdir()):
         rows = pd.read_parquet(file)
         total = (rows["correct_answer"] + 0.25 * rows["format_tags"]).to_numpy().reshape(-1, 8)

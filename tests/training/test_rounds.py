@@ -29,6 +29,7 @@ LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = [TINY, "rounds=2", "grpo.beta=0.04", "grpo.max_steps=8", "grpo.save_steps=1"]
 SHORT += ["grpo.logging_steps=1", "grpo.num_iterations=1", "grpo.per_device_train_batch_size=16"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "sft.max_steps=20", "data.validation=40"]
+SHORT += ["sft.per_device_train_batch_size=16"]
 KINDS = {
     "whole": ["sft=null"],
     "whole, after a warm start": [],

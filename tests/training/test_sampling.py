@@ -20,7 +20,8 @@ from training.model import load_model, load_tokenizer
 from training.sampling import _copy, keep_base_exact, log_probabilities, mergeable, sample_merged, surviving_share
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
-SHORT = ["data.validation=40", "sft.max_steps=60", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
+SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
+SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 BF16 = "model.dtype=bfloat16"

@@ -208,6 +208,7 @@ def test_a_group_may_lie_on_two_processes(tmp_path):
 
 
 SHORT = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1", "grpo.scale_rewards=group"]
+SHORT += ["grpo.per_device_train_batch_size=16"]
 VARIED = "rewards={tests.varied_reward.varied: {weight: 1.0}%s}"
 
 

@@ -13,7 +13,7 @@ from schema import sections
 from schema.configs import WITHOUT_SIGNAL as FLAT
 from schema.configs import fields
 from schema.recipe import load_recipe
-from tests.support import ROOT, read_lines, run_stage
+from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
 from training import watch
 from training.progress import Advise
 from training.watch import CORRECT, RULES, WINDOW, findings
@@ -201,12 +201,10 @@ def test_the_table_has_every_rule_with_its_threshold():
     assert f"last {WINDOW} logged lines" in text
 
 
-@pytest.mark.train
-def test_a_real_run_is_told(tmp_path):
+def test_a_real_run_is_told(chain, tmp_path):
     """Four tokens are no room for an answer."""
-    overrides = [f"output_dir={tmp_path}", "data.validation=16", "sft.max_steps=60", "grpo.max_steps=10"]
-    overrides += ["grpo.logging_steps=1", "grpo.max_completion_length=4", "grpo.num_iterations=1"]
-    run_stage("sft", "recipes/tiny-arithmetic.yaml", *overrides)
+    copied(chain, tmp_path, "sft")
+    overrides = [f"output_dir={tmp_path}", *CHAIN, "grpo.max_steps=10", "grpo.max_completion_length=4"]
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
     history, recipe = read_lines(tmp_path / "grpo/metrics.jsonl"), YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml")
     found = findings(history, recipe)
