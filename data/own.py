@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,10 @@ def wrong_columns(columns: dict) -> list[str]:
     wrong += [f"columns: expected a column's name, got {each!r}" for each in columns.values() if type(each) is not str]
     if {"answer", "solution"} <= columns.keys():
         wrong.append("columns: `answer` and `solution` are the same there; what is worked out is `reasoning`")
+    elif not wrong and (twice := [each for each, times in Counter(columns.values()).items() if times > 1]):
+        wrong.append(
+            f"columns: {' and '.join(key for key in columns if columns[key] == twice[0])} are both {twice[0]!r}"
+        )
     return wrong
 
 

@@ -19,8 +19,6 @@ from data.imports import named_function, raised, shown
 from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, of_file, of_folder, of_hub, with_gold
 from data.sources import DataError
 
-# What a recipe can say of any data set: how many rows it takes, and how often GRPO sees each, beside those of others.
-SHARED = ("limit", "weight")
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 
 
@@ -34,6 +32,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     """
     if (known := name.replace("_", "-")) in SETS:
         return SETS[known]
+    name = os.path.expanduser(name)  # noqa: PTH111
     if os.path.isfile(name) and Path(name).suffix in FILE_TYPES:  # noqa: PTH113 (Path.is_file fails for a long name)
         return partial(of_file, name)
     if os.path.isdir(name):  # noqa: PTH112
@@ -51,12 +50,22 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     raise LookupError(name)
 
 
+def is_here(name: str, folder: str | None) -> bool:
+    """Whether a data set is made or read on this machine, by no function of the user's. `folder`: see `load`."""
+    function = data_set(name)
+    if isinstance(function, partial):
+        return function.func is not of_hub
+    from_hub = "folder" in inspect.signature(function).parameters and not (folder or os.environ.get("MATH_DATA_DIR"))
+    return function in SETS.values() and not from_hub
+
+
 def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
     """The usable rows of one data set, and a sentence that says what was dropped.
 
     Args:
         split: `train` or `test`.
-        arguments: passed on to the data set's function, but those of `SHARED` that it does not take itself.
+        arguments: passed on to the data set's function, but those that it does not take itself: how many rows are
+            taken, `limit`, and how often GRPO sees each beside those of other sets, `weight`.
         folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is not set, the Hub.
 
     Returns:
@@ -69,8 +78,8 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     folder = folder or os.environ.get("MATH_DATA_DIR")
     accepted = inspect.signature(function).parameters
     place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
-    shared = {key: value for key, value in arguments.items() if key in SHARED and key not in accepted}
-    given = {key: value for key, value in arguments.items() if key not in shared}
+    shared = {key: value for key, value in arguments.items() if key not in accepted}
+    given = {key: value for key, value in arguments.items() if key in accepted}
     found = _rows_of(name, function, split, place | given)
     weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
     rows, dropped, seen = [], defaultdict(list), set()
@@ -170,7 +179,7 @@ def for_rewards(row: dict) -> dict:
     return kept | {"answer": row["solution"] if row.get(RAW) is None else row[RAW]}
 
 
-def seen(rows: list[dict]) -> list[dict]:
+def weighted(rows: list[dict]) -> list[dict]:
     """The rows as often as their data sets' weights say: 2 is twice, and 0.5 a half that is always the same."""
     times = [row.get(WEIGHT) or 1 for row in rows]
     return [

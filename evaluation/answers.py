@@ -16,9 +16,8 @@ from evaluation import report
 from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
 from runs.folder import CONTROL, hash_of, weights_of
-from schema.faults import Fault, RecipeError
+from schema.faults import RecipeError
 from schema.names import no_such_folder
-from schema.problem_sets import load_benchmarks
 from schema.recipe import Recipe
 from schema.stages import POLICIES, finished
 from schema.terminal import say
@@ -35,12 +34,6 @@ class Contestant(NamedTuple):
     trained: Path | None = None
     example: dict | None = None
     sampling: dict | None = None
-
-
-def benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
-    if not recipe.evaluate.benchmarks:
-        raise RecipeError([Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")])
-    return load_benchmarks(recipe)
 
 
 def stages_of(recipe: Recipe) -> list[Contestant]:

@@ -170,7 +170,8 @@ class Pay(NamedTuple):
     name: str
     kind: str
     earned: list[float]
-    beats: int  # problems on which it earns more than it should
+    beats: int  # problems on which it earns more than it should, and whether more than an honest answer on one
+    more: bool
     paid: list[list[float | None]]  # what each reward paid, without its weight
 
 
@@ -220,8 +221,9 @@ def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list
     for (kind, name), pay in earned.items():
         limit = limits.get(kind, pay)
         # A mistake must not only earn no more than the right answer, but less.
-        above = [p > top + _ABOVE or (kind == "wrong" and p > top - _ABOVE) for p, top in zip(pay, limit, strict=True)]
-        table.append(Pay(name, kind, pay, sum(above), paid[kind, name]))
+        above = [p - top > (-_ABOVE if kind == "wrong" else _ABOVE) for p, top in zip(pay, limit, strict=True)]
+        more = any(p - top > _ABOVE for p, top in zip(pay, limit, strict=True))
+        table.append(Pay(name, kind, pay, sum(above), more, paid[kind, name]))
     return sorted(table, key=lambda pay: -sum(pay.earned))
 
 

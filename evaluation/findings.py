@@ -14,10 +14,10 @@ from evaluation import own_solutions
 from evaluation.audit import audited, blind, bound_rewards, some, some_golds, with_wrong_answers
 from evaluation.probe import chosen
 from schema.configs import setting
-from schema.faults import NotReached, Place, RecipeError, RunStopped
-from schema.meaning import Finding, finding
+from schema.faults import RecipeError, RunStopped
+from schema.meaning import Finding, finding, not_seen
 from schema.names import LEARNED, missing_columns
-from schema.problem_sets import load_train, overlaps_to_drop, prompt_lengths, train_and_held_out
+from schema.problem_sets import load_train, prompt_lengths
 from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import make_command, say
@@ -30,8 +30,11 @@ LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
 AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
-def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bool = True) -> Iterator[Finding]:
-    """Findings from the model's config, its tokenizer and the data; each part that cannot be reached becomes a note.
+def model_findings(
+    recipe: Recipe, rows: list[dict], launched: dict, card: float | None, sized: bool = True
+) -> Iterator[Finding]:
+    """Findings from the model's config, its tokenizer and the training rows; each part that cannot be reached becomes a
+    note.
 
     Args:
         sized: whether trl accepts the values that the memory depends on.
@@ -43,18 +46,13 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("model",), "the model, and so prompt, lengths and memory")
-    try:
-        rows = train_and_held_out(recipe)[0] if recipe.data.train else []
-    except RecipeError as error:
-        yield from _not_seen(recipe, error, ("data", "train"), "the data")
-        rows = []
+        yield from not_seen(recipe, error, ("model",), "the model, and so prompt, lengths and memory")
     sized_with = recipe
     if LEARNED in recipe.rewards:
         try:
             reward_model.load_tokenizer_of(recipe)
         except RecipeError as error:
-            yield from _not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
+            yield from not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
             others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
             sized_with = dataclasses.replace(recipe, rewards=others)
     lengths = []
@@ -78,18 +76,6 @@ def model_findings(recipe: Recipe, launched: dict, card: float | None, sized: bo
                 yield Finding("error", fault.place or recipe.place("model"), fault.message)
 
 
-def _not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str) -> Iterator[Finding]:
-    """Each fault at its own place of the recipe, or else at the keys'."""
-    for fault in error.faults:
-        in_recipe = isinstance(fault.place, Place)
-        place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
-        said = (fault.message if in_recipe else str(fault)).removesuffix(".")
-        if isinstance(error, NotReached):
-            yield Finding("note", place, f"{about}not seen: {said}", what)
-        else:
-            yield Finding("error", place, f"{about}{said}")
-
-
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
     """Whether GRPO would take the probe that is there; says how many problems it leaves."""
     if recipe.data.key_of_probe is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
@@ -97,19 +83,12 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
     try:
         chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
-        yield from _not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
+        yield from not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
 
 
 def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows:
         return
-    try:
-        found = overlaps_to_drop(rows, recipe)
-        if found:
-            message = f"{len(found):,} training problems are also in the benchmarks and left out (make decontaminate)"
-            yield finding(recipe, "note", ("data", "train"), message)
-    except RecipeError as error:
-        yield from _not_seen(recipe, error, ("evaluate", "benchmarks"), "the benchmarks")
     gradable, ungraded, message = some_golds(rows, recipe)
     if message:
         level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
@@ -117,14 +96,10 @@ def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     yield from _audit_findings(recipe, gradable[:AUDITED])
     if recipe.data.own_solutions is not None:
         say(own_solutions.announced(recipe, rows))
-    elif recipe.sft is not None and not any(row["reasoning"] for row in rows):
-        yield finding(recipe, "error", ("sft",), own_solutions.NONE_WORKED)
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
-    missing = missing_columns(recipe, [*for_rewards(rows[0]), "prompt", "think_opened"]) if rows else []
-    yield from (Finding("error", *fault) for fault in missing)
-    if missing or not rows or not recipe.rewards:
+    if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     if LEARNED in recipe.rewards:
         say(f"audit: left out here, since it loads the reward model: {make_command('audit', recipe)}")
@@ -141,7 +116,8 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not beaten:
         say(f"audit: no cheat earns more than an honest answer, {of}")
     elif flat.keys() != {name for name, weight in recipe.weights.items() if weight}:  # else there is no more to say
-        message = f"more than an honest answer is paid to {some(beaten)}, {of}: {make_command('audit', recipe)}"
+        than = "more than" if any(pay.more for pay in table) else "as much as"
+        message = f"{than} an honest answer is paid to {some(beaten)}, {of}: {make_command('audit', recipe)}"
         yield finding(recipe, "warning", ("rewards",), message)
 
 

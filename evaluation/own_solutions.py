@@ -27,10 +27,6 @@ from training.checkpoints import write_whole
 
 FOLDER = "own_solutions"
 KEPT = "kept.jsonl"
-NONE_WORKED = (
-    "no training problem has a worked solution to learn from: name its column, as `columns: {reasoning: …}` in "
-    "data.train, set data.own_solutions, from which it learns the model's own, or remove the section"
-)
 
 
 class Learned(NamedTuple):

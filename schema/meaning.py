@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import rewards as rewards_room
 from data import SETS
-from data.own import wrong_columns
+from data.own import of_file, wrong_columns
 from data.problems import data_set
 from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
-from schema.faults import Complaints, Fault, Place, nearest, nearest_or_all
+from schema.faults import Complaints, Fault, NotReached, Place, RecipeError, nearest, nearest_or_all
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import SECTIONS
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
@@ -304,6 +304,8 @@ def _of_set(function: Callable, options: dict, shared: list[str]) -> list[str]:
     given = {key: value for key, value in options.items() if key not in ours}
     own = [] if isinstance(function, partial) else [key for key in given if key in ("split", "folder")]
     wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
+    if isinstance(function, partial) and function.func is of_file and given.pop("split", None) is not None:
+        wrong.append("split: a file has no splits: leave it out, or name a folder that has a file for each")
     wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(function, ["split", *given])
     refused = [(key, names.DATA_KEYS[key].refusal(value)) for key, value in ours.items()]
     wrong += [f"{key}: {each}" for key, each in refused if each]
@@ -418,3 +420,15 @@ def _unwise(recipe: Recipe) -> Complaints:
 
 def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:
     return Finding(level, recipe.place(*keys), f"{'.'.join(keys)}: {message}")
+
+
+def not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str) -> Iterator[Finding]:
+    """Each fault at its own place of the recipe, or else at the keys'."""
+    for fault in error.faults:
+        in_recipe = isinstance(fault.place, Place)
+        place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+        said = (fault.message if in_recipe else str(fault)).removesuffix(".")
+        if isinstance(error, NotReached):
+            yield Finding("note", place, f"{about}not seen: {said}", what)
+        else:
+            yield Finding("error", place, f"{about}{said}")

@@ -182,7 +182,8 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     def fault(name: str, message: str) -> Fault:
         return Fault(recipe.place("rewards", name), f"rewards.{name}: {message}")
 
-    given = {*columns, "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+    given = {*columns, "prompt", "prompts", "think_opened", "completions", "completion_ids"}
+    given |= {"trainer_state", "log_extra", "log_metric"}
     last = {name: name.rpartition(".")[2] for name in recipe.rewards}
     message = "is a column of completions/: rename the function"
     faults = [fault(name, f"{each} {message}") for name, each in last.items() if each in RESERVED]

@@ -1,39 +1,95 @@
 """The problems of a recipe: its training rows, its held-out rows, and its benchmarks."""
 
+import contextlib
+import io
 import random
-
-from accelerate import PartialState
+from dataclasses import replace
 
 from data import prompt
 from data.gold import RUNS, read_check
-from data.problems import Overlap, load, overlaps, split_validation
+from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_validation
 from data.sources import DataError
 from data.sources import NotReached as DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
 from schema.faults import Fault, NotReached, RecipeError
-from schema.names import benchmark_label, named
+from schema.names import WORDS, benchmark_label, missing_columns, named
 from schema.recipe import Recipe
+from schema.stages import finished
 from schema.terminal import say
+
+NONE_WORKED = (
+    "no training problem has a worked solution to learn from: name its column, as `columns: {reasoning: …}` in "
+    "data.train, set data.own_solutions, from which it learns the model's own, or remove the section"
+)
+
+
+def refused_here(recipe: Recipe) -> list[Fault]:
+    """What a stage will refuse of the problems that are read on this machine, without the Hub and without a function of
+    the user's: known before a library is imported."""
+    train, benchmarks = (
+        [each for each in entries if is_here(named(each)[0], recipe.data.dir)]
+        for entries in (recipe.data.train, recipe.evaluate.benchmarks)
+    )
+    whole = train == recipe.data.train
+    data = replace(recipe.data, train=train, validation=recipe.data.validation if whole else 0)
+    here, faults = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks)), []
+    with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
+        try:
+            rows = train_and_held_out(here)[0] if train else []
+            faults += unfit(rows, recipe) if whole else []
+        except RecipeError as error:
+            faults += error.faults
+        try:
+            load_benchmarks(here)
+        except RecipeError as error:
+            faults += error.faults
+    return faults
+
+
+def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
+    """What the training rows lack that a reward or the warm start needs."""
+    rewarded = [for_rewards(row) for row in rows]
+    faults = missing_columns(recipe, list(rewarded[0]))
+    for column in rewarded[0].keys() - {"answer"}:  # which is text where several sets have several types
+        kinds = {}
+        for row in rewarded:
+            if (value := row[column]) is not None:
+                kinds.setdefault(float if type(value) is int else type(value), row["source"])
+        if len(kinds) > 1:
+            has = " and ".join(f"{WORDS.get(kind, kind.__name__)} in {source}" for kind, source in kinds.items())
+            message = f"data.train: the column {column!r} has {has}: give it one type, or rename one of them"
+            faults.append(Fault(recipe.place("data", "train"), message))
+    learns = recipe.sft is not None and recipe.data.own_solutions is None and not finished(recipe.stage_dir("sft"))
+    if learns and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
+        faults.append(Fault(recipe.place("sft"), f"sft: {NONE_WORKED}"))
+    return faults
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows of all the recipe's training sets together, the training rows without those that
-    overlap with a problem of its benchmarks."""
+    overlap with a problem of its benchmarks.
+
+    Raises:
+        RecipeError: they cannot be read, or lack what a stage needs.
+    """
+    from accelerate import PartialState
+
     with PartialState().main_process_first():
         rows, held_out = train_and_held_out(recipe)
         found = overlaps_to_drop(rows, recipe)
     if found:
         say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
     dropped = {overlap.row for overlap in found}
-    return [row for i, row in enumerate(rows) if i not in dropped], held_out
+    rows = [row for i, row in enumerate(rows) if i not in dropped]
+    if faults := unfit(rows, recipe):
+        raise RecipeError(faults)
+    return rows, held_out
 
 
 def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the other side."""
-    rows = []
-    for entry in recipe.data.train:
-        rows += _load(recipe, entry, "train")
+    rows = [row for each in _load(recipe, recipe.data.train, "train") for row in each]
     columns = dict.fromkeys(key for row in rows for key in row)  # of the whole, where one of several sets has it
     rows = [columns | row for row in rows]
     try:
@@ -74,22 +130,35 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
 
 def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     """Label to test problems of every benchmark of the recipe."""
-    return {benchmark_label(entry): _load(recipe, entry, "test") for entry in recipe.evaluate.benchmarks}
+    entries = recipe.evaluate.benchmarks
+    return dict(zip(map(benchmark_label, entries), _load(recipe, entries, "test"), strict=True))
 
 
-def _load(recipe: Recipe, entry: str | dict, part: str) -> list[dict]:
-    name, arguments = named(entry)
-    place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
-    try:
-        rows, report = load(name, part, arguments, recipe.data.dir)
-    except DataError as error:
-        about = "" if name in str(error) else f"{name}: "
-        kind = NotReached if isinstance(error, DataNotReached) else RecipeError
-        raise kind([Fault(place, f"{about}{error}")]) from error
-    if wrong := _not_runnable(recipe, rows):
-        raise RecipeError([Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}")])
-    say(f"data: {report}")
-    return rows
+def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
+    """The rows of each data set.
+
+    Raises:
+        RecipeError: the faults of all of them. NotReached: they would be read where the Hub is reached.
+    """
+    found, faults, unreached = [], [], []
+    for name, arguments in map(named, entries):
+        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
+        try:
+            rows, report = load(name, part, arguments, recipe.data.dir)
+        except DataError as error:
+            about = "" if name in str(error) else f"{name}: "
+            (unreached if isinstance(error, DataNotReached) else faults).append(Fault(place, f"{about}{error}"))
+            continue
+        if wrong := _not_runnable(recipe, rows):
+            faults.append(Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}"))
+            continue
+        say(f"data: {report}")
+        found.append(rows)
+    if faults:
+        raise RecipeError(faults)
+    if unreached:
+        raise NotReached(unreached)
+    return found
 
 
 def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:

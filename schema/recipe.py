@@ -23,15 +23,17 @@ KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 
 
-def _elsewhere(key: str) -> str:
-    """Which section has a key that stands at the top, or why none has; empty where nothing is known of it."""
+def _elsewhere(key: str, there: dict) -> str:
+    """Which section has a key that stands at the top, those of the recipe before others, or why none has; empty where
+    nothing is known of it."""
     known = {each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()}
     known |= {each: configs.fields(each) for each in configs.SECTIONS}
     inside = [each for each in known if key in known[each]]
-    if free := [f"{each}.{key}" for each in inside if key not in RESERVED.get(each, {})]:
-        return f"; it is a key of a section: {', '.join(free)}"
-    reason = RESERVED[inside[-1]][key] if inside else GONE.get(key)
-    return f": {reason}" if reason else ""
+    if free := [each for each in inside if key not in RESERVED.get(each, {})]:
+        fitting = [each for each in free if each in there] or free
+        return f"; it is a key of a section: {', '.join(f'{each}.{key}' for each in fitting)}"
+    reasons = [RESERVED[each][key] for each in inside] or [GONE.get(key, "")]
+    return ": ".join(["", *filter(None, ["; or ".join(dict.fromkeys(reasons))])])
 
 
 class Draft:
@@ -111,7 +113,9 @@ class Draft:
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
-                self.fault((key,), f"unknown section {key!r}{_elsewhere(key) or nearest(key, (*KEYS, 'base'))}")
+                self.fault(
+                    (key,), f"unknown section {key!r}{_elsewhere(key, self.values) or nearest(key, (*KEYS, 'base'))}"
+                )
         self.values = {key: value for key, value in self.values.items() if value is not None}
         for keys, message in removed(self.values).items():
             self.fault(keys, message)

@@ -24,7 +24,7 @@ def main(recipe: Recipe, rows: int = 100):
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])
     sample = random.Random(0).sample(train, min(rows, len(train)))
-    if faults := missing_columns(recipe, [*for_rewards(sample[0]), "prompt", "think_opened"]):
+    if faults := missing_columns(recipe, list(for_rewards(sample[0]))):
         raise RecipeError(faults)
     gradable, ungraded = by_gradability(sample, recipe)
     say(f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong answer is not")
@@ -38,7 +38,7 @@ def main(recipe: Recipe, rows: int = 100):
     for name, message in blind(table, recipe):
         say(f"\nrewards.{name} {message}")
     if beaten:
-        sys.exit(f"\naudit: honest answers earn less than {some(beaten)}")
+        sys.exit(f"\naudit: honest answers earn no more than {some(beaten)}")
     say(f"\naudit: no cheat earns more than an honest answer\nnext: {make_command('grpo', recipe)}")
 
 
@@ -46,7 +46,8 @@ def _table(table: list[Pay], recipe: Recipe) -> str:
     mix = ", ".join(f"{weight:g} {name}" for name, weight in recipe.weights.items())
     lines = [f"{recipe.name}: {mix}; {len(table[0].earned)} problems", "", "  mean    most  kind   response"]
     for pay in table:
-        mark = f"  ← more than an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
+        than = "more than" if pay.more else "as much as"
+        mark = f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
         lines.append(f"{sum(pay.earned) / len(pay.earned):6.3f}  {max(pay.earned):6.3f}  {pay.kind}  {pay.name}{mark}")
     return "\n".join(lines)
 

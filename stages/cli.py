@@ -143,7 +143,6 @@ def _leave(code: int):
 
 def quiet_libraries():
     """Keep the libraries' notes off the screen; their errors, and on the first process their warnings, stay."""
-    import datasets
     import transformers
 
     # Of two tied weights only one is saved, and the other is reported missing when a run is resumed.
@@ -159,7 +158,6 @@ def quiet_libraries():
     # Here no vocabulary is changed, and peft is kept from asking the Hub whether it was (training/train.py).
     warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
     transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
     if not is_main_process():
         transformers.utils.logging.set_verbosity_error()
         warnings.simplefilter("ignore")

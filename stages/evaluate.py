@@ -2,40 +2,48 @@
 
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each line; a killed
 evaluation resumes at the batch it was working on. `summary.json`, `report.md` and `accuracy.png` are made from those
-files alone.
+files alone. What takes seconds to import is imported once the problems are read.
 """
 
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evaluation import report, run_pages
-from evaluation.answers import Answers, Contestant, benchmarks, control, named_model, stages_of
-from evaluation.engines import engine, shared
 from schema import hardware
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.launch import require
-from schema.problem_sets import share_held_out, train_and_held_out
+from schema.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.stages import POLICIES, finished
 from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
-from training.model import load_tokenizer
 from training.writing import link_inside, lock
+
+if TYPE_CHECKING:
+    from evaluation.answers import Contestant
 
 HELD_OUT = "held-out"
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
     """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's prompt."""
+    if not held_out and not recipe.evaluate.benchmarks:
+        raise RecipeError([Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")])
+    say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("evaluate",))
-    say(f"evaluate: {hardware.line(recipe, asked)}")
-    quiet_libraries()
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     if wrong := link_inside(recipe.stage_dir("eval")):
         raise RecipeError([wrong])
     train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
-    problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else benchmarks(recipe)
+    problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
+    say(f"evaluate: {hardware.line(recipe, asked)}")
+    quiet_libraries()
+
+    from evaluation import report
+    from evaluation.answers import control, named_model, stages_of
+    from evaluation.engines import shared
+
     for benchmark in problems:
         lock(root / benchmark)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
@@ -63,8 +71,12 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
-def complete(contestants: list[Contestant], root: Path, problems: dict[str, list[dict]]):
+def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, list[dict]]):
     """Write what is missing of the answers of contestants whom one engine serves."""
+    from evaluation.answers import Answers
+    from evaluation.engines import engine
+    from training.model import load_tokenizer
+
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
     every = [
@@ -84,6 +96,8 @@ def complete(contestants: list[Contestant], root: Path, problems: dict[str, list
 
 def write_again(folder: Path):
     """Write a run's card and report with the new results; what cannot be written is left as it is."""
+    from evaluation import run_pages
+
     try:
         written = run_pages.write(folder)
         if written.name == "report.md":

@@ -8,7 +8,7 @@ is then the warm start, of which the trainer keeps a frozen copy.
 from collections.abc import Iterator
 from pathlib import Path
 
-from data.problems import seen
+from data.problems import weighted
 from schema.faults import RunStopped
 from schema.recipe import Recipe
 from stages.cli import run
@@ -31,7 +31,7 @@ def rewarded(start: Start) -> Iterator[Training | Trained]:
 
     recipe, tokenizer = start.recipe, start.tokenizer
     require_server(recipe)
-    rows = seen(chosen(recipe, tokenizer, start.rows))
+    rows = weighted(chosen(recipe, tokenizer, start.rows))
     choosing, _ = share_held_out(recipe, start.held_out)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
     yield Training(trainer, f"{len(rows):,} problems", rows)

@@ -1,19 +1,22 @@
-"""What `make` checks before a stage begins, in well under a second. It imports no library except torch, and torch only
-if a run in 16 bits is already there and the machine must be asked.
+"""What `make` checks before a stage begins, in about a second. It imports no library except torch, and torch only if a
+run in 16 bits is already there and the machine must be asked.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
-Faults of the recipe, missing packages and folders that hold another run are reported together, with exit code 2. What
-only a library can tell (a value that its class refuses) is checked by the stages once they have imported it.
+Faults of the recipe, or else missing packages, folders that hold another run and files of problems that cannot be used,
+are reported together, with exit code 2. What only a library can tell (a value that its class refuses) is checked by the
+stages once they have imported it.
 """
 
 import argparse
 import sys
+from collections import defaultdict
 
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
+from schema.problem_sets import refused_here
 from schema.stages import POLICIES, STAGES
 from schema.terminal import clean
 from stages.cli import mistakes_reported
@@ -37,12 +40,15 @@ def main():
             faults = missing(recipe, tuple(options.stages), launched)
             if trained and (wrong := wrong_count(launched)):
                 faults.append(wrong)
-            for stage in trained:
-                if getattr(recipe, STAGES[stage].section) is not None:
-                    with counted(launched):
-                        faults += filter(None, [conflict(recipe, stage)])
+            found = defaultdict(list)
+            for stage in [each for each in trained if getattr(recipe, STAGES[each].section) is not None]:
+                with counted(launched):
+                    for place, message in filter(None, [conflict(recipe, stage)]):
+                        found[message].append(str(place))
+            faults += [Fault(" and ".join(places), message) for message, places in found.items()]
             if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
+            faults += refused_here(recipe)
         if faults:
             raise RecipeError(faults)
         for each in warnings_of(recipe) if trained else ():

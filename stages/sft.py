@@ -50,8 +50,6 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
         return
     dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length)
     if not dataset:
-        if not any(row["reasoning"] for row in solved):
-            raise RecipeError([Fault(recipe.place("sft"), f"sft: {own_solutions.NONE_WORKED}")])
         raise RecipeError([Fault(recipe.place("sft", "max_length"), "sft: no worked solution fits into max_length")])
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):

@@ -151,11 +151,11 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     return RunFolder(path, done, None if done else newest_good(path), without_place(recipe.resolved()))
 
 
-def sealed(folder: Path) -> dict:
-    """For its summary, the size and hash of each file of a finished run that nothing writes again, and a mark that only
-    this account can make."""
+def sealed(folder: Path, known: dict | None = None) -> dict:
+    """For its summary, the size and hash of each file of a finished run that nothing writes again, where they are not
+    known, and a mark that only this account can make."""
     there = sorted(each for each in folder.iterdir() if each.is_file() and each.name not in WRITTEN_AGAIN)
-    files = {each.name: [each.stat().st_size, sha256(each)] for each in there}
+    files = {each.name: (known or {}).get(each.name) or [each.stat().st_size, sha256(each)] for each in there}
     return {"files": files, "seal": seal(files)}
 
 
@@ -165,7 +165,7 @@ def take_over(folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequ
     has written and nothing has altered is taken: a stranger's weights may hold any behaviour."""
     if trained(folder.path):
         return None
-    here, told = _versions(folder.recipe), _told(rows, sampled)
+    here, told = {"packages": _packages(), "processes": processes()}, _told(rows, sampled)
     roots = {folder.path.parent.parent} | {each for each in folder.path.parents if each.name == "outputs"}
     for there in sorted(each for root in roots for each in root.glob(f"*/{folder.path.name}")):
         try:
@@ -182,7 +182,8 @@ def take_over(folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequ
             if not (folder.path / name).exists():
                 shutil.copy2(there / name, folder.path / name)
         write_whole(folder.path / "recipe.yaml", as_yaml(folder.recipe))
-        folder.finish(summary | sealed(folder.path) | {"taken_from": str(there)})
+        same = {name: each for name, each in summary["files"].items() if name != "recipe.yaml"}
+        folder.finish(summary | sealed(folder.path, same) | {"taken_from": str(there)})
         return there
     return None
 
@@ -248,7 +249,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
     if not differing:
         return None
-    lines = ["holds a run of another recipe:"]
+    lines = ["a run of another recipe is there:"]
     lines += [f"  {key}: {found.get(key)} there, {wanted.get(key)} here" for key in differing]
     dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
     if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
@@ -259,7 +260,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
         )
     lines.append(f"Give this run its own folder: {_elsewhere(recipe, stage)}")
-    lines.append(f"Or copy the recipe under a new name, or move {path} away.")
+    lines.append("Or copy the recipe under a new name, or move that run away.")
     return Fault(str(path), "\n".join(lines))
 
 
@@ -342,6 +343,10 @@ def _without_nothing(tree: dict) -> dict:
     }
 
 
+def _packages() -> dict[str, str]:
+    return {name: each.version for name in PACKAGES + OPTIONAL for each in [*distributions(name=name)][:1]}
+
+
 def _versions(recipe: dict) -> dict:
     """What a run was made with and of: `local` says whether its model, its data or both came from a folder, which
     nothing else tells once the run has been moved; `revisions`, which commits of data sets the Hub gave."""
@@ -355,7 +360,7 @@ def _versions(recipe: dict) -> dict:
     changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=False).stdout
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
-        "packages": {name: each.version for name in PACKAGES + OPTIONAL for each in [*distributions(name=name)][:1]},
+        "packages": _packages(),
         "python": platform.python_version(),
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
         "hardware": gpus or [hardware.device()],

@@ -19,7 +19,7 @@ from data.sources import DataError
 from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
 from schema.models import refreshes
-from schema.names import LEARNED, missing_columns, prepare_rewards
+from schema.names import LEARNED, prepare_rewards
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
@@ -140,8 +140,7 @@ def grpo_trainer(
     checkpoint, empty where none is chosen.
 
     Raises:
-        RecipeError: a reward asks for a column that the data does not have, no prompt leaves room for a completion, or
-            there are fewer problems than one batch samples from.
+        RecipeError: no prompt leaves room for a completion, or there are fewer problems than one batch samples from.
     """
     model = load_model(recipe, tokenizer, warm_start)
     ends = model.generation_config.eos_token_id
@@ -244,13 +243,11 @@ def share_reference(trainer: Trainer, whole: PreTrainedModel):
 
 
 def require_problems(recipe: Recipe, args: GRPOConfig | RLOOConfig, dataset: Dataset):
-    """Refuse too few problems, or such as a reward cannot judge.
+    """Refuse too few problems.
 
     Raises:
-        RecipeError: a reward asks for a column that they do not have, or a batch samples from more than there are.
+        RecipeError: a batch samples from more than there are.
     """
-    if faults := missing_columns(recipe, dataset.column_names):
-        raise RecipeError(faults)
     if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
         message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])

@@ -12,7 +12,7 @@ import pytest
 
 from data import hub
 from data.own import RAW, TAKEN
-from data.problems import for_rewards, judged_by, load, seen
+from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, NotReached
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
@@ -169,11 +169,13 @@ def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_f
     file.write_text("problem,answer\n" + "".join(f"{i},{i or ''}\n" for i in range(300)))
     rows, _ = load(str(file), "train", {"limit": 200})
     assert [row["problem"] for row in rows] == [str(i) for i in range(1, 201)]
-    assert seen(rows) == rows
+    assert weighted(rows) == rows
     counts = {}
     for weight in (2, 0.5, 1.5):
-        kept = [row["problem"] for row in seen(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
-        assert kept == [row["problem"] for row in seen(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
+        kept = [row["problem"] for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
+        assert kept == [
+            row["problem"] for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
+        ]
         counts[weight] = len(kept)
     assert counts[2] == 400 and 75 < counts[0.5] < 125 and counts[1.5] == 200 + counts[0.5]
     own_file("my_limit.py", "def rows(split, limit):\n    return [{'problem': f'{limit}?', 'answer': 1}] * 2\n")
@@ -187,7 +189,9 @@ def test_a_weight_moves_no_held_out_problem_into_training():
 
     (rows, held_out), (same, also) = split(2), split(1)
     assert [row["problem"] for row in rows + held_out] == [row["problem"] for row in same + also]
-    assert len(seen(rows)) == 2 * len(rows) and not {r["problem"] for r in seen(rows)} & {r["problem"] for r in also}
+    assert len(weighted(rows)) == 2 * len(rows) and not {r["problem"] for r in weighted(rows)} & {
+        r["problem"] for r in also
+    }
 
 
 SHA = "e53f048856ff4f594e959d75785d2c2d37b678ee"

@@ -77,7 +77,8 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file
     with pytest.raises(SystemExit) as failed:
         audited(reward, data)
     out = capsys.readouterr().out
-    marked = [line for line in out.splitlines() if "← more than an honest answer on " in line]
+    marked = [line for line in out.splitlines() if "an honest answer on " in line]
+    assert all(("← as much as" in line) == (reward in ("format_tags: {}", "own.by_row: {}")) for line in marked)
     assert all(any(f"  {name}  ←" in line for line in marked) for name in beaten)
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2

@@ -137,7 +137,13 @@ INSTEAD = {
         "grpo:",
         "learning_rate: 1\ngrpo:",
         ":6:",
-        "it is a key of a section: sft.learning_rate, ",
+        "it is a key of a section: grpo.learning_rate",  # of those that the recipe has
+    ),
+    "a key that each section refuses otherwise": (
+        "grpo:",
+        "pad_token: x\ngrpo:",
+        ":6:",
+        "'pad_token': set `model.chat_template`; or the tokenizer's own is used",
     ),
     "a key of the model": ("grpo:", "dtype: float32\ngrpo:", ":6:", "it is a key of a section: model.dtype"),
     "another's name for a key": ("max_steps: 2", "lr: 2", ":7:", "grpo.lr does not exist: set learning_rate"),
@@ -309,6 +315,11 @@ WRONG |= {
         GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {question: q}}]"),
         ":3:",
         "columns: it names problem, answer, reasoning, not 'question'",
+    ),
+    "one column for two things": (
+        GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {problem: q, answer: q}}]"),
+        ":3:",
+        "columns: problem and answer are both 'q'",
     ),
     "columns without names": (
         GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {problem: 3}}]"),

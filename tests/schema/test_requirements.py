@@ -1,5 +1,7 @@
 """What a recipe needs is known before anything trains, and one command installs it."""
 
+import json
+import os
 import re
 import signal
 import subprocess
@@ -153,21 +155,66 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_mistake_is_told_before_a_library_is_imported():
-    """The limit on processor time is what importing torch alone would take several times over."""
-    program = (
-        "import sys\nfrom stages import preflight\n"
-        "sys.argv[1:] = ['recipes/smollm2-arithmetic.yaml', 'grpo.learning_rat=1']\n"
-        "try:\n    preflight.main()\n"
-        "except SystemExit as error:\n    assert error.code == 2\n"
-        "heavy = {'torch', 'transformers', 'trl', 'peft', 'datasets', 'accelerate', 'pandas', 'matplotlib', 'scipy'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
+MISTAKES = {  # overrides, and what is said of them
+    "grpo.learning_rat=1": "did you mean learning_rate?",
+    "data.train=[odd.csv]": "odd.csv has the columns q, a: say which holds the problem",
+    "data.train=[odd.csv: {columns: {problem: k}}]": "odd.csv has no column 'k', but q, a",
+    "data.train=[empty.csv, odd.csv, broken.jsonl]": "empty.csv train: 0 problems; nothing is left to use\noverride",
+    "data.train=[broken.jsonl]": "broken.jsonl line 2 is not JSON",
+    "data.train=[odd.parquet]": "odd.parquet cannot be read: ",
+    "data.train=[folder]": "folder has no file of the split 'train', but other.csv, test.csv: set `split`",
+    "data.train=[odd.csv: {split: train}]": "split: a file has no splits: leave it out",
+    "evaluate.benchmarks=[odd.csv]": "odd.csv has the columns q, a",
+    "data.train=[~/good.csv] data.validation=3": "data.validation holds out 3 of 3 problems",
+    "data.train=[good.csv] data.validation=1": "no training problem has a worked solution",
+    "data.train=[good.csv, other.jsonl] data.validation=1": "'topic' has text in good.csv and a number in other.jsonl",
+    "data.train=[good.csv] data.validation=1 rewards={mine.pays: {}}": "'size', which no column of the data has: there "
+    "are problem, topic, solution, source, answer\n",
+}
+EARLY = """
+import json, sys
+from stages import preflight
+for given in json.loads(sys.argv[1]):
+    sys.argv[1:] = [given["recipe"], *given["overrides"], "--stages", "sft", "grpo", "evaluate"]
+    try:
+        preflight.main()
+    except SystemExit as error:
+        print("code", error.code, file=sys.stderr)
+heavy = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "pandas", "matplotlib", "scipy"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
+    """In the recipe, or in the files that it names. The limit on time is what importing torch alone would take several
+    times over."""
+    good = [f"{i} + {i}?,{2 * i},hard" for i in range(3)]
+    files = {"odd.csv": "q,a\n1,2\n", "empty.csv": "", "good.csv": "\n".join(["problem,answer,topic", *good])}
+    files |= {"broken.jsonl": '{"problem": "2?", "answer": "2"}\n{', "odd.parquet": "q", "folder/test.csv": "q,a\n"}
+    files |= {
+        "folder/other.csv": "",
+        "other.jsonl": '{"problem": "0?", "answer": "1", "topic": 5}\n{"problem": "1?", "answer": "1", "topic": 5}',
+    }
+    files |= {"mine.py": "def pays(completions, size, **columns): ...\n"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    recipe = str(ROOT / "recipes/smollm2-arithmetic.yaml")
+    given = [{"recipe": recipe, "overrides": re.split(r" (?=[\w.]+=)", each)} for each in MISTAKES]
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "TRUST_FILES": str(tmp_path / "mine.py"),
+        "PYTHONPATH": str(ROOT),
+    }
     began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "did you mean learning_rate?" in done.stderr
-    assert done.stdout.strip() == "[]"
+    program = [sys.executable, "-c", EARLY, json.dumps(given)]
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert time.monotonic() - began < 20
+    *told, _ = done.stderr.split("code 2\n")
+    for said, (overrides, message) in zip(told, MISTAKES.items(), strict=True):
+        assert message in said, (overrides, said)
+    assert told[3].count("override") == 3  # all at once
+    assert done.stdout.strip() == "[]"
 
 
 def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():

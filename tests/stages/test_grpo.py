@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from data.problems import seen
+from data.problems import weighted
 from schema.configs import ACCURACY
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
@@ -322,7 +322,7 @@ def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
         assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
         assert "golds cannot be judged, such as" in done.stdout.partition("1/1")[0]
     problems = load_train(load_recipe(arguments[0], arguments[1:], check=()))[0]
-    assert f"grpo: {len(seen(problems))} problems" in done.stdout and len(seen(problems)) > len(problems)
+    assert f"grpo: {len(weighted(problems))} problems" in done.stdout and len(weighted(problems)) > len(problems)
     metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
     assert "rewards/short_proofs/mean" in metrics and "rewards/trls/mean" in metrics
 

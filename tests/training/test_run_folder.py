@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from ruamel.yaml import YAML
@@ -78,7 +79,8 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
     words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
     told = run_stage("preflight", *words, check=False)
     assert told.returncode == 2
-    assert told.stderr.count("seed: 42 there, 7 here") == 2
+    assert told.stderr.count("seed: 42 there, 7 here") == 1
+    assert f"{tmp_path}/sft and {tmp_path}/grpo: a run of another recipe is there:" in told.stderr
 
 
 def test_a_run_that_was_begun_before_a_key_was_renamed_goes_on(tmp_path):
@@ -337,7 +339,7 @@ def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
     file.unlink() if text is None else file.write_text(text)
     with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as told:
         find_run(recipe, "grpo", to_train=True)
-    assert f"move {tmp_path}/grpo away" in str(told.value) and "elete" not in str(told.value)
+    assert re.search("move (.*/grpo|that run) away", str(told.value)) and "elete" not in str(told.value)
 
 
 @pytest.mark.parametrize("name", ["data.json", "versions.json"])
