@@ -32,7 +32,10 @@ def reach():
             f"the Hub, {constants.ENDPOINT}, does not answer ({reason}): using what was downloaded before",
             file=sys.stderr,
         )
-        _go_offline()
+        import datasets
+
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = datasets.config.HF_DATASETS_OFFLINE = True
 
 
 def is_offline() -> bool:
@@ -49,10 +52,3 @@ def unasked() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
-
-
-def _go_offline():
-    import datasets
-
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = datasets.config.HF_DATASETS_OFFLINE = True

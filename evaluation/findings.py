@@ -65,7 +65,14 @@ def model_findings(
             message = "the chat template ends no turn with a special token; eos ends an answer"
             yield finding(recipe, "note", ("model",), message)
         yield from _probe_findings(recipe, tokenizer)
-    yield from _data_findings(recipe, rows)
+    if rows:
+        gradable, ungraded, message = some_golds(rows, recipe)
+        if message:
+            level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
+            yield finding(recipe, level, ("data", "train"), message)
+        yield from _audit_findings(recipe, gradable[:AUDITED])
+        if recipe.data.own_solutions is not None:
+            say(own_solutions.announced(recipe, rows))
     if config is not None and sized:
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
@@ -84,18 +91,6 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
         chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
         yield from not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
-
-
-def _data_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
-    if not rows:
-        return
-    gradable, ungraded, message = some_golds(rows, recipe)
-    if message:
-        level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
-        yield finding(recipe, level, ("data", "train"), message)
-    yield from _audit_findings(recipe, gradable[:AUDITED])
-    if recipe.data.own_solutions is not None:
-        say(own_solutions.announced(recipe, rows))
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:

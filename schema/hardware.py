@@ -70,10 +70,7 @@ def fitted(recipe: Recipe) -> Recipe:
     if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
         quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
     return dataclasses.replace(
-        recipe,
-        model=dataclasses.replace(recipe.model, dtype="float32"),
-        quantization=quantization,
-        evaluate=evaluate,
+        recipe, model=dataclasses.replace(recipe.model, dtype="float32"), quantization=quantization, evaluate=evaluate
     )
 
 

@@ -33,27 +33,35 @@ def refused_here(recipe: Recipe) -> list[Fault]:
     )
     whole = train == recipe.data.train
     data = replace(recipe.data, train=train, validation=recipe.data.validation if whole else 0)
-    here, faults = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks)), []
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
-        try:
-            rows = train_and_held_out(here)[0] if train else []
-            faults += unfit(rows, recipe) if whole else []
-        except RecipeError as error:
-            faults += error.faults
-        try:
-            load_benchmarks(here)
-        except RecipeError as error:
-            faults += error.faults
-    return faults
+        here = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks))
+        rows, _, wrong = read(here)
+    return [fault for error in wrong.values() for fault in error.faults] + (unfit(rows, recipe) if whole else [])
+
+
+def read(recipe: Recipe) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
+    """The training rows, which of them the benchmarks ask too, and what cannot be read, each with why."""
+    rows, found, wrong = [], [], {}
+    try:
+        rows = train_and_held_out(recipe)[0] if recipe.data.train else []
+    except RecipeError as error:
+        wrong["the data"] = error
+    try:
+        found = overlaps_to_drop(rows, recipe)
+    except RecipeError as error:
+        wrong["the benchmarks"] = error
+    return rows, found, wrong
 
 
 def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     """What the training rows lack that a reward or the warm start needs."""
+    if not rows:
+        return []
     rewarded = [for_rewards(row) for row in rows]
     faults = missing_columns(recipe, list(rewarded[0]))
-    for column in rewarded[0].keys() - {"answer"}:  # which is text where several sets have several types
+    for column in rewarded[0]:
         kinds = {}
-        for row in rewarded:
+        for row in rewarded if column != "answer" else ():  # which is text where several sets have several types
             if (value := row[column]) is not None:
                 kinds.setdefault(float if type(value) is int else type(value), row["source"])
         if len(kinds) > 1:
@@ -111,18 +119,14 @@ def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]
     return sorted(len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample)
 
 
-def overlapping(rows: list[dict], recipe: Recipe) -> list[Overlap]:
-    return overlaps(rows, load_benchmarks(recipe))
-
-
 def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     """The training rows that are dropped, since a benchmark asks them too.
 
     Raises:
         RecipeError: they are all the rows.
     """
-    found = overlapping(rows, recipe)
-    if len(found) == len(rows):
+    found = overlaps(rows, load_benchmarks(recipe))
+    if found and len(found) == len(rows):
         message = "data.train: every problem is also in a benchmark; nothing is left to train on"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return found

@@ -233,37 +233,29 @@ class Draft:
         return asked | ({"ARGS": self.overrides} if self.overrides else {})
 
 
-def load_recipe(
-    path: str | Path,
-    overrides: list[str] = (),
-    check: tuple[str, ...] = tuple(SECTIONS),
-    saved: bool = False,
-) -> Recipe:
-    """Read, override and check a recipe.
-
-    Args:
-        overrides: `section.key=value`, the value read as YAML.
-        saved: a run saved it, so what was removed since is no fault there, and left out.
-        check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
-            stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
+def load_recipe(path: str | Path, *given: Any, **named: Any) -> Recipe:
+    """Read, override and check a recipe, as `read_recipe` does.
 
     Raises:
         RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid one.
     """
-    recipe, faults = read_recipe(path, overrides, check, saved)
+    recipe, faults = read_recipe(path, *given, **named)
     if faults:
         raise RecipeError(faults)
     return recipe
 
 
 def read_recipe(
-    path: str | Path,
-    overrides: list[str] = (),
-    check: tuple[str, ...] = tuple(SECTIONS),
-    saved: bool = False,
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS), saved: bool = False
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
     file.
+
+    Args:
+        overrides: `section.key=value`, the value read as YAML.
+        saved: a run saved it, so what was removed since is no fault there, and left out.
+        check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
+            stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
 
     Raises:
         RecipeError: the file is not there, or is not YAML.

@@ -11,13 +11,12 @@ from collections import Counter
 from rich.console import Console
 from rich.text import Text
 
-from schema import hardware
+from schema import hardware, problem_sets
 from schema.configs import SECTIONS, size_of_run
 from schema.faults import Fault, RecipeError
 from schema.hardware import card_named
 from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import LEVELS, Finding, finding, not_seen, warnings_of
-from schema.problem_sets import overlaps_to_drop, train_and_held_out, unfit
 from schema.recipe import Recipe, refused_values
 from schema.stages import POLICIES, STAGES
 from schema.terminal import clean, make_command, say
@@ -48,8 +47,12 @@ def main(
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
         if not card and (wrong := hardware.wrong_count(launched)):
             findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
-        rows, of_data = data_findings(recipe)
-        findings += of_data
+        rows, dropped, wrong = problem_sets.read(recipe)
+        findings += [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
+        findings += [each for what, error in wrong.items() for each in not_seen(recipe, error, ("data",), what)]
+        if dropped:
+            message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
+            findings.append(finding(recipe, "note", ("data", "train"), message))
         say_all(findings)  # at once, for importing the libraries below takes seconds; the end says them again
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
@@ -77,23 +80,6 @@ def main(
     but = f" but for what was not seen: {unseen}" if unseen else ""
     say(f"\nready{but}{', with the warnings above' if levels['warning'] else ''}")
     say(f"next: {make_command(trained[-1], recipe)}")
-
-
-def data_findings(recipe: Recipe) -> tuple[list[dict], list[Finding]]:
-    """The training rows, none where they cannot be read, and what is found in them and in the benchmarks."""
-    rows, found = [], []
-    try:
-        rows = train_and_held_out(recipe)[0] if recipe.data.train else []
-        found += [Finding("error", *fault) for fault in (unfit(rows, recipe) if rows else [])]
-    except RecipeError as error:
-        found += not_seen(recipe, error, ("data", "train"), "the data")
-    try:
-        if rows and (dropped := overlaps_to_drop(rows, recipe)):
-            message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
-            found.append(finding(recipe, "note", ("data", "train"), message))
-    except RecipeError as error:
-        found += not_seen(recipe, error, ("evaluate", "benchmarks"), "the benchmarks")
-    return rows, found
 
 
 def say_all(findings: list[Finding]):

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 
-from schema.problem_sets import overlapping, train_and_held_out
+from data.problems import overlaps
+from schema.problem_sets import load_benchmarks, train_and_held_out
 from schema.recipe import Recipe
 from schema.terminal import say
 from stages.cli import quiet_libraries, run
@@ -15,7 +16,7 @@ def main(recipe: Recipe, show: int = SHOWN):
     quiet_libraries()
     rows, _ = train_and_held_out(recipe)
     by_benchmark = defaultdict(list)
-    for overlap in overlapping(rows, recipe):
+    for overlap in overlaps(rows, load_benchmarks(recipe)):
         by_benchmark[overlap.benchmark].append(overlap)
     for benchmark, found in by_benchmark.items():
         say(f"\n{benchmark}: {len(found):,} training problems, the first {min(show, len(found))}:")

@@ -69,10 +69,7 @@ OPTIONS = {
         "type": lambda text: 10**9 if text == "all" else how_many(text),
         "help": f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
     },
-    "--samples": {
-        "type": how_many,
-        "help": "completions of each (default: as the last time, or grpo.num_generations)",
-    },
+    "--samples": {"type": how_many, "help": "completions of each (default: as the last time, or grpo.num_generations)"},
 }
 
 if __name__ == "__main__":

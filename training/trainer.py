@@ -148,7 +148,9 @@ def grpo_trainer(
         stop_at_the_end(args, ends)
     rows = fitting(recipe, model.config, tokenizer, rows)
     dataset = with_prompts(rows, tokenizer, recipe.prompt.system)
-    require_problems(recipe, args, dataset)
+    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
+        message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
+        raise RecipeError([Fault(recipe.place("data", "train"), message)])
     rewards = Rewards(recipe, args, tokenizer, rows, set(ends), bool(choosing))
     given = {
         "reward_funcs": rewards.functions,
@@ -240,17 +242,6 @@ def share_reference(trainer: Trainer, whole: PreTrainedModel):
     """
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     set_model_state_dict(trainer.ref_model, whole.state_dict(), options=options)
-
-
-def require_problems(recipe: Recipe, args: GRPOConfig | RLOOConfig, dataset: Dataset):
-    """Refuse too few problems.
-
-    Raises:
-        RecipeError: a batch samples from more than there are.
-    """
-    if len(dataset) < (groups := args.generation_batch_size // args.num_generations):
-        message = f"data.train has {len(dataset)} problems, but a batch samples from {groups} different ones"
-        raise RecipeError([Fault(recipe.place("data", "train"), message)])
 
 
 def stop_at_the_end(args: GRPOConfig | RLOOConfig, ends: list[int]):
