@@ -16,6 +16,7 @@ from data.json_files import read_object
 from schema import configs, hardware
 from schema.faults import RecipeError
 from schema.launch import require
+from schema.problem_sets import load_train
 from schema.recipe import Recipe, require_values
 from schema.stages import STAGES, Stage
 from schema.terminal import chain, is_main_process, make_command, make_line, say
@@ -84,7 +85,6 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
 
     from evaluation import run_pages
     from evaluation.audit import some_golds
-    from schema.problem_sets import load_train
     from training.model import base_model, load_tokenizer
     from training.saving import FiniteNumbers
     from training.train import Interrupts, require_known_head, train

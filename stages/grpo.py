@@ -10,6 +10,7 @@ from pathlib import Path
 
 from data.problems import weighted
 from schema.faults import RunStopped
+from schema.problem_sets import share_held_out
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
@@ -23,7 +24,6 @@ def main(recipe: Recipe):
 
 def rewarded(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
-    from schema.problem_sets import share_held_out
     from training.progress import duration, time_by_part
     from training.train import sharded
     from training.trainer import check_adapter, grpo_trainer

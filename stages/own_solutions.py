@@ -6,6 +6,7 @@ A stage of its own, which one process runs: a launcher's other processes would w
 from schema import hardware
 from schema.faults import Fault, RecipeError
 from schema.launch import require
+from schema.problem_sets import load_train
 from schema.recipe import Recipe
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
@@ -28,7 +29,6 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     from evaluation import own_solutions
     from evaluation.engines import engine
-    from schema.problem_sets import load_train
     from training.model import load_tokenizer
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
