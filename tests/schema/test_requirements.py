@@ -173,7 +173,7 @@ MISTAKES = {  # overrides, and what is said of them
 }
 EARLY = """
 import json, sys
-from stages import preflight
+from stages import check, evaluate, preflight
 for given in json.loads(sys.argv[1]):
     sys.argv[1:] = [given["recipe"], *given["overrides"], "--stages", "sft", "grpo", "evaluate"]
     try:

@@ -73,7 +73,8 @@ def test_a_run_tells_which_packages_and_which_commits_of_the_hub_it_had(tmp_path
     assert {"math-verify", "bitsandbytes"} <= packages.keys()
 
 
-def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path):
+def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAKE_TARGET", "grpo")
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
     words = [RECIPE, f"output_dir={tmp_path}", "seed=7", "--stages", "sft", "grpo", "evaluate"]
@@ -445,4 +446,6 @@ def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypat
         tmp_path / "y/sft", False, None, {"seed": 1, "model": {"name_or_path": ""}, "data": {"dir": ""}}
     )
     monkeypatch.setattr(run_folder, "trained", lambda _: False)
+    monkeypatch.setattr(run_folder, "_versions", lambda _: pytest.fail("it asks git, for nothing"))
+    assert run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"  # not read again
     assert run_folder.take_over(mine, recipe, [], []) is None
