@@ -47,13 +47,15 @@ def main(
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
         if not card and (wrong := hardware.wrong_count(launched)):
             findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
+        say_all(findings)  # at once, for importing the libraries below takes seconds; the end says them again
         rows, dropped, wrong = problem_sets.read(recipe)
-        findings += [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
-        findings += [each for what, error in wrong.items() for each in not_seen(recipe, error, ("data",), what)]
+        of_data = [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
+        of_data += [each for what, error in wrong.items() for each in not_seen(recipe, error, ("data",), what)]
         if dropped:
             message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
-            findings.append(finding(recipe, "note", ("data", "train"), message))
-        say_all(findings)  # at once, for importing the libraries below takes seconds; the end says them again
+            of_data.append(finding(recipe, "note", ("data", "train"), message))
+        say_all(of_data)
+        findings += of_data
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()

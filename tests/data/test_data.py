@@ -264,7 +264,7 @@ def recipe_of(tmp_path, train, benchmark):
         lines = [json.dumps({"problem": problem, "answer": 7}) for problem in problems]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     overrides = [f"data.train=[{tmp_path}/train.jsonl]", f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]"]
-    return load_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2"])
+    return load_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2", "sft=null"])
 
 
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):

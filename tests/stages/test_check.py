@@ -129,7 +129,7 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert "not seen: openai/gsm8k" in out
-    assert "\nready but for what was not seen: the model, and so prompt, lengths and memory, the data" in out
+    assert "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, " in out
 
 
 def test_the_first_line_of_a_training_run_warns_too():
