@@ -14,7 +14,6 @@ from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, tex
 from schema import configs
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
-from schema.refused_keys import of_today
 from schema.sections import flat
 from schema.stages import CHAINS, POLICIES, STAGES
 from schema.terminal import code, row
@@ -157,8 +156,7 @@ def held_out(run: FinishedRun) -> HeldOut | str:
 def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the sections `filled`, by
     `section.key`; and its hardware."""
-    there = of_today(each.run.recipe, asked=True)
-    recipe = {key: value for key, value in there.items() if key not in ("seed", "output_dir")}
+    recipe = {key: value for key, value in each.run.recipe.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
             recipe[section] = configs.defaults(section) | configs.shared_defaults(section) | recipe[section]

@@ -157,8 +157,7 @@ def explained(
 
     Args:
         group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`, `advantage`, `tokens`,
-            `truncated` and `steps`; `batch`: the tokens of each completion of its batch, None where the run did not
-            write them.
+            `truncated` and `steps`; `batch`: the tokens of each completion of its batch.
         row: the completion's place in `group["rows"]`.
     """
     settings, chosen = settings_of(recipe), group["rows"][row]
@@ -168,10 +167,8 @@ def explained(
     if not chosen["truncated"]:
         ids = [*ids, tokenizer.eos_token_id]
     notes = []
-    if chosen["tokens"] is not None and chosen["tokens"] != len(ids):
+    if chosen["tokens"] != len(ids):
         notes.append(f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these {len(ids)}")
-    if chosen["truncated"] is None:
-        notes.append("the run did not write whether it was cut off; it is taken to have ended")
     if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
         notes.append("the run did not write its steps, so their part in the advantages is left out")
     best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
@@ -198,7 +195,7 @@ def explained(
         "advantage": chosen["advantage"] or 0.0,  # of a run that wrote no number, as in its tokens
         "policies": {which: policy.name for which, policy in used.items()},
         "settings": settings,
-        "weight": group["batch"] and weight(len(ids), group["batch"], settings),
+        "weight": weight(len(ids), group["batch"], settings),
         "notes": notes,
         "tokens": [tokenizer.decode([each]) for each in ids],
         **{name: [round(each, 6) for each in map(float, values)] for name, values in columns.items()},

@@ -394,7 +394,7 @@ def group(rows: list[dict]) -> list[str]:
     step, shown = rows[0]["step"], rows[:COMPLETIONS]
     of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
     lines = [f"## A group of step {step if is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
-    lines += ["", f"gold {code(rows[0]['gold'])}"] if "gold" in rows[0] else []
+    lines += ["", f"gold {code(rows[0]['gold'])}"]
     for number, row in enumerate(shown, 1):
         scores = [(name, each) for name, each in row.items() if name not in RESERVED]
         scores = [(name, each) for name, each in scores if each is None or is_of(each, float)]  # None: it gave none

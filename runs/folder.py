@@ -217,11 +217,11 @@ def some_groups(run: Path) -> list[list[dict]]:
     there, groups = completion_files(run), []
     for i in sorted({0, len(there) // 2, len(there) - 1}) if there else []:
         try:
-            rows = read_parquet(there[i], ("step", "prompt", "completion", "advantage"))
+            rows = read_parquet(there[i], ("step", "prompt", "completion", "advantage", "gold"))
         except DataError:  # torn by a full disk, or a stranger's
             continue
         mine = [row for row in rows if row["prompt"] == rows[0]["prompt"]]
-        groups += [mine] if len(mine) > 1 else []  # one alone is an answer to a held-out problem
+        groups += [mine] if mine else []
     return groups
 
 

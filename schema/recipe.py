@@ -9,7 +9,7 @@ from data.imports import is_trusted
 from schema import configs, meaning, values
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
 from schema.names import describe
-from schema.refused_keys import GONE, RESERVED, of_today, removed
+from schema.refused_keys import GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
 from schema.terminal import make_option
@@ -62,7 +62,7 @@ class Draft:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, saved: bool):
+    def read(self):
         try:
             self.values, self.places, faults, self.files = read_with_bases(self.path)
         except FileNotFoundError:
@@ -72,8 +72,6 @@ class Draft:
             message = f"no such recipe{meant if named != stem else nearest_or_all(stem, others)}"
             raise RecipeError([Fault(Place(str(self.path)), message)]) from None
         self.faults += faults
-        if saved:
-            self.values = of_today(self.values)
 
     def override(self, text: str):
         self.overrides.append(text)
@@ -117,9 +115,6 @@ class Draft:
                     (key,), f"unknown section {key!r}{_elsewhere(key, self.values) or nearest(key, (*KEYS, 'base'))}"
                 )
         self.values = {key: value for key, value in self.values.items() if value is not None}
-        for keys, message in removed(self.values).items():
-            self.fault(keys, message)
-        self.values = of_today(self.values)
         meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
         for key in REQUIRED:
             if key not in self.values and key not in meant:
@@ -246,14 +241,13 @@ def load_recipe(path: str | Path, *given: Any, **named: Any) -> Recipe:
 
 
 def read_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS), saved: bool = False
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS)
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
     file.
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
-        saved: a run saved it, so what was removed since is no fault there, and left out.
         check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
             stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
 
@@ -261,7 +255,7 @@ def read_recipe(
         RecipeError: the file is not there, or is not YAML.
     """
     draft = Draft(Path(path))
-    draft.read(saved)
+    draft.read()
     for override in overrides:
         draft.override(override)
     draft.check()

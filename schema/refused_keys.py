@@ -1,7 +1,5 @@
 """Keys that no recipe may set, each with the reason and what to set instead: fields of the libraries that are decided
-elsewhere or not offered, names that are gone, and keys of ours that were removed or renamed."""
-
-from typing import Any
+elsewhere or not offered, and names that are gone."""
 
 
 def _said(reasons: dict[str, str]) -> dict[str, str]:
@@ -132,47 +130,6 @@ RESERVED: dict[str, dict[str, str]] = {
         }
     ),
 }
-
-# Keys of ours that were removed, or lost a value: the value that asked for nothing, which runs saved, and the one that
-# asked for what is gone; `...` is any other.
-REMOVED = {("data", "order"): ("shuffled", "by signal"), ("evaluate", "stop_when_flat"): (False, ...)}
-# Those that have another name now.
-RENAMED = {("evaluate", "held_out"): "checkpoint_problems"}
-
-
-def removed(recipe: dict) -> dict[tuple[str, str], str]:
-    """The keys that a recipe may not have any more, each with what to say of it."""
-    said = {
-        (section, key): f"{section}.{key} is now called {section}.{new}"
-        for (section, key), new in RENAMED.items()
-        if _value(recipe, (section, key)) is not None
-    }
-    for keys, (nothing, asked) in REMOVED.items():
-        value, name = _value(recipe, keys), ".".join(keys)
-        if value not in (None, nothing) and asked in (value, ...):
-            name += "" if asked is ... else f": {value}"
-            why = "because it was measured not to pay; commit 2a3fe5a is the last that has it"
-            said[keys] = f"{name} was removed, {why}"
-    return said
-
-
-def _value(recipe: dict, keys: tuple[str, str]) -> Any:
-    section = recipe.get(keys[0])
-    return section.get(keys[1]) if isinstance(section, dict) else None
-
-
-def of_today(recipe: dict, asked: bool = False) -> dict:
-    """The values of a recipe that a run saved, without those that were removed, under the names that their keys have
-    today; with `asked` those stay that ask for what is gone."""
-    gone = {keys for keys, (nothing, _) in REMOVED.items() if _value(recipe, keys) in (None, nothing)}
-    gone |= set() if asked else removed(recipe).keys() - RENAMED.keys()
-    return {
-        section: {RENAMED.get((section, key), key): each for key, each in values.items() if (section, key) not in gone}
-        if isinstance(values, dict)
-        else values
-        for section, values in recipe.items()
-    }
-
 
 # Names that were a library's once, or are another's, and what says the same here.
 GONE = {

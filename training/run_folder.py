@@ -25,8 +25,7 @@ from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
 from schema.models import refreshes
 from schema.recipe import Recipe, load_recipe
-from schema.refused_keys import REMOVED, of_today
-from schema.sections import Data, Evaluate, flat
+from schema.sections import flat
 from schema.stages import STAGES, algorithm, finished
 from schema.terminal import chain, is_main_process, make_command, say
 from schema.text import Unreadable, saved
@@ -195,7 +194,7 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
     place = f"output_dir={json.dumps(str(run.parent), ensure_ascii=False)}"  # YAML reads no surrogates
-    return load_recipe(run / "recipe.yaml", [place, *overrides], check=(), saved=True)
+    return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:
@@ -233,15 +232,11 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             "away, or give this run its own folder (output_dir)",
         )
     depends_on = _depends_on(hardware.fitted(recipe), stage)
-    there = without_place(of_today(there, asked=not finished(path)))
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)
     if isinstance(found.get("evaluate"), dict):
-        # A run that began before a key existed had its default.
-        defaults = {key: getattr(Evaluate, key) for key in depends_on["evaluate"]}
-        there = defaults | found["evaluate"]
-        found["evaluate"] = {key: there[key] for key in there if key in defaults or ("evaluate", key) in REMOVED}
+        found["evaluate"] = {key: found["evaluate"].get(key) for key in depends_on["evaluate"]}
     if stage == "sft" and isinstance(found.get("grpo"), dict):
         found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = by_batch(path, stage, flat(depends_on), flat(found))
@@ -329,8 +324,7 @@ def _of_sampling(grpo: dict) -> dict:
 
 
 def _data_of(section: dict, stage: str) -> dict:
-    """Of the section `data`, what a stage depends on; a run that began before `order` was a key had its default."""
-    section = {"order": Data.order} | section
+    """Of the section `data`, what a stage depends on."""
     return {key: value for key, value in section.items() if stage != "sft" or key not in OF_GRPO}
 
 

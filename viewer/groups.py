@@ -16,14 +16,14 @@ from runs.folder import completion_files, inside
 from schema.names import RESERVED
 from viewer.runs import CUT, EXCERPT, describe, finite
 
-# Of the columns that are no rewards, those that every run has written.
-NEEDED = {"step", "prompt", "completion", "advantage"}
+# Of the columns that are no rewards, those that every run writes.
+NEEDED = tuple(each for each in RESERVED if each != "steps")
 TRUTH = "correct_answer"
 MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # What is worked out of each token, beside its text.
-NUMBERS = ("new", "old", "reference", "entropy", "ratio", "unclipped", "clipped", "kl", "loss", "stopped")
+NUMBERS = ("advantages", "new", "old", "reference", "entropy", "ratio", "unclipped", "clipped", "kl", "loss", "stopped")
 
 # A completion's text shows these, and a right answer may hide them from the reward.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -57,9 +57,7 @@ def _index(
         rows = _rows(file, weights)
     except ValueError as error:  # being written, torn by a full disk, or a stranger's
         return [], str(error)
-    groups = [(first // size, rows[first : first + size]) for first in range(0, len(rows), size)]
-    # Runs of before overwrote their last file with answers to held-out problems, which are no groups.
-    return [_entry(each, place) for place, each in groups if len({row["question"] for row in each}) == 1], None
+    return [_entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)], None
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "mean": finite(fmean(totals)) if totals else None,
         "std": finite(stdev(totals) if len(totals) > 1 else 0.0) if totals else None,
         "right": None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right),
-        "truncated": sum(bool(row["truncated"]) for row in rows),
+        "truncated": sum(row["truncated"] for row in rows),
         "flagged": sum(bool(row["flags"]) for row in rows),
     }
 
@@ -104,15 +102,12 @@ def _group(step: int, place: int, rows: list[dict], size: int, described: dict) 
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
-    if len({row["question"] for row in mine}) > 1:  # see _index
-        raise ValueError(f"step {step} holds answers to held-out problems there, and no group")
     shares = steps_with_shares([row["steps"] for row in rows], size, described)[place * size :]
     shown = [
         {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
         | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"]), "steps": shares[i]}
         for i, row in enumerate(mine)
     ]
-    lengths = [row["tokens"] for row in rows]
     return {
         "step": step,
         "group": place,
@@ -121,19 +116,19 @@ def _group(step: int, place: int, rows: list[dict], size: int, described: dict) 
         "gold": mine[0]["gold"],
         "rows": shown,
         "others": [row["total"] for i, row in enumerate(rows) if i // size != place],
-        "batch_tokens": None if None in lengths else sum(lengths),
+        "batch_tokens": sum(row["tokens"] for row in rows),
     }
 
 
 def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
-    """The group of one completion, with `batch`, the tokens of each completion of its step where the run wrote them.
+    """The group of one completion, with `batch`, the tokens of each completion of its step.
 
     Raises:
         ValueError: there is none in that place.
     """
     rows, size, described = _of_step(run, step)
     lengths = [each["tokens"] for each in _at(rows, step, row)]
-    return _group(step, row // size, rows, size, described) | {"batch": None if None in lengths else lengths}
+    return _group(step, row // size, rows, size, described) | {"batch": lengths}
 
 
 def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
@@ -195,14 +190,14 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
         ValueError: the file is not one of completions, or its rewards are not the recipe's.
     """
     try:
-        rows = read_parquet(file, tuple(NEEDED), MEMORY)
+        rows = read_parquet(file, NEEDED, MEMORY)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
             raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")
         return [_row(row, names, weights) for row in rows]
     except DataError:
         raise
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}") from None
 
 
@@ -218,9 +213,9 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
         "rewards": rewards,
         "total": finite(math.fsum(paid)) if paid else None,
         "advantage": advantage,
-        "gold": row.get("gold"),
-        "tokens": row.get("tokens"),
-        "truncated": row.get("truncated"),
+        "gold": str(row["gold"]),
+        "tokens": int(row["tokens"]),
+        "truncated": bool(row["truncated"]),
         "steps": _steps(row.get("steps")),
         "flags": flags(said, rewards.get(TRUTH), advantage),
     }
@@ -267,8 +262,7 @@ def tokens(run: Path, step: int, row: int) -> dict[str, Any]:
     try:
         found = parsed(file.read_text(encoding="utf-8"))
         count = len(found["tokens"])
-        found.setdefault("advantages", [found["advantage"]] * count)  # before there were rewards of steps
-        if any(len(found[name]) != count for name in (*NUMBERS, "advantages")):
+        if any(len(found[name]) != count for name in NUMBERS):
             raise ValueError("its columns are of different lengths")
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is not what make explain wrote ({error})") from None

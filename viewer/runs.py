@@ -9,7 +9,6 @@ from evaluation.statistics import wilson
 from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section, texts
 from schema import configs
 from schema.configs import RIGHT
-from schema.refused_keys import of_today
 from schema.sections import flat
 from schema.stages import SECTIONS, STAGES, algorithm
 from schema.terminal import make_line
@@ -105,7 +104,7 @@ def finite(value: Any) -> float | None:
 def about(run: Path) -> dict[str, dict[str, str]]:
     """What a run was made of, as texts by `section.key`: its `recipe` as it was saved; that `filled` with the
     libraries' defaults; its `data`, and the `versions` of all that trained it."""
-    recipe = of_today(recipe_in(run), asked=True)
+    recipe = recipe_in(run)
     filled = {
         name: configs.defaults(name) | SECTIONS[name].defaults | each
         for name, each in recipe.items()

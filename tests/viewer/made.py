@@ -127,7 +127,7 @@ def explained(run: Path, step: int, row: int):
     columns |= {"reference": [-0.1, -0.2, -1.0, -0.4]}
     columns |= {"entropy": [0.1, 0.2, 0.3, 0.4], "ratio": [1.0, 1.0, 1.5, 1.0], "kl": [0.0, 0.0, 0.3, 0.0]}
     columns |= {"unclipped": [-0.8, -0.8, -1.2, -0.8], "clipped": [-0.8, -0.8, -0.96, -0.8]}
-    columns |= {"loss": [0.8, 0.8, 1.212, 0.8], "stopped": [0.0] * 4}
+    columns |= {"loss": [0.8, 0.8, 1.212, 0.8], "stopped": [0.0] * 4, "advantages": [-0.8] * 4}
     settings = {"loss_type": "grpo", "importance_sampling_level": "token", "epsilon": 0.2, "epsilon_high": 0.2}
     found = {
         "step": step,

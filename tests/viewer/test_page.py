@@ -220,6 +220,11 @@ def test_completions_that_no_run_wrote_are_one_message(tmp_path):
     run = made.run(tmp_path)
     file = run / "completions/completions_00001.parquet"
     pd.read_parquet(file).assign(tokens="many").to_parquet(file)
+    assert "completions_00001.parquet cannot be read" in page.answer([run], "0/groups")["why"]
+    file = tmp_path / "eval/held-out/grpo.jsonl"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace('"truncated": false', '"truncated": "no"'), encoding="utf-8"
+    )
     with pytest.raises(RecipeError, match="a file is not what a run wrote"):
         view.main([str(run)], tmp_path / "page.html", "0", False)
 

@@ -190,7 +190,7 @@ def test_a_run_says_what_it_was_made_of(tmp_path):
     told = about(path)
     assert told["recipe"]["grpo.logging_steps"] == told["filled"]["grpo.logging_steps"] == "7"
     assert "grpo.beta" not in told["recipe"] and told["filled"]["grpo.beta"] == "0.0"
-    assert told["data"] == {"problems": "5", "sha256": "ab"} and told["versions"]["hardware"] == '["a CPU"]'
+    assert told["data"] == {"problems": "5", "sha256": "ab"} and told["versions"]["hardware"] == "a CPU"
     for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {1: .nan}", "[1]"):
         (path / "recipe.yaml").write_text(recipe, encoding="utf-8")
         json.dumps(about(path), allow_nan=False)

@@ -223,7 +223,7 @@ function groupDetail(number_, run, group) {
     const parts = Object.entries(row.rewards).map(([name, each]) => `${name} ${number(each)}`);
     const weight = weightOfToken(row.tokens, batch, settings);
     const facts = [
-      row.tokens === null ? "" : `${row.tokens} tokens`,
+      `${row.tokens} tokens`,
       row.truncated ? "truncated" : "",
       weight === null ? "" : `each token weighs ${number(100 * weight)}% of the batch's loss`,
     ].filter(Boolean);
@@ -301,7 +301,7 @@ function groupDetail(number_, run, group) {
     {},
     h("p", { class: "quiet where" }, `step ${group.step}, group ${group.group}`),
     h("h2", { class: "asked" }, visible(group.question)),
-    group.gold === null ? null : h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
+    h("p", {}, "right answer: ", h("b", {}, visible(group.gold))),
     head,
     h("div", { class: "line thin after" }, h("span", {}, "G"), thinner, redraw, reset),
     thin,
