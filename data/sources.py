@@ -6,8 +6,11 @@ has one) a worked solution without its final line, which is what the SFT warm st
 None there; `data.problems.load` drops and counts it.
 """
 
+import ast
+import operator
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import httpx
@@ -59,12 +62,46 @@ def math(split: str, folder: Path | None = None) -> list[dict]:
 
 
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
-    """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject."""
+    """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject. Its
+    equation `( ( 8.0 - 3.0 ) * 2.0 )` is the reasoning, a line per step: `8 - 3 = 5`, then `5 * 2 = 10`."""
     rows = _read(HUB["svamp"][0], None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
-    return [
-        _row(f"{row['Body'].rstrip(' .')}. {row['Question']}", _whole_number(row["Answer"]), subject=row.get("Type"))
-        for row in rows
-    ]
+    return [_svamp_row(row) for row in rows]
+
+
+def _svamp_row(row: dict) -> dict:
+    gold = _whole_number(row["Answer"])
+    problem, steps = f"{row['Body'].rstrip(' .')}. {row['Question']}", []
+    try:
+        agrees = _worked_out(ast.parse(row["Equation"].strip(), mode="eval").body, steps) == Fraction(gold)
+    except (KeyError, AttributeError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError):
+        agrees = False  # no equation, or none of four operations on numbers
+    return _row(problem, gold, subject=row.get("Type")) | {"reasoning": "\n".join(steps) if agrees and steps else None}
+
+
+_OPERATIONS = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+}
+
+
+def _worked_out(expression: ast.expr, steps: list[str]) -> Fraction:
+    """The value; its steps are appended in the order in which they are computed."""
+    if isinstance(expression, ast.Constant):
+        return Fraction(str(expression.value))
+    left, right = _worked_out(expression.left, steps), _worked_out(expression.right, steps)
+    sign, compute = _OPERATIONS[type(expression.op)]
+    value = compute(left, right)
+    steps.append(f"{_decimal(left)} {sign} {_decimal(right)} = {_decimal(value)}")
+    return value
+
+
+def _decimal(value: Fraction) -> str:
+    """As it is written. Raises ValueError for one third, which no decimal is."""
+    if Fraction(text := f"{float(value):.10g}") != value:
+        raise ValueError(value)
+    return text
 
 
 def within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:

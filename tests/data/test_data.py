@@ -87,6 +87,30 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tm
             load(name, "train", {}, str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "equation, answer, reasoning",
+    [
+        ("( 8.0 - 3.0 )", "5.0", "8 - 3 = 5"),
+        ("( ( 13.0 + 15.0 ) * 2.0 )", "56", "13 + 15 = 28\n28 * 2 = 56"),
+        ("( 35.0 + ( 35.0 - 4.0 ) )", "66", "35 - 4 = 31\n35 + 31 = 66"),
+        ("( 1.0 / 4.0 )", "0.25", "1 / 4 = 0.25"),
+        ("( 8.0 - 3.0 )", "6", None),  # it does not give the answer
+        ("8.0", "8", None),  # no step
+        ("( 1.0 / 3.0 )", "1", None),
+        ("( 1.0 / 0.0 )", "1", None),
+        ("( 9.0 ** 9.0 )", "1", None),
+        ("X = ( 8.0", "8", None),
+        (None, "8", None),
+        ("( 8.0 - 3.0 )", "five", None),
+    ],
+)
+def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(equation, answer, reasoning, tmp_path):
+    columns = {"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": [answer], "Equation": [equation]}
+    pd.DataFrame(columns).to_parquet(tmp_path / "svamp-train.parquet")
+    (row,), _ = load("svamp", "train", {}, str(tmp_path))
+    assert row["reasoning"] == reasoning
+
+
 def test_a_problem_of_asdiv_with_several_answers_is_dropped(tmp_path):
     columns = {"body": ["a", "b"], "question": ["?", "?"], "answer": ["1 (cat); 2 (dogs)", "Yes"]}
     pd.DataFrame(columns).to_parquet(tmp_path / "asdiv.parquet")
