@@ -7,11 +7,14 @@ from a copy.
 """
 
 import contextlib
+import inspect
+import math
 from collections import Counter
 
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import DynamicCache, PreTrainedModel
 
 SURVIVES = 0.95  # the share of the adapter's change that must survive the rounding of the merged weights
 
@@ -124,6 +127,35 @@ def surviving_share(model: PeftModel) -> float:
             there += torch.sum(rounded * move, dtype=torch.float32).item()
             true += torch.sum(move * move, dtype=torch.float32).item()
     return there / true if true else 1.0
+
+
+def share_prompts(model: PreTrainedModel | PeftModel):
+    """Make `model.generate` read a prompt once that neighbouring rows of a batch share, as those of a group do: they
+    begin with copies of its keys and values. A model that remembers anything else is left as it is."""
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    if base._is_stateful or not {"position_ids", "logits_to_keep"} <= inspect.signature(base.forward).parameters.keys():
+        return
+    generate = model.generate
+
+    def shared(*args, **kwargs):
+        return generate(*args, **kwargs, **_prompts_read(model, **kwargs))
+
+    model.generate = shared
+
+
+@torch.no_grad()
+def _prompts_read(model, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_) -> dict:
+    same = torch.unique_consecutive(torch.cat([input_ids, attention_mask], 1), dim=0, return_counts=True)[1]
+    times = math.gcd(*same.tolist())
+    if times == 1 or input_ids.shape[1] == 1:
+        return {}
+    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    # The last token is left to `generate`, which samples from what follows it.
+    ids, mask = input_ids[::times, :-1], attention_mask[::times, :-1]
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    model(ids, mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    cache.batch_repeat_interleave(times)
+    return {"past_key_values": cache}
 
 
 def sample_merged(model: PeftModel):

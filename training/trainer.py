@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import torch
 from datasets import Dataset
+from peft import PeftModel
 from pyarrow import ArrowException
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import FSDPModule
@@ -25,7 +26,7 @@ from schema.terminal import say
 from training.model import load_model
 from training.progress import Advise
 from training.rounds import Refresh, Rounds
-from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged
+from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged, share_prompts
 from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards
 from training.train import keep_adapter_float32, sharded
@@ -76,7 +77,37 @@ class Greedy:
 
 
 class GreedyEvaluation(Greedy, GRPOTrainer):
-    """GRPO."""
+    """GRPO, whose loss reads nothing that cannot change it."""
+
+    def _compute_loss(self, model, inputs: dict) -> torch.Tensor:
+        if self.model.training:
+            inputs = without_padding(with_advantage(inputs) if self.reads_advantages_alone() else inputs)
+        return super()._compute_loss(model, inputs)
+
+    def reads_advantages_alone(self) -> bool:
+        """Whether a completion without advantage leaves the loss as it is: nothing else pulls at it, and the loss is no
+        mean over completions. Several processes gather equal numbers of them."""
+        args = self.args
+        also = self.beta or self._entropy_bonus_enabled or self.aux_loss_enabled or self.top_entropy_quantile < 1
+        return args.world_size == 1 and not also and self.loss_type in ("dapo", "cispo")
+
+
+def with_advantage(inputs: dict) -> dict:
+    """A batch of the loss without the completions of groups that all earned the same; one stays where all did."""
+    advantages = inputs["advantages"]
+    kept = advantages.reshape(len(advantages), -1).any(1).nonzero()[:, 0]
+    kept = kept if len(kept) else torch.zeros_like(advantages, dtype=torch.long).reshape(-1)[:1]
+    whole = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim()}
+    return inputs | {key: each[kept] for key, each in whole.items()}
+
+
+def without_padding(inputs: dict) -> dict:
+    """A batch of the loss without the columns that hold no token of it: trl pads to the longest prompt and completion
+    of all that were sampled together."""
+    prompt, completion = inputs["prompt_mask"].any(0), inputs["completion_mask"].any(0)
+    cut = {key: inputs[key][:, prompt] for key in ("prompt_ids", "prompt_mask")}
+    tokens = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim() == 2 and key not in cut}
+    return inputs | cut | {key: each[:, completion] for key, each in tokens.items() if each.shape[1] > 1}
 
 
 class LeaveOneOut(Greedy, RLOOTrainer):
@@ -162,8 +193,7 @@ def grpo_trainer(
     trainer.steps, trainer.scores, trainer.keep_best = rewards.steps, rewards.scores, rewards.keep_best
     for each in parts(recipe, trainer, rewards):
         trainer.add_callback(each)
-    if recipe.adapter is not None:
-        merge_to_sample(trainer)
+    sample_cheaply(trainer)
     return trainer
 
 
@@ -223,13 +253,18 @@ def parts(recipe: Recipe, trainer: GreedyEvaluation | LeaveOneOut, rewards: Rewa
     return [each for each in found if each]
 
 
-def merge_to_sample(trainer: GreedyEvaluation | LeaveOneOut):
-    """Sample with the adapter merged into its base, which is then restored to the bit: trl merges it for vLLM."""
+def sample_cheaply(trainer: GreedyEvaluation | LeaveOneOut):
+    """Sample with the adapter merged into its base, which is then restored to the bit (trl merges it for vLLM), and
+    with transformers read a group's prompt once."""
     policy = trainer.accelerator.unwrap_model(trainer.model)
+    adapted = isinstance(policy, PeftModel)
     if trainer.args.use_vllm:
-        keep_base_exact(policy)
-    elif not sharded(trainer) and mergeable(policy):
-        sample_merged(policy)
+        if adapted:
+            keep_base_exact(policy)
+    elif not sharded(trainer):
+        share_prompts(policy)  # first, because it reads them with the merged weights
+        if adapted and mergeable(policy):
+            sample_merged(policy)
 
 
 def share_reference(trainer: Trainer, whole: PreTrainedModel):

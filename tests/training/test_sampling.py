@@ -17,7 +17,15 @@ from schema import configs
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage
 from training.model import load_model, load_tokenizer
-from training.sampling import _copy, keep_base_exact, log_probabilities, mergeable, sample_merged, surviving_share
+from training.sampling import (
+    _copy,
+    keep_base_exact,
+    log_probabilities,
+    mergeable,
+    sample_merged,
+    share_prompts,
+    surviving_share,
+)
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
@@ -51,6 +59,23 @@ def test_the_adapter_is_merged_while_it_samples_and_only_then():
     assert seen and all(seen)
     assert not layer.merged
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+
+
+@pytest.mark.parametrize("rows, read", [([0, 0, 0, 1, 1, 1], 2), ([0, 0, 0, 0, 1, 1], 3), ([0, 1, 0, 1], 4)])
+def test_a_prompt_of_a_group_is_read_once(rows, read):
+    model = tuned()
+    ids = torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(0))[rows]
+    given = {"input_ids": ids, "attention_mask": (torch.arange(12) >= torch.tensor([0, 5])[rows][:, None]).long()}
+    sampled, seen = [], []
+    model.get_input_embeddings().register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
+    for change in (lambda _: None, share_prompts, sample_merged):
+        change(model)
+        torch.manual_seed(1)
+        sampled.append(model.generate(**given, do_sample=True, max_new_tokens=24))
+        first, *_ = seen
+        assert first == ((len(rows), 12) if change not in (share_prompts, sample_merged) or read == 4 else (read, 11))
+        seen.clear()
+    assert torch.equal(sampled[0], sampled[1]) and torch.equal(sampled[0], sampled[2])
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():

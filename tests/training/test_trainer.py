@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from trl import GRPOConfig, GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -21,7 +22,7 @@ from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
 from training.model import load_tokenizer
-from training.trainer import grpo_trainer, stop_at_the_end
+from training.trainer import grpo_trainer, stop_at_the_end, with_advantage
 
 STEPS, CUT = 8, 5  # three steps an epoch
 EPOCHS = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
@@ -53,6 +54,41 @@ def test_the_sampler_is_corrected_token_by_token():
     other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
     assert configs.training_config(other, "grpo").vllm_importance_sampling_mode == "sequence_mask"
     assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"  # trl's own, for which ours stands in
+
+
+@pytest.mark.parametrize("loss, beta, rows", [("dapo", 0, 2), ("cispo", 0, 2), ("dapo", 0.1, 6), ("grpo", 0, 6)])
+def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, rows, tmp_path):
+    """The gradient is trl's, of the whole batch."""
+    given = [f"grpo.loss_type={loss}", f"grpo.beta={beta}", f"output_dir={tmp_path}"]
+    given += ["grpo.epsilon_high=5"] * (loss == "cispo")
+    tiny = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
+    tokenizer, problems = load_tokenizer(tiny), load_train(tiny)[0][:64]
+    trainer = grpo_trainer(tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None)
+    trainer.current_gradient_accumulation_steps = 1
+    random = torch.Generator().manual_seed(0)
+    before, after = torch.tensor([3, 5, 4, 2, 5, 5]), torch.tensor([4, 2, 7, 6, 3, 1])
+    inputs = {
+        "prompt_ids": torch.randint(3, 90, (6, 8), generator=random),
+        "prompt_mask": (torch.arange(8) >= 8 - before[:, None]).long(),
+        "completion_ids": torch.randint(3, 90, (6, 9), generator=random),
+        "completion_mask": (torch.arange(9) < after[:, None]).long(),
+        "old_per_token_logps": -3 - torch.rand(6, 9, generator=random),
+        "ref_per_token_logps": -3 - torch.rand(6, 9, generator=random),
+        "advantages": torch.tensor([0, 1.5, 0, -1.5, 0, 0]),
+        "num_items_in_batch": after.sum(),
+    }
+    seen, gradients = [], []
+    embedding = trainer.model.train().get_input_embeddings()
+    embedding.register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
+    for kind in (GRPOTrainer, type(trainer)):
+        trainer.model.zero_grad()
+        kind._compute_loss(trainer, trainer.model, inputs).backward()
+        gradients.append(torch.cat([each.grad.flatten() for each in trainer.model.parameters()]))
+    assert seen == [(6, 17), (rows, 5 + (6 if rows == 2 else 7))]
+    assert gradients[0].norm() > 0.01
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
+    flat = with_advantage(inputs | {"advantages": torch.zeros(6)})
+    assert len(flat["prompt_ids"]) == 1 and flat["num_items_in_batch"] == after.sum()
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
