@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evaluation import pictures, report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import FinishedRun, at_once, is_of, read_metrics, read_run, texts, title, weights_of
+from runs.folder import FinishedRun, is_of, read_metrics, read_run, texts, title, weights_of
 from schema import configs
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
@@ -40,12 +40,10 @@ class HeldOut(NamedTuple):
 
 
 class ComparedRun(NamedTuple):
-    """A finished run. `at_once`: how many completions it sampled at once, on all processes; None where that cannot be
-    read. `held_out`: its evaluation, or why there is none."""
+    """A finished run. `held_out`: its evaluation, or why there is none."""
 
     run: FinishedRun
     metrics: list[dict]
-    at_once: int | None
     held_out: HeldOut | str
 
     @property
@@ -69,14 +67,13 @@ class ComparedRun(NamedTuple):
     def generated(self, step: int) -> int | None:
         """How many completions it had sampled after so many steps, where that is known. Where an epoch ends inside an
         update, trl makes a shorter one, and the number is a batch too low for each."""
-        values = configs.defaults("grpo") | self.run.section("grpo")
-        accumulated, steps = values["gradient_accumulation_steps"], values["steps_per_generation"]
-        if not steps and values["generation_batch_size"]:
-            return None  # it depends on the number of processes, which no file holds
-        cycle = [accumulated, steps or accumulated, values["num_iterations"]]
-        if self.at_once is None or not all(is_of(each, int) and each > 0 for each in cycle):
+        values, count = configs.defaults("grpo") | self.run.section("grpo"), self.run.versions.get("processes")
+        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
+        others = filter(None, (values["steps_per_generation"], values["generation_batch_size"]))
+        if not all(is_of(each, int) and each > 0 for each in (count, *(values[key] for key in keys), *others)):
             return None
-        return self.at_once * math.ceil(step * accumulated / (cycle[1] * cycle[2]))
+        sampled = configs.generation(values, count)
+        return sampled.completions * math.ceil(step * values["gradient_accumulation_steps"] / sampled.cycle)
 
 
 class Arm(NamedTuple):
@@ -130,7 +127,7 @@ def compared_run(folder: Path) -> ComparedRun:
         RecipeError: it is not finished, or a file is not what a run wrote.
     """
     run = read_run(folder)
-    return ComparedRun(run, read_metrics(folder), at_once(folder), held_out(run))
+    return ComparedRun(run, read_metrics(folder), held_out(run))
 
 
 def held_out(run: FinishedRun) -> HeldOut | str:

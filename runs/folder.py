@@ -225,21 +225,6 @@ def some_groups(run: Path) -> list[list[dict]]:
     return groups
 
 
-def at_once(run: Path) -> int | None:
-    """How many completions a run sampled at once, on all processes: the rows of the largest file, for trl keeps the
-    last batch whole. None where no file can be read."""
-    import pyarrow.parquet
-
-    rows = []
-    for file in completion_files(run):
-        try:
-            with file.open("rb") as opened:
-                rows.append(pyarrow.parquet.ParquetFile(opened).metadata.num_rows)
-        except (pyarrow.ArrowException, OSError):  # torn by a full disk, or a stranger's
-            continue
-    return max(rows, default=None)
-
-
 # What an evaluation wrote beside it: eval/<benchmark>/<label>.jsonl ---------------------------------------------------
 
 

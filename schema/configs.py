@@ -253,10 +253,11 @@ class Generation(NamedTuple):
     whole: int
 
 
-def generation(grpo: dict) -> Generation:
-    """Of a `grpo` section, on as many processes as this one's launcher started."""
+def generation(grpo: dict, count: int | None = None) -> Generation:
+    """Of a `grpo` section, on `count` processes, or else on as many as this one's launcher started."""
     values = defaults("grpo") | grpo
-    batch, accumulation = processes() * values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    batch, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    batch *= count or processes()
     completions, steps = values["generation_batch_size"], values["steps_per_generation"]
     if not steps:
         steps = max(1, completions // batch) if completions else accumulation

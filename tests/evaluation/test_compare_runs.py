@@ -133,10 +133,10 @@ def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
         ({}, 4, 4 * AT_ONCE),
         ({"num_iterations": 2}, 4, 2 * AT_ONCE),
         ({"num_iterations": 2}, 3, 2 * AT_ONCE),
-        ({"gradient_accumulation_steps": 2}, 4, 4 * AT_ONCE),  # which trl samples at once
-        ({"steps_per_generation": 4}, 6, 2 * AT_ONCE),
-        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 3, 6 * AT_ONCE),
-        ({"generation_batch_size": 24}, 4, None),
+        ({"gradient_accumulation_steps": 2}, 4, 4 * 2 * AT_ONCE),
+        ({"steps_per_generation": 4}, 6, 2 * 4 * AT_ONCE),
+        ({"steps_per_generation": 2, "gradient_accumulation_steps": 4}, 3, 6 * 2 * AT_ONCE),
+        ({"generation_batch_size": 48}, 4, 2 * 48),
         ({"num_iterations": 0}, 4, None),  # which no run writes
         ({"num_iterations": "two"}, 4, None),
     ],
@@ -174,7 +174,7 @@ def test_what_is_no_run_is_one_message(name, tmp_path):
 def test_the_stage_writes_a_page_and_a_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(Path("outputs/a"))
-    run(Path("outputs/b"), generation_batch_size=24)  # its completions are not known: the picture is over steps
+    run(Path("outputs/b"), num_iterations=0)  # its completions are not known: the picture is over steps
     compare.main(["outputs/a", "outputs/b"])
     assert "| a | 1 | 4 | 96 |" in capsys.readouterr().out
     page = Path("outputs/compare/report.md").read_text()

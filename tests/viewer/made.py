@@ -47,11 +47,12 @@ def run(folder: Path, steps: int = 4, groups: int = 3, size: int = 8, hostile: b
     """A finished run in `folder/grpo`, with its evaluation beside it; rewards are drawn from a seed."""
     path, random = folder / "grpo", np.random.default_rng(0)
     (path / "completions").mkdir(parents=True)
-    settings = {"num_generations": size, "max_steps": steps, "max_completion_length": 40} | grpo
+    settings = {"num_generations": size, "per_device_train_batch_size": groups * size}
+    settings |= {"max_steps": steps, "max_completion_length": 40} | grpo
     lines = [f"  {key}: {json.dumps(value)}" for key, value in settings.items()]
     rewards = "rewards:\n  correct_answer: {weight: 1.0}\n  format_tags: {weight: 0.25}\n"
     (path / "recipe.yaml").write_text(f"seed: 1\n{rewards}grpo:\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    (path / "versions.json").write_text(json.dumps({"hardware": ["a CPU"], "seed": 1}), encoding="utf-8")
+    (path / "versions.json").write_text(json.dumps({"hardware": ["a CPU"], "processes": 1}), encoding="utf-8")
     logged = []
     for step in range(1, steps + 1):
         n = groups * size
