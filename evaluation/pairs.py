@@ -9,7 +9,6 @@ from pathlib import Path
 from data.sources import DataError
 from evaluation.statistics import interval
 from runs.folder import sampled_batches
-from schema.faults import Fault, RecipeError
 from training.pairs import PER_GROUP, RewardPair
 from training.reward_model import RewardModel
 
@@ -46,19 +45,6 @@ def reward_pairs(run: Path, problems: set[str], seed: int) -> list[RewardPair]:
             for (prompt, better), (_, worse) in list(both)[:PER_GROUP]:
                 found.setdefault((problem, better, worse), RewardPair(problem, prompt, better, worse))
     return list(found.values())
-
-
-def require_enough(pairs: Sequence[RewardPair], run: Path):
-    """Refuse to learn from the pairs of fewer than `LEAST` problems.
-
-    Raises:
-        RecipeError: says how many there are.
-    """
-    problems = len({each.problem for each in pairs})
-    if problems < LEAST:
-        message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"
-        hint = "a longer run has more, and so has a lower grpo.logging_steps: completions are written at these steps"
-        raise RecipeError([Fault(str(run / "completions"), f"{message} ({hint})")])
 
 
 def split(pairs: Sequence[RewardPair], seed: int) -> tuple[list[RewardPair], list[RewardPair]]:

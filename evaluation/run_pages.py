@@ -382,10 +382,8 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
         best = code(summary["best_checkpoint"].rpartition("/")[2])
         lines.append(f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}{then}.")
     if "adapter_error" in summary:
-        lines.append(
-            "The saved adapter on a clean base gives the trained policy's log-probabilities within "
-            f"{summary['adapter_error']:.2g} nats a token."
-        )
+        exact = f"{summary['adapter_error']:.2g} nats a token"
+        lines.append(f"The saved adapter on a clean base gives the trained policy's log-probabilities within {exact}.")
     return lines
 
 

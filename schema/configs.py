@@ -84,28 +84,20 @@ def defaults(section: str) -> dict[str, Any]:
 
 def _declared(body: list[ast.stmt]):
     for node in body:
-        if isinstance(node, ast.AnnAssign) and not _left_out(node.value):
-            types = ast.unparse(node.annotation).split(" | ")
-            yield node.target.id, Field("bool" in types, _default(node.value))
+        if isinstance(node, ast.AnnAssign):
+            given = {"default": _literal(node.value)}
+            if isinstance(node.value, ast.Call):
+                given = {each.arg: _literal(each.value) for each in node.value.keywords}
+            if given.get("init") is not False:  # its class sets such a field itself
+                types = ast.unparse(node.annotation).split(" | ")
+                yield node.target.id, Field("bool" in types, given.get("default", UNKNOWN))
         elif isinstance(node, ast.FunctionDef) and node.name == "__init__":  # a class that is no dataclass
             names = [argument.arg for argument in node.args.args[1:]]
             for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
                 yield key, Field(isinstance(default, bool), default)
 
 
-def _left_out(value: ast.expr | None) -> bool:
-    """Whether it is a field that its class sets itself (`init=False`)."""
-    given = {each.arg: _literal(each.value) for each in value.keywords} if isinstance(value, ast.Call) else {}
-    return given.get("init") is False
-
-
-def _default(value: ast.expr | None) -> Any:
-    if not isinstance(value, ast.Call):
-        return UNKNOWN if value is None else _literal(value)
-    return next((_literal(each.value) for each in value.keywords if each.arg == "default"), UNKNOWN)
-
-
-def _literal(value: ast.expr) -> Any:
+def _literal(value: ast.expr | None) -> Any:
     try:
         return ast.literal_eval(value)
     except ValueError:

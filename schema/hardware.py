@@ -243,9 +243,8 @@ def card_named(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) < 1000:  # CARD=4090 is meant as a name
             return float(text)
-    raise RecipeError(
-        [f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name: {', '.join(CARDS)}"]
-    )
+    message = f"CARD={text}: give a card's memory in GiB, such as CARD=24, or one of these by name"
+    raise RecipeError([f"{message}: {', '.join(CARDS)}"])
 
 
 if __name__ == "__main__":

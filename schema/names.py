@@ -195,7 +195,6 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
         if is_reward(function := reward_function(name)):
             of_steps = {"steps_before"} if "steps" in options else set()
             for message in missing_arguments(function, {*options, *given, *of_steps}):
-                faults.append(
-                    fault(name, f"{message}, which no column of the data has: there are {', '.join(columns)}")
-                )
+                message += f", which no column of the data has: there are {', '.join(columns)}"
+                faults.append(fault(name, message))
     return faults

@@ -168,8 +168,6 @@ GONE = {
     "logging_dir": "a run writes its logs into its own folder",
     "save_safetensors": "weights are always saved as safetensors",
     "use_liger_loss": "trl's own loss does not hold the logits of all tokens",
-    "fp16_backend": "transformers has removed it",
-    "half_precision_backend": "transformers has removed it",
     "tokenizer_name": "the model's own tokenizer is used",
     "reward_funcs": "name the rewards under `rewards`",
     "use_peft": "add an `adapter` section",

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from runs.folder import find
-from schema.faults import RecipeError
+from schema.faults import Fault, RecipeError
 from schema.names import LEARNED
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
@@ -29,15 +29,21 @@ def main(run: list[str]):
 
 
 def right_above_wrong(sampled: Path, start: Start) -> Iterator[Training | Trained]:
-    from evaluation.pairs import accuracy, require_enough, reward_pairs, split
-    from training.reward_model import load_reward_model, merge_adapter, new_reward_trainer
+    from evaluation.pairs import LEAST, accuracy, reward_pairs, split
+    from training.reward_model import base_with_head, load_reward_model, merge_adapter, reward_trainer
 
-    recipe, folder = start.recipe, start.folder.path
+    recipe, args, folder = start.recipe, start.args, start.folder.path
     pairs = reward_pairs(sampled, {row["problem"] for row in start.rows}, recipe.seed)
-    require_enough(pairs, sampled)
+    if (problems := len({each.problem for each in pairs})) < LEAST:
+        message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"
+        hint = "a longer run has more, and so has a lower grpo.logging_steps: completions are written at these steps"
+        raise RecipeError([Fault(str(sampled / "completions"), f"{message} ({hint})")])
     learned, measured = split(pairs, recipe.seed)
-    trainer = new_reward_trainer(recipe, start.args, start.tokenizer, [each.row() for each in learned])
-    count = len(trainer.train_dataset)
+    rows = [each.row() for each in learned]
+    trainer = reward_trainer(recipe, args, start.tokenizer, rows, base_with_head(recipe))
+    if not (count := len(trainer.train_dataset)):
+        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
+        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
     learns = f"{count:,} pairs of {len({each.problem for each in learned}):,} problems"
     yield Training(trainer, learns, start.rows, [[each.problem, each.right, each.wrong] for each in learned])
     merge_adapter(trainer.accelerator.unwrap_model(trainer.model), folder)

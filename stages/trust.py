@@ -28,12 +28,10 @@ def _wrong(name: str) -> str | None:
     file = Path(name).resolve()
     if not file.exists():
         return "there is no such file"
+    if file.is_dir():
+        return "is a folder; name its Python files"
     if not file.is_file() or file.suffix not in (".py", ".yaml"):
-        return (
-            "is a folder; name its Python files"
-            if file.is_dir()
-            else "is no Python file or recipe, whose name ends in .py or .yaml"
-        )
+        return "is no Python file or recipe, whose name ends in .py or .yaml"
     return None if str(file).isprintable() else "its path has characters that cannot be shown: rename it"
 
 

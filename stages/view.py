@@ -37,9 +37,8 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
 
     def ready(taken: int):
         say(f"view: {names or 'the lab'}, at http://127.0.0.1:{taken} until you press Ctrl-C")
-        if not sys.stdout.isatty():
-            return
-        say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
+        if sys.stdout.isatty():
+            say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
 
     try:
         serve(found, int(port), ready)

@@ -65,18 +65,25 @@ def _wrong_state(checkpoint: Path) -> str | None:
     if step != step_of(checkpoint) or type(epoch) not in (int, float) or not 0 <= epoch <= step:
         return f"trainer_state.json belongs to another step than {step_of(checkpoint)}"
     if elsewhere:
-        raise RecipeError(
-            [
-                f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, or move "
-                f"that folder or {checkpoint.parent} away"
-            ]
-        )
+        message = f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, or "
+        raise RecipeError([f"{message}move that folder or {checkpoint.parent} away"])
     return None
 
 
 def files_of(checkpoint: Path) -> list[Path]:
     """Every file of a checkpoint that belongs in its manifest."""
     return sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST)
+
+
+def write_manifest(checkpoint: Path):
+    """Seal a checkpoint whose files are all written: from now on it counts."""
+    files = {}
+    for file in files_of(checkpoint):
+        sync(file)
+        files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
+    sync(checkpoint)
+    manifest = {"step": step_of(checkpoint), "files": files, "seal": seal(files)}
+    write_whole(checkpoint / MANIFEST, json.dumps(manifest, indent=1))
 
 
 def seal(files: dict) -> str | None:

@@ -170,21 +170,18 @@ def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
             for name, module in model.named_modules()
             if isinstance(module, torch.nn.Linear) and "lora_" not in name and not name.endswith("lm_head")
         }
+    # Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double quantisation one byte
+    # and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314, section 3).
+    scales = 1 / 64 + 4 / (64 * 256) if linear and quantization.bnb_4bit_use_double_quant else 4 / 64
     frozen = trained = 0
     for parameter in model.parameters():
         if parameter.requires_grad:
             trained += parameter.numel() * parameter.element_size()
         elif parameter in linear:
-            frozen += round(parameter.numel() * (0.5 + _nf4_constants(quantization)))
+            frozen += round(parameter.numel() * (0.5 + scales))
         else:
             frozen += parameter.numel() * parameter.element_size()
     return frozen, trained
-
-
-def _nf4_constants(quantization) -> float:
-    """Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double quantisation one byte
-    and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314, section 3)."""
-    return 1 / 64 + 4 / (64 * 256) if quantization.bnb_4bit_use_double_quant else 4 / 64
 
 
 class _FusedAttention(torch.autograd.Function):

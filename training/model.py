@@ -73,9 +73,8 @@ def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, 
         try:
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
         except GatedRepoError:
-            raise RecipeError(
-                [f"model {name}: ask for it at https://huggingface.co/{name}, and set HF_TOKEN"]
-            ) from None
+            message = f"model {name}: ask for it at https://huggingface.co/{name}, and set HF_TOKEN"
+            raise RecipeError([message]) from None
         except RepositoryNotFoundError:
             raise RecipeError([f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"]) from None
         needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)

@@ -184,19 +184,6 @@ def base_with_head(recipe: Recipe) -> PreTrainedModel:
         logging.set_verbosity(told)
 
 
-def new_reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
-    """`reward_trainer` with the recipe's base model.
-
-    Raises:
-        RecipeError: the model cannot be loaded, trl refuses a value, or no pair fits into `max_length`.
-    """
-    trainer = reward_trainer(recipe, args, tokenizer, rows, base_with_head(recipe))
-    if not len(trainer.train_dataset):
-        message = f"reward_model.max_length: no pair fits into {args.max_length} tokens"
-        raise RecipeError([Fault(recipe.place("reward_model", "max_length"), message)])
-    return trainer
-
-
 def reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict], model: PreTrainedModel):
     """trl's RewardTrainer with the recipe's adapter.
 

@@ -89,14 +89,10 @@ class RunFolder:
 
     def _require_same_problems(self, before: dict, now: dict):
         if before != now:
-            raise RecipeError(
-                [
-                    f"{self.path} began with {_count(before)} training problems, which are not these "
-                    f"{_count(now)}: the data has changed, or the probe that chose or ordered them, or what a "
-                    "model sampled of them, or evaluate.benchmarks, whose problems are removed from training. Change "
-                    f"it back, or move {self.path} away"
-                ]
-            )
+            message = f"{self.path} began with {_count(before)} training problems, which are not these {_count(now)}: "
+            message += "the data has changed, or the probe that chose or ordered them, or what a model sampled of "
+            message += "them, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
+            raise RecipeError([f"{message}move {self.path} away"])
 
     def _say_what_changed(self, before: dict, now: dict):
         if not self.checkpoint:
@@ -226,11 +222,8 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     try:
         there = saved(path / "recipe.yaml")
     except Unreadable as error:
-        return Fault(
-            str(path / "recipe.yaml"),
-            f"says what the run beside it was trained with, and cannot be read ({error}): put it back, or move {path} "
-            "away, or give this run its own folder (output_dir)",
-        )
+        message = f"says what the run beside it was trained with, and cannot be read ({error}): put it back, or move "
+        return Fault(str(path / "recipe.yaml"), f"{message}{path} away, or give this run its own folder (output_dir)")
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):

@@ -19,18 +19,7 @@ from transformers import TrainerCallback
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RunStopped
 from schema.terminal import say
-from training.checkpoints import (
-    MANIFEST,
-    checkpoints_of,
-    files_of,
-    kept,
-    newest_good,
-    seal,
-    sha256,
-    step_of,
-    sync,
-    write_whole,
-)
+from training.checkpoints import MANIFEST, checkpoints_of, kept, newest_good, step_of, write_manifest
 from training.scoring import Batch
 from training.watch import gamed
 
@@ -63,16 +52,7 @@ class Checkpoints(TrainerCallback):
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()  # each process writes a file of its own
         if state.is_world_process_zero:
-            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            files = {}
-            for file in files_of(checkpoint):
-                sync(file)
-                files[str(file.relative_to(checkpoint))] = [file.stat().st_size, sha256(file)]
-            sync(checkpoint)
-            write_whole(
-                checkpoint / MANIFEST,
-                json.dumps({"step": state.global_step, "files": files, "seal": seal(files)}, indent=1),
-            )
+            write_manifest(Path(args.output_dir) / f"checkpoint-{state.global_step}")
             self._prune(Path(args.output_dir), state)
         PartialState().wait_for_everyone()
 

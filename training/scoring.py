@@ -92,12 +92,11 @@ class GuardedReward:
         except (Exception, SystemExit) as error:
             returned = None
             self._tell(f"failed at {raised(error)}", 0, columns)
-        values = [None] * rows if returned is None else [self._value(r, i, columns) for i, r in enumerate(returned)]
-        bad = (
-            rows
-            if returned is None
-            else sum(v is None and r is not None for v, r in zip(values, returned, strict=True))
-        )
+        if returned is None:
+            values, bad = [None] * rows, rows
+        else:
+            values = [self._value(each, i, columns) for i, each in enumerate(returned)]
+            bad = values.count(None) - sum(each is None for each in returned)
         if self.seen == 0 and rows and bad == 0 and values.count(None) == rows:
             self._tell("returned None for each completion of its first batch", 0, columns)
         first, self.seen, self.faulty = self.seen == 0, self.seen + rows, self.faulty + bad

@@ -158,11 +158,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     try:
         _resume(trainer, folder, clock)
         if interrupts.agreed is not None:
-            step = trainer.state.global_step
-            say(
-                f"{stage}: stopped at step {step} of {trainer.state.max_steps}, saved in "
-                f"{folder.path}/checkpoint-{step}"
-            )
+            step, steps = trainer.state.global_step, trainer.state.max_steps
+            say(f"{stage}: stopped at step {step} of {steps}, saved in {folder.path}/checkpoint-{step}")
             again = make_command(chain() or stage, recipe)
             if not STAGES[stage].policy:  # it is asked for by a run
                 again = make_line(stage, RUN=[recipe.output_dir])
@@ -213,12 +210,8 @@ def require_same_sharding(trainer: Trainer, checkpoint: str):
     fsdp = any(each.startswith("pytorch_model_fsdp") for each in files)
     began = "FSDP" if fsdp else "DeepSpeed" if "latest" in files else "DDP or one process"
     if began != now:
-        raise RecipeError(
-            [
-                f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its optimizer: launch "
-                f"the run as it began, or delete {Path(checkpoint).parent}"
-            ]
-        )
+        message = f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its optimizer: "
+        raise RecipeError([f"{message}launch the run as it began, or delete {Path(checkpoint).parent}"])
 
 
 @torch.no_grad()

@@ -47,12 +47,8 @@ def lock(path: Path):
         time.sleep(0.2)  # until it has written its number
         file.seek(0)
         number = file.read(20).strip()
-        raise RecipeError(
-            [
-                f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it, stop it, or give "
-                "this run its own folder (output_dir)"
-            ]
-        ) from None
+        message = f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it, stop it, or "
+        raise RecipeError([f"{message}give this run its own folder (output_dir)"]) from None
     except OSError as error:  # of NFS without its lock service, say
         say(f"{path} is on a disk without locks ({error.strerror}): start no second run in it")
     if os.fstat(file.fileno()).st_nlink == 0:  # removed since it was opened

@@ -68,7 +68,8 @@ def whole(runs: list[Path]) -> str:
     answers = dict(_answers(runs))
     scripts = [asset(name) for name in SCRIPTS]
     # Only these scripts may run, whatever a completion says, and none may reach the network.
-    allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    allowed = " ".join(f"'sha256-{each}'" for each in digests)
     policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
     head = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">']
     head += [f"<style>{asset(name)}</style>" for name in STYLES]
@@ -77,10 +78,6 @@ def whole(runs: list[Path]) -> str:
     tail = [f'<script type="application/json" id="answers">{data}</script>']
     tail += [f"<script>{each}</script>" for each in scripts]
     return asset("index.html").replace("<!-- head -->", "\n".join(head)).replace("<!-- tail -->", "\n".join(tail))
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:

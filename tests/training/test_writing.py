@@ -197,7 +197,7 @@ run("grpo", main)
 @pytest.mark.parametrize(
     ("module", "owner", "function", "said"),
     [
-        ("training.saving", "training.saving", "write_whole", "Nothing has been saved yet"),
+        ("training.saving", "training.saving", "write_manifest", "Nothing has been saved yet"),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in [
