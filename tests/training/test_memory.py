@@ -8,6 +8,7 @@ from evaluation.findings import model_findings
 from schema import configs
 from schema.hardware import card_named
 from schema.launch import launch
+from schema.problem_sets import train_and_held_out
 from schema.recipe import load_recipe
 from stages import memory as memory_table
 from training import memory
@@ -112,7 +113,7 @@ def test_check_and_memory_tell_the_same(capsys):
     """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17 by the other."""
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     (found,) = memory_table.longest_prompt(recipe)[:1]
-    list(model_findings(recipe, {"num_processes": 1}, None))
+    list(model_findings(recipe, train_and_held_out(recipe)[0], {"num_processes": 1}, None))
     told = capsys.readouterr().out
     assert f"longest {found} " in told
     total = memory.estimate(recipe, found).total / memory.GIB
