@@ -20,7 +20,7 @@ FILES = sorted(FILES | {each for each in TRACKED if each.parts[0] != "tests" and
 LONGEST = 500  # lines
 # Take seconds to import, or need not be installed.
 HEAVY = {"accelerate", "datasets", "math_verify", "matplotlib", "peft", "py3langid", "rich", "sympy", "torch"}
-HEAVY |= {"pyarrow", "safetensors", "scipy", "tokenizers", "transformers", "trl", "vllm"}
+HEAVY |= {"inspect_ai", "pyarrow", "safetensors", "scipy", "tokenizers", "transformers", "trl", "vllm"}
 
 
 def table() -> dict[str, list[str]]:

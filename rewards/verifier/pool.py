@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rewards.verifier.equal import compare_by_algebra
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[__name__.count(".")]  # whatever the package is called
 _WORKERS = 2  # one judges while the other is replaced
 _START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine

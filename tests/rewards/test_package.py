@@ -1,0 +1,163 @@
+"""The package `grpo_verifier`: its wheel in an environment that has nothing but what it asks for, its command, and its
+functions for other libraries."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from rewards.package import hosts
+from tests.support import ROOT
+
+NEEDS = ("math-verify", "sympy")
+ALGEBRA = {"answer": r"\boxed{\frac{1}{\sqrt{3}}}", "gold": r"\frac{\sqrt{3}}{3}"}
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+ALONE = """
+import sys, time
+from importlib.util import find_spec
+start = time.process_time()
+import grpo_verifier
+took, early = time.process_time() - start, {"numpy", "torch", "sympy", "math_verify"} & set(sys.modules)
+import grpo_verifier.hosts
+assert not early and not find_spec("numpy") and not find_spec("torch") and not find_spec("rewards")
+assert grpo_verifier.judge(r"\\boxed{\\frac{1}{\\sqrt{3}}}", r"\\frac{\\sqrt{3}}{3}").reason == "equal, as expressions"
+print(took)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-c", BUILD, folder], cwd=ROOT / "rewards/package", check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The `bin` of an environment with the wheel. What it needs is taken from ours, file by file, and nothing else."""
+    folder = tmp_path_factory.mktemp("alone")
+    venv.create(folder / "env", symlinks=True)
+    (needs := folder / "needs").mkdir()
+    wanted = [*NEEDS]
+    for name in wanted:
+        found = distribution(name)
+        wanted += [re.match(r"[\w-]+", each)[0] for each in found.requires or [] if ";" not in each]
+        for top in {file.parts[0] for file in found.files if file.parts[0] not in ("..", "__pycache__")}:
+            if not (needs / top).exists():
+                (needs / top).symlink_to(found.locate_file(top))
+    python = folder / "env/bin/python"
+    packages = next((folder / "env/lib").glob("python3*/site-packages"))
+    (packages / "needs.pth").write_text(str(needs))
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    subprocess.run([*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True)
+    checked = subprocess.run([*pip, "check"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+    return python.parent
+
+
+def test_the_wheel_is_typed_licensed_and_asks_for_two_packages(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+        info = next(name for name in names if name.endswith("/METADATA")).removesuffix("METADATA")
+        metadata = file.read(f"{info}METADATA").decode()
+        assert file.read(f"{info}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    asked = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
+    assert len(asked) == len(NEEDS) and all(map(str.startswith, asked, NEEDS))
+    assert "License-Expression: Apache-2.0" in metadata and "grpo_verifier/py.typed" in names
+    assert {name.split("/")[0] for name in names} == {"grpo_verifier", info.rstrip("/")}
+
+
+def test_it_is_imported_alone_and_at_once(installed, tmp_path):
+    done = subprocess.run([installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.5
+
+
+LINES = {
+    '{"answer": "It is \\\\boxed{0.5}", "gold": "1/2", "id": 7}': {"id": 7, "right": True, "answer": "0.5"},
+    '{"answer": "6", "gold": 5.0}': {"right": False, "answer": "6"},
+    '{"answer": "6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
+    '{"answer": "5", "gold": null}': {"right": None},
+    '{"answer": "(8-5)*3", "check": "{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {"right": True},
+    '{"answer": "5", "gold"': "not JSON",
+    "": "not JSON",
+    "\udcff": "not JSON",
+    "[" * 100_000: "not JSON",
+    "[5]": "not an object",
+    '{"gold": "5"}': "no `answer`",
+    '{"answer": "5"}': "no `gold`",
+    '{"answer": "5", "gold": ["5"]}': "`gold` is not text",
+    '{"answer": null, "gold": "5"}': "`answer` is not text",
+    '{"answer": "5", "check": "{}"}': "not an object with one entry",
+    '{"answer": "5", "check": "{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': "--run-programs",
+    f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than",
+    '{"answer": "\\ud800", "gold": "5"}': {"right": False},
+    '{"answer": "5", "gold": "5"}': {"right": True},  # without a line break
+}
+
+
+def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(installed):
+    text = "\n".join(LINES).encode(errors="surrogateescape")
+    done = subprocess.run([installed / "grpo-verifier"], input=text, capture_output=True)
+    assert done.returncode == 1, done.stderr
+    for number, (said, reply) in enumerate(zip(LINES.values(), done.stdout.splitlines(), strict=True), 1):
+        reply = json.loads(reply)
+        if isinstance(said, str):
+            assert reply["line"] == number and said in reply["error"]
+        else:
+            assert reply.items() >= said.items() and reply["reason"], number
+
+
+def test_the_command_answers_as_lines_come_and_survives_kills(installed):
+    with subprocess.Popen([installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+        for n in range(3):
+            # Another gold each time, so that none is remembered.
+            row = {key: text.replace("3", str((3, 5, 7)[n])) for key, text in ALGEBRA.items()} | {"n": n}
+            command.stdin.write(json.dumps(row).encode() + b"\n")
+            command.stdin.flush()
+            reply = json.loads(command.stdout.readline())
+            assert (reply["n"], reply["right"], reply["reason"]) == (n, True, "equal, as expressions")
+            for worker in psutil.Process(command.pid).children():
+                worker.kill()
+        command.stdin.close()
+        assert command.wait() == 0
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
+    line = json.dumps({"answer": "5", "gold": "5"})
+    shell = f"yes '{line}' | {installed}/grpo-verifier | head -n 1"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["right"] is True and done.stderr == ""
+
+
+def message(role: str, text: str) -> list[dict]:
+    return [{"role": role, "content": text}]
+
+
+@pytest.mark.parametrize("answer, expected", [(r"\boxed{3/4}", 1.0), ("6/8", 0.0), ("", 0.0)])
+def test_the_functions_for_other_libraries(answer, expected):
+    """`6/8` is wrong only because it copies the question."""
+    gold, asked = "3/4", "Simplify 6/8"
+    prompt, completion = message("user", asked), message("assistant", answer)
+    task = SimpleNamespace(answer=gold, prompt_text=asked)
+    given = [
+        hosts.correct_answer([completion], [gold], [prompt])[0],
+        hosts.compute_score("gsm8k", answer, gold, {"question": asked}),
+        hosts.process_results({"question": asked, "answer": gold}, [answer])["correct"],
+        asyncio.run(hosts.rubric_function(completion, gold, prompt)),
+        asyncio.run(hosts.task_reward(task, SimpleNamespace(last_reply=answer))),
+    ]
+    assert given == [expected] * 5
+
+
+def test_a_question_is_not_needed():
+    assert hosts.compute_score("", "6/8", "3/4") == asyncio.run(hosts.rubric_function("6/8", "3/4")) == 1.0
