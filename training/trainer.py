@@ -105,6 +105,7 @@ def without_padding(inputs: dict) -> dict:
     """A batch of the loss without the columns that hold no token of it: trl pads to the longest prompt and completion
     of all that were sampled together."""
     prompt, completion = inputs["prompt_mask"].any(0), inputs["completion_mask"].any(0)
+    completion[0] = True  # with mask_truncated_completions, a batch may learn from no token
     cut = {key: inputs[key][:, prompt] for key in ("prompt_ids", "prompt_mask")}
     tokens = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim() == 2 and key not in cut}
     return inputs | cut | {key: each[:, completion] for key, each in tokens.items() if each.shape[1] > 1}

@@ -87,6 +87,8 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
     assert seen == [(6, 17), (rows, 5 + (6 if rows == 2 else 7))]
     assert gradients[0].norm() > 0.01
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
+    nothing = inputs | {"completion_mask": torch.zeros(6, 9, dtype=torch.long)}  # mask_truncated_completions
+    assert trainer._compute_loss(trainer.model, nothing) == 0
     flat = with_advantage(inputs | {"advantages": torch.zeros(6)})
     assert len(flat["prompt_ids"]) == 1 and flat["num_items_in_batch"] == after.sum()
 
