@@ -100,13 +100,13 @@ class Pool:
 
     def ask(self, request: dict, timeout: float) -> dict | None:
         """A worker's reply to `request`, or None if none came within `timeout` seconds of judging."""
-        left, unstarted = timeout, 0
+        left, unstarted, asked = timeout, 0, time.monotonic()
         while left > 0:
             worker = self._take()
             try:
-                if not worker.wait_until_ready():  # killed from outside while it started, or it cannot start at all
-                    unstarted += 1
-                    if unstarted == _START_ATTEMPTS:
+                if not worker.wait_until_ready():
+                    unstarted += worker.process.returncode >= 0  # else it was killed, and the next may not be
+                    if unstarted == _START_ATTEMPTS or time.monotonic() - asked > _START_ATTEMPTS * _START_LIMIT:
                         raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
                     continue
                 started = time.monotonic()

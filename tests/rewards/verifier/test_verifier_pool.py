@@ -146,6 +146,14 @@ def test_workers_that_cannot_start_are_an_error():
     workers.close()
 
 
+def test_workers_killed_while_they_start_are_replaced_until_one_starts(tmp_path):
+    starts = f"import os, signal; open({str(tmp_path / 'starts')!r}, 'ab').write(b'.')"
+    killed = f"if os.path.getsize({str(tmp_path / 'starts')!r}) < 9: os.kill(os.getpid(), signal.SIGKILL)"
+    workers = pool.Pool(f"{starts}\n{killed}\nfrom rewards.verifier.pool import work; work()")
+    assert workers.ask(ANY, 10.0)["right"] is not None
+    workers.close()
+
+
 def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
     threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
     started = time.monotonic()
