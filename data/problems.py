@@ -32,7 +32,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     """
     if (known := name.replace("_", "-")) in SETS:
         return SETS[known]
-    name = os.path.expanduser(name)  # noqa: PTH111
+    name = os.path.expanduser(name) if name.startswith("~/") and "\0" not in name else name  # noqa: PTH111
     if os.path.isfile(name) and Path(name).suffix in FILE_TYPES:  # noqa: PTH113 (Path.is_file fails for a long name)
         return partial(of_file, name)
     if os.path.isdir(name):  # noqa: PTH112

@@ -4,6 +4,7 @@ import contextlib
 import io
 import random
 from dataclasses import replace
+from numbers import Real
 
 from data import prompt
 from data.gold import RUNS, read_check
@@ -24,9 +25,9 @@ NONE_WORKED = (
 )
 
 
-def refused_here(recipe: Recipe) -> list[Fault]:
+def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
     """What a stage will refuse of the problems that are read on this machine, without the Hub and without a function of
-    the user's: known before a library is imported."""
+    the user's: known before a library is imported. `trains`: whether one will learn from them."""
     train, benchmarks = (
         [each for each in entries if is_here(named(each)[0], recipe.data.dir)]
         for entries in (recipe.data.train, recipe.evaluate.benchmarks)
@@ -35,19 +36,21 @@ def refused_here(recipe: Recipe) -> list[Fault]:
     data = replace(recipe.data, train=train, validation=recipe.data.validation if whole else 0)
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
         here = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks))
-        rows, _, wrong = read(here)
-    return [fault for error in wrong.values() for fault in error.faults] + (unfit(rows, recipe) if whole else [])
+        rows, _, wrong = read(here, whole)
+    fit = [] if not (whole and trains) else unfit(rows, recipe)
+    return [fault for error in wrong.values() for fault in error.faults] + fit
 
 
-def read(recipe: Recipe) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
-    """The training rows, which of them the benchmarks ask too, and what cannot be read, each with why."""
+def read(recipe: Recipe, whole: bool = True) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
+    """The training rows, which of them the benchmarks ask too (if these are the `whole`), and what cannot be read, each
+    with why."""
     rows, found, wrong = [], [], {}
     try:
         rows = train_and_held_out(recipe)[0] if recipe.data.train else []
     except RecipeError as error:
         wrong["the data"] = error
     try:
-        found = overlaps_to_drop(rows, recipe)
+        found = overlaps_to_drop(rows if whole else [], recipe)
     except RecipeError as error:
         wrong["the benchmarks"] = error
     return rows, found, wrong
@@ -63,7 +66,9 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
         kinds = {}
         for row in rewarded if column != "answer" else ():  # which is text where several sets have several types
             if (value := row[column]) is not None:
-                kinds.setdefault(float if type(value) is int else type(value), row["source"])
+                kinds.setdefault(
+                    type(value) if isinstance(value, bool) or not isinstance(value, Real) else float, row["source"]
+                )
         if len(kinds) > 1:
             has = " and ".join(f"{WORDS.get(kind, kind.__name__)} in {source}" for kind, source in kinds.items())
             message = f"data.train: the column {column!r} has {has}: give it one type, or rename one of them"

@@ -1,5 +1,5 @@
-"""What `make` checks before a stage begins, in about a second. It imports no library except torch, and torch only if a
-run in 16 bits is already there and the machine must be asked.
+"""What `make` checks before a stage begins, in a second and what it takes to read the recipe's own data. It imports no
+library except torch, and torch only if a run in 16 bits is already there and the machine must be asked.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
@@ -48,7 +48,7 @@ def main():
             faults += [Fault(" and ".join(places), message) for message, places in found.items()]
             if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
-            faults += refused_here(recipe)
+            faults += refused_here(recipe, bool(trained))
         if faults:
             raise RecipeError(faults)
         for each in warnings_of(recipe) if trained else ():

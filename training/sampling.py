@@ -15,7 +15,9 @@ import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+COPIED = (DynamicLayer, DynamicSlidingWindowLayer)  # of a cache, those that hold keys and values and nothing else
 SURVIVES = 0.95  # the share of the adapter's change that must survive the rounding of the merged weights
 
 
@@ -133,27 +135,32 @@ def share_prompts(model: PreTrainedModel | PeftModel):
     """Make `model.generate` read a prompt once that neighbouring rows of a batch share, as those of a group do: they
     begin with copies of its keys and values. A model that remembers anything else is left as it is."""
     base = model.get_base_model() if isinstance(model, PeftModel) else model
-    if base._is_stateful or not {"position_ids", "logits_to_keep"} <= inspect.signature(base.forward).parameters.keys():
+    copied = all(type(each) in COPIED for each in _cache(base).layers) and base._supports_default_dynamic_cache()
+    if not copied or not {"position_ids", "logits_to_keep"} <= inspect.signature(base.forward).parameters.keys():
         return
     generate = model.generate
 
     def shared(*args, **kwargs):
-        return generate(*args, **kwargs, **_prompts_read(model, **kwargs))
+        return generate(*args, **kwargs, **_prompts_read(base, **kwargs))
 
     model.generate = shared
 
 
+def _cache(base: PreTrainedModel) -> DynamicCache:
+    return DynamicCache(config=base.config.get_text_config(decoder=True))
+
+
 @torch.no_grad()
-def _prompts_read(model, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_) -> dict:
+def _prompts_read(base, input_ids: torch.Tensor, attention_mask: torch.Tensor, generation_config=None, **_) -> dict:
     same = torch.unique_consecutive(torch.cat([input_ids, attention_mask], 1), dim=0, return_counts=True)[1]
     times = math.gcd(*same.tolist())
-    if times == 1 or input_ids.shape[1] == 1:
+    if times == 1 or input_ids.shape[1] == 1 or getattr(generation_config, "cache_implementation", None):
         return {}
-    cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+    cache = _cache(base)
     # The last token is left to `generate`, which samples from what follows it.
     ids, mask = input_ids[::times, :-1], attention_mask[::times, :-1]
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    model(ids, mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    read = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0), "past_key_values": cache, "use_cache": True}
+    base(input_ids=ids, attention_mask=mask, logits_to_keep=1, **read)
     cache.batch_repeat_interleave(times)
     return {"past_key_values": cache}
 

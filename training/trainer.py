@@ -93,22 +93,28 @@ class GreedyEvaluation(Greedy, GRPOTrainer):
 
 
 def with_advantage(inputs: dict) -> dict:
-    """A batch of the loss without the completions of groups that all earned the same; one stays where all did."""
-    advantages = inputs["advantages"]
-    kept = advantages.reshape(len(advantages), -1).any(1).nonzero()[:, 0]
-    kept = kept if len(kept) else torch.zeros_like(advantages, dtype=torch.long).reshape(-1)[:1]
+    """A batch of the loss without the completions of groups that all earned the same; one stays where all did, if there
+    is one whose tokens count."""
+    counted = inputs["completion_mask"].any(1)
+    kept = inputs["advantages"].reshape(len(counted), -1).any(1)
+    kept = kept.nonzero()[:, 0] if kept.any() else counted.int().argmax()[None]
     whole = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim()}
     return inputs | {key: each[kept] for key, each in whole.items()}
 
 
 def without_padding(inputs: dict) -> dict:
     """A batch of the loss without the columns that hold no token of it: trl pads to the longest prompt and completion
-    of all that were sampled together."""
-    prompt, completion = inputs["prompt_mask"].any(0), inputs["completion_mask"].any(0)
+    of all that were sampled together. What is compared with earlier log-probabilities keeps its prompts' padding, by
+    which some models count positions."""
+    cut = {}
+    if not inputs.keys() & {"old_per_token_logps", "ref_per_token_logps"}:
+        prompt = inputs["prompt_mask"].any(0)
+        cut = {key: inputs[key][:, prompt] for key in ("prompt_ids", "prompt_mask")}
+    completion = inputs["completion_mask"].any(0)
     completion[0] = True  # with mask_truncated_completions, a batch may learn from no token
-    cut = {key: inputs[key][:, prompt] for key in ("prompt_ids", "prompt_mask")}
-    tokens = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim() == 2 and key not in cut}
-    return inputs | cut | {key: each[:, completion] for key, each in tokens.items() if each.shape[1] > 1}
+    tokens = {key: each for key, each in inputs.items() if torch.is_tensor(each) and each.dim() == 2}
+    tokens = {key: each for key, each in tokens.items() if each.shape[1] > 1 and not key.startswith("prompt")}
+    return inputs | cut | {key: each[:, completion] for key, each in tokens.items()}
 
 
 class LeaveOneOut(Greedy, RLOOTrainer):

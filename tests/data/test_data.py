@@ -102,6 +102,9 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tm
         ("X = ( 8.0", "8", None),
         (None, "8", None),
         ("( 8.0 - 3.0 )", "five", None),
+        ("( 8.0 - 3.0 )", "1e999999999", None),
+        ("( '1e999999999' + 1 )", "8", None),
+        ("-" * 20_000 + "8", "8", None),
     ],
 )
 def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(equation, answer, reasoning, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from schema import hardware
 from schema.faults import RecipeError
 from schema.launch import find_spec, launch, missing, require
+from schema.problem_sets import refused_here
 from schema.recipe import load_recipe
 from stages import check, preflight
 from tests.support import ROOT, run_stage
@@ -153,6 +154,18 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "x").exists()
+
+
+def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_path):
+    mine = tmp_path / "mine.csv"
+    mine.write_text("problem,answer\n1 + 1?,2\n2 + 2?,4\n3 + 3?,6\n")
+    given = [f"output_dir={tmp_path}/x", f"evaluate.benchmarks=[{mine}]", "data.validation=1"]
+    part = load_recipe("recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}, some/set]"], check=())
+    assert refused_here(part, True) == []
+    whole = load_recipe("recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}]"], check=())
+    assert "every problem is also in a benchmark" in str(refused_here(whole, False))
+    alone = load_recipe("recipes/tiny-arithmetic.yaml", [f"data.train=[{mine}]", "data.validation=1"], check=())
+    assert refused_here(alone, False) == [] != refused_here(alone, True)  # nothing worked to learn from
 
 
 MISTAKES = {  # overrides, and what is said of them

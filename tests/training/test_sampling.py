@@ -9,6 +9,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, GenerationConfig, GPT2Config, Lfm2Config
 from transformers.utils import is_bitsandbytes_available
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
@@ -76,6 +77,28 @@ def test_a_prompt_of_a_group_is_read_once(rows, read):
         assert first == ((len(rows), 12) if change not in (share_prompts, sample_merged) or read == 4 else (read, 11))
         seen.clear()
     assert torch.equal(sampled[0], sampled[1]) and torch.equal(sampled[0], sampled[2])
+
+
+@pytest.mark.parametrize("kind, change", [(GPT2Config, {"n_embd": 32, "n_head": 2, "n_layer": 2}), (Lfm2Config, {})])
+def test_so_it_is_with_models_of_other_kinds(kind, change):
+    """GPT-2's `forward` has another order; LFM2 keeps more than keys and values, and reads every prompt."""
+    small = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    small |= {"intermediate_size": 64, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]}
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(kind(**(change or small), bos_token_id=1, eos_token_id=2)).eval()
+    model.resize_token_embeddings(99)
+    ids = torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(0)).repeat_interleave(3, 0)
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 12, "do_sample": True}
+    static = GenerationConfig(cache_implementation="static", max_new_tokens=12, do_sample=True, pad_token_id=0)
+    sampled, inner = [], model.generate
+    for _ in range(2):
+        torch.manual_seed(1)
+        sampled.append(model.generate(**given, pad_token_id=0))
+        share_prompts(model)
+    assert torch.equal(*sampled)
+    assert (model.generate == inner) == (kind is Lfm2Config)
+    both = {key: given[key] for key in ("input_ids", "attention_mask")}
+    assert len(model.generate(**both, generation_config=static)) == 6  # transformers refuses a cache beside its name
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():

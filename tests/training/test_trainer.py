@@ -22,7 +22,7 @@ from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
 from training.model import load_tokenizer
-from training.trainer import grpo_trainer, stop_at_the_end, with_advantage
+from training.trainer import grpo_trainer, stop_at_the_end, with_advantage, without_padding
 
 STEPS, CUT = 8, 5  # three steps an epoch
 EPOCHS = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
@@ -84,13 +84,16 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
         trainer.model.zero_grad()
         kind._compute_loss(trainer, trainer.model, inputs).backward()
         gradients.append(torch.cat([each.grad.flatten() for each in trainer.model.parameters()]))
-    assert seen == [(6, 17), (rows, 5 + (6 if rows == 2 else 7))]
+    assert seen == [(6, 17), (rows, 8 + (6 if rows == 2 else 7))]
     assert gradients[0].norm() > 0.01
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
+    alone = {key: each for key, each in inputs.items() if key not in ("old_per_token_logps", "ref_per_token_logps")}
+    assert without_padding(alone)["prompt_ids"].shape == (6, 5)  # nothing to compare with earlier ones
     nothing = inputs | {"completion_mask": torch.zeros(6, 9, dtype=torch.long)}  # mask_truncated_completions
     assert trainer._compute_loss(trainer.model, nothing) == 0
+    inputs["completion_mask"][0] = 0  # cut off, and masked
     flat = with_advantage(inputs | {"advantages": torch.zeros(6)})
-    assert len(flat["prompt_ids"]) == 1 and flat["num_items_in_batch"] == after.sum()
+    assert torch.equal(flat["prompt_ids"], inputs["prompt_ids"][1:2]) and flat["num_items_in_batch"] == after.sum()
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
