@@ -12,9 +12,10 @@ from math import gcd, prod
 from types import SimpleNamespace
 
 from rewards.verifier.compare import Algebra, Unreadable, compare
+from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
 from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, Phrase, hedge
-from rewards.verifier.units import another_was_asked, change
+from rewards.verifier.units import another_was_asked, change, known
 from rewards.verifier.value import (
     Clock,
     Expr,
@@ -111,6 +112,10 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
     if (doubt := hedge(answer)) and not hedge(gold):
         return False, doubt
+    if (told := number_said(answer, question)) is not None and isinstance(g := value(gold), Quantity | Relation):
+        if told.objection or (told.unit_unknown and isinstance(g, Quantity) and known(g.unit)):
+            return False, told.objection or "another unit than the gold's"
+        answer = told.answer
     if (refusal := _too_large(answer)) is not None:
         return False, refusal
     if (sign := _UNWORKED.search(answer)) and sign[0] not in gold:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from data.gold import boxes
 from rewards.verifier import phrases
+from rewards.verifier.languages import doubted
 from rewards.verifier.units import known, unit
 
 _THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
@@ -248,6 +249,8 @@ def _stated(text: str) -> Found | None:
         before = text[max(0, match.start() - 80) : match.start()].lower()
         if objection := phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before):
             return Found([], f"the stated answer is {objection}")
+        if doubted(re.split(r"[\n.!?。！？।]", before + match[0][: match.start("answer") - match.start()])[-1]):
+            return Found([], "the stated answer is changed or doubted before it")
         end = _SENTENCE_END.search(match["answer"])
         answer = match["answer"][: end.start()] if end else match["answer"]
         if len(answer) > phrases.LONGEST_SENTENCE:
