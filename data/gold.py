@@ -16,6 +16,8 @@ from functools import lru_cache
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
 _BARE = re.compile(r"(?:[^\s$.,;{}\\]|[.,](?=\d))+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BESIDE = re.compile(r"[\s$]*(?:,?\s*(?:and|or|\\text\s*\{\s*(?:and|or)\s*\})|[,;])[\s$]*")
+_ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
@@ -72,9 +74,18 @@ def gold_answer(text: object) -> str | None:
         # A thousands comma only: "1,2" stays a pair.
         return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", answer) or None
     if _BOX.search(text):
-        boxes = boxed(text)
-        return boxes[-1] or None if boxes else None
-    return text.strip() or None
+        return _last_boxes(text)
+    return _ANNOUNCED.sub("", text.strip()) or None
+
+
+def _last_boxes(text: str) -> str | None:
+    r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and $\boxed{2}$`."""
+    found = boxes(text)
+    first = len(found) - 1
+    while first > 0 and _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]]):
+        first -= 1
+    contents = dict.fromkeys(content for _, _, content in found[max(first, 0) :] if content)
+    return ", ".join(contents) or None
 
 
 def worked_solution(text: str) -> str | None:

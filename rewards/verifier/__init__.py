@@ -6,13 +6,13 @@ r"""The verifier: is the final answer of a response the same as the gold answer?
 
 Training and evaluation both ask it, so they cannot disagree. It never raises for what a response says, and no response
 can make it hang. The rule it follows is docs/rewards.md, with thousands of judged answers in
-tests/rewards/verifier/cases.tsv.
+tests/rewards/verifier/cases.tsv and second_mile.tsv.
 
 `extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares that with the gold: by
-spelling (`notation`), by its typed `value` with its `units`, and by the rule for its type (`compare`). Only the pairs
-that this does not decide go to the `algebra`, in a worker process under a time limit (`pool`). A problem that many
-answers solve has a check in place of a gold (`checks`). The package can stand alone: of the project it uses only
-data/gold.py.
+spelling (`notation`; `wholes`, of all of an answer; `languages`), by its typed `value` with its `units`, and by the
+rule for its type (`compare`). Only the pairs that this does not decide go to the `algebra`, in a worker process under a
+time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`). The package can stand
+alone: of the project it uses only data/gold.py.
 """
 
 import re

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from rewards.verifier.notation import SCALES, base_named, key, number, plain
-from rewards.verifier.phrases import BASE, INTO_BASE, PERCENT
+from rewards.verifier.phrases import BASE, BEFORE, INTO_BASE, ORDER, PERCENT
 from rewards.verifier.units import AMOUNTS
 from rewards.verifier.value import (
     TYPES,
@@ -38,6 +38,10 @@ from rewards.verifier.value import (
 
 _UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _MAX_ITEMS = 40
+_RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
+_SHARE_ASKED = re.compile(r"\b(?:fraction|part|share|portion|probability|much|ratio|chance)\b")
+_TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
+_PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
 
 
 class Unreadable(Exception):
@@ -81,8 +85,15 @@ class Context:
 def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     """Numbers are equal exactly; the question settles percent signs, "quarters" and "how many million"."""
     question = context.question or ""
-    if g.unit and a.unit and g.unit != a.unit and (g.unit, a.unit) != ("£", "lb"):  # "5 pounds"
+    unnamed = re.sub(r"^\w+", "unit", g.unit), re.sub(r"^\w+", "unit", a.unit)  # "square units" are any squares
+    same = g.unit == a.unit or (unnamed[0] == unnamed[1] in (g.unit, a.unit) and "^" in unnamed[0])
+    if a.unit == "ordinal" != g.unit and not question:  # "3rd" for 3 answers a question, such as "In which place?"
         return False
+    same = same or "ordinal" in (g.unit, a.unit)
+    if g.unit and a.unit and not same and (g.unit, a.unit) != ("£", "lb"):  # "5 pounds"
+        return False
+    if a.value.numerator == 1 < a.value.denominator == g.value and re.fullmatch("[a-z]+(?:rd|th)", a.written.lower()):
+        return bool(question) and not _SHARE_ASKED.search(question)  # "fifth", where the question asks for no share
     if _is_amount(g, a, question):
         return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
     scale = next((s for s in SCALES if a.written.endswith(s)), None)
@@ -142,7 +153,9 @@ def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, context: Con
     """A time against a time, a ratio that may be one (`3:30`), or a number of hours."""
     if isinstance(g, Clock) and isinstance(a, Clock):
         same = g.minutes == a.minutes
-        return same if g.half or not a.half else same or (g.minutes + 720) % 1440 == a.minutes
+        if g.half or not a.half:
+            return same
+        return (same or (g.minutes + 720) % 1440 == a.minutes) and _half_may_be(a, context.question or "")
     clock, other = (g, a) if isinstance(g, Clock) else (a, g)
     if isinstance(other, Quantity):
         return clock.half is None and other.value * 60 == clock.minutes
@@ -151,9 +164,23 @@ def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, context: Con
     hour, minute = map(int, other.terms)
     minutes = hour * 60 + minute
     # A gold "3:30" leaves the half of the day open, an answer must not.
-    if other is g and clock.minutes == minutes + 720:
+    if other is g:
+        same = clock.minutes in (minutes, minutes + 720) or (hour == 12 and clock.minutes == minutes - 720)
+        return same and _half_may_be(clock, context.question or "")
+    return clock.minutes == minutes and (hour > 12 or hour == 0)
+
+
+def _half_may_be(clock: Clock, question: str) -> bool:
+    """Whether the half of the day that an answer adds may be the one meant: "7:15 a.m." for 7:15 after a film that
+    started at 6:30 p.m. is not."""
+    named = [(int(h) % 12 * 60 + int(m or 0), half) for h, m, half in _TIME_NAMED.findall(question)]
+    if clock.half is None or BEFORE.of(question.rpartition(". ")[2]):
         return True
-    return clock.minutes == minutes and (hour > 12 or hour == 0 or other is g)
+    if not named:
+        parts = {"a" if word == "morning" else "p" for word in _PART_OF_DAY.findall(question)}
+        return len(parts) != 1 or clock.half in parts
+    # It is later than each time named, by less than half a day.
+    return any(clock.half == half if clock.minutes % 720 >= at else clock.half != half for at, half in named)
 
 
 def based(g: InBase | Quantity | Expr, a: InBase | Quantity | Expr, context: Context) -> bool:
@@ -177,11 +204,17 @@ def _base_asked(base: int, question: str) -> bool:
 
 def ratios(g: Ratio | Quantity, a: Ratio | Quantity, context: Context) -> bool:
     """Ratios are equal in proportion, `2:3` and `4:6`, unless they may be times."""
+    asked = _RATIO_ASKED.search(context.question or "")
+    if isinstance(a, Ratio) and a.spoken and not isinstance(g, Ratio) and not asked:
+        return False  # "2 to 3" for 2/3 may be a range
     p, q = _terms(g), _terms(a)
     if p is None or q is None or len(p) != len(q):
         return False
     if all(isinstance(x, Ratio) and len(x.terms) == len(x.terms[1]) == 2 and x.terms[1] < "60" for x in (g, a)):
-        return p == q  # they may be times
+        # They may be times: 19:15 is 7:15 where the question tells the half of the day.
+        later = Clock(int(p[0] + 12) * 60 + int(p[1]), "p") if (p[0] + 12, p[1]) == tuple(q) and q[0] < 24 else None
+        told = context.question and (_TIME_NAMED.search(context.question) or _PART_OF_DAY.search(context.question))
+        return p == q or bool(later and told and _half_may_be(later, context.question))
     return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
 
 
@@ -199,7 +232,7 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
         return False
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", x.text)).casefold().strip() for x in (g, a)]
     bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
-    return bool(bare[0]) and bare[0] == bare[1]
+    return bool(bare[0]) and bare[0].removesuffix("s") == bare[1].removesuffix("s")
 
 
 # ---- values made of others
@@ -225,12 +258,16 @@ def unordered(gs: Sequence[Value], items: Sequence[Value], context: Context) -> 
 
 def intervals(g: Interval, a: Interval, context: Context) -> bool:
     """Intervals have the same brackets and ends."""
-    return (g.left_open, g.right_open) == (a.left_open, a.right_open) and ordered(g.items, a.items, context)
+    vector = "vector" in (context.question or "") and g.left_open and g.right_open and not (a.left_open or a.right_open)
+    return (vector or (g.left_open, g.right_open) == (a.left_open, a.right_open)) and ordered(g.items, a.items, context)
 
 
 def columns(g: Matrix | Tuple | Interval, a: Matrix | Tuple | Interval, context: Context) -> bool:
     """A point and a matrix of one column."""
     gs, items = _coordinates(g), _coordinates(a)
+    closed = isinstance(a, Interval) and not (a.left_open or a.right_open)  # [3, 4]
+    if isinstance(g, Matrix) and closed and "vector" in (context.question or ""):
+        items = a.items
     return gs is not None and items is not None and ordered(gs, items, context)
 
 
@@ -238,6 +275,9 @@ def _coordinates(x: Matrix | Tuple | Interval) -> tuple | None:
     """The values of a point or of a matrix of one column."""
     if isinstance(x, Matrix):
         return tuple(row[0] for row in x.rows) if all(len(row) == 1 for row in x.rows) else None
+    if isinstance(x, Expr):
+        column = re.fullmatch(r"\\binom\{([^{}]*)\}\{([^{}]*)\}", x.text)
+        return column and (value(column[1]), value(column[2]))
     return x.items if isinstance(x, Tuple) or (x.left_open and x.right_open) else None
 
 
@@ -252,9 +292,11 @@ def named(g: List | Tuple | Interval, a: List | Tuple | Interval, context: Conte
     """`x = 3, y = 5` with the names in alphabetical order is the point of the values."""
     named, point = (g, a) if isinstance(g, List) else (a, g)
     names, coordinates = _names(named), _coordinates(point)
-    if coordinates is None or not names or names != sorted(set(names)) or any(i.signs != ("=",) for i in named.items):
+    if not names and coordinates is not None and ORDER.of(context.question or ""):
+        return ordered(g.items, a.items, context)
+    if coordinates is None or not names or len(set(names)) < len(names) or any(i.signs != ("=",) for i in named.items):
         return False
-    values = [value(i.sides[1]) for i in named.items]
+    values = [value(i.sides[1]) for i in sorted(named.items, key=lambda i: i.sides[0])]
     return ordered(values, coordinates, context) if named is g else ordered(coordinates, values, context)
 
 
@@ -265,11 +307,23 @@ def _names(items: List) -> list[str]:
 
 
 def lists(g: List | Set, a: List | Set, context: Context) -> bool:
-    """Lists and sets are equal in any order, but a list that says which value is whose keeps it."""
+    """Lists and sets are equal in any order, but a list that says which value is whose keeps it, and one whose order
+    the question asks for."""
+    asked = isinstance(g, List) and not _names(g) and ORDER.of(context.question or "")
+    if asked:
+        return isinstance(a, List) and ordered(g.items, a.items, context)
     if isinstance(g, List) and len(set(_names(g))) > 1 and not any(isinstance(i, Relation) for i in a.items):
         # `x = 1, y = 2` says which value is whose; without names only their order does.
         return isinstance(a, List) and ordered(g.items, a.items, context)
+    if isinstance(g, List) and isinstance(a, List):
+        bases = {_without_index(name) for name in _names(g)}
+        if len(bases) == 1 and bases == set(_names(a)):  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
+            return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
     return unordered(g.items, a.items, context)
+
+
+def _without_index(name: str) -> str:
+    return re.sub(r"_\{?\w+\}?$", "", name)
 
 
 def elements(g: Union, a: Set, context: Context) -> bool:
@@ -295,6 +349,8 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
         return context.same(value(g.sides[1]), a)
     a = _turned(a)
     g_name, a_name = g.sides[0], a.sides[0]
+    if {re.sub(r"^[a-z]\s*\(x\)$", "f(x)", name) for name in (g_name, a_name)} == {"y", "f(x)"}:
+        a_name = g_name
     if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
         meant = _meant(a, context)
         return meant is not None and context.same(value(g.sides[-1]), meant)
@@ -413,7 +469,7 @@ RULES = [
     Rule("as tuples", [(Tuple, Tuple)], lambda g, a, context: ordered(g.items, a.items, context)),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),
-    Rule("as columns", _both_ways(Matrix, Tuple, Interval), columns),
+    Rule("as columns", [*_both_ways(Matrix, Tuple, Interval), (Matrix, Expr)], columns),
     Rule("as named values", _both_ways(List, Tuple, Interval), named),
     Rule("as lists or sets", [(List, List), (Set, Set), *_both_ways(List, Set)], lists),
     Rule("as a set of one", _both_ways(Set, Quantity, Expr, Words, InBase), only_element),

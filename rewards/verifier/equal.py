@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
-from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, Phrase, hedge
+from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, VALUE, Phrase, hedge
 from rewards.verifier.units import another_was_asked, change, known
 from rewards.verifier.value import (
     Clock,
@@ -50,9 +50,12 @@ _CHOICE = re.compile(
     r"(?i:(?:the )?(?:option|choice|answer)(?: is)?:?\s*)?(?:\\text\{\s*)?"
     r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|$))\s*\}?\s*[.:,]?\s*(.*)"
 )
+_CHOOSE = re.compile(r"(?i)\b(?:which|options?|choices?|statements?|select|choose)\b")
 _LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
 _ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
-_OPTION = re.compile(r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s")
+_OPTION = re.compile(
+    r"(?:\\text(?:bf)?\{\s*)?\(\s*([A-J])\s*\)\s*\}?~?|(?:^|\n)[^\S\n]*([A-J])\s*[.):]\s|(?<!\S)([A-J])\)\s"
+)
 _NUMBER_ASKED = re.compile(NUMBER.pattern + rf"\s*(?:%|percent|{'|'.join(SCALES)})?")
 
 
@@ -138,6 +141,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         shown = answer
     if question and (objected := objection(g, value(shown), gold, shown, question)):
         return False, objected
+    if (counted := _counted(g, gold, answer, question, algebra)) is not None:
+        return counted, "equal, as numbers of ways" if counted else "not equal to the gold, as numbers of ways"
     right, reason = compare(g, a, question, algebra)
     if right or not isinstance(g, Quantity | Expr) or isinstance(a, Quantity):
         return right, reason
@@ -176,6 +181,54 @@ def _tower(text: str) -> bool:
     return False
 
 
+_CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
+    r"(?<![A-Za-z\\])(?:([CP])\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)|"
+    r"(?:\{\}\s*)?[_^]?\s*\{?(\w+?)\}?\s*\{?([CP])\}?\s*_?\s*\{?(\d+)\}?|"
+    r"\{?(C)\}?\s*_\s*\{?(\w+?)\}?\s*\^\s*\{?(\w+)\}?|"
+    r"\{?\s*(\w+)\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
+)
+_COUNTING = re.compile(r"\\binom|\d\s*\)?!")
+
+
+def _with_binomials(text: str) -> str:
+    r"""Every notation of a binomial as `\binom{n}{k}`, and one of k in order out of n as `\frac{n!}{(n-k)!}`."""
+
+    def spelled(match: re.Match) -> str:
+        ordered = "P" in match.groups()
+        n, k = (part for part in match.groups() if part and part not in ("C", "P"))
+        if ordered and n.isdigit() and k.isdigit() and int(k) <= int(n):
+            return rf"\frac{{{n}!}}{{{int(n) - int(k)}!}}"
+        return match[0] if ordered else rf"\binom{{{n}}}{{{k}}}"
+
+    text = re.sub(r"\\text\{([^{}]*)\}|\\[dt]binom", lambda m: m[1] or r"\binom", plain(text))
+    return _CHOSEN.sub(spelled, text)
+
+
+def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Algebra) -> bool | None:
+    """The verdict on an answer left as binomials and factorials; None for any other, and where it has to be worked out:
+    the question asks for a value, or has such a sign itself."""
+    if (
+        not isinstance(g, Quantity | Expr)
+        or not question
+        or len(answer) > 60
+        or (isinstance(g, Quantity) and g.percent)
+    ):
+        return None
+    spelled, wanted = _with_binomials(answer), _with_binomials(gold)
+    outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
+    if not _COUNTING.search(spelled) or re.search(r"[=<>,+-]|!\s*!|\bor\b", outside) or _too_large(spelled):
+        return None
+    asked = _COUNTING.search(_with_binomials(question)) or VALUE.of(question.lower())
+    if asked and not _COUNTING.search(wanted):
+        return None
+    if isinstance(g, Quantity):
+        wanted = rf"\frac{{{g.value.numerator}}}{{{g.value.denominator}}}"
+    try:
+        return algebra.equal(wanted, spelled, False)
+    except Unreadable:
+        return None
+
+
 def _letters(text: str) -> set[str]:
     """The variables of an inequality: letters that stand alone."""
     return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", "")))
@@ -189,6 +242,12 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
     wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()
     options = _options(question) if question else {}
+    if wanted and wanted[3] and (g := (wanted[1] or wanted[2])) in options and _alike(options[g], wanted[3], algebra):
+        return choice(g, answer, question, algebra)
+    if question and re.fullmatch("(?=..)A?B?C?D?E?F?", gold) and _CHOOSE.search(question):
+        letters = re.findall(r"[A-F](?![a-zA-Z])", answer)
+        if len(letters) > 1 and not re.sub(r"[A-F,;&\s()$]|and|\\text\{ ?and ?\}", "", answer):
+            return "".join(sorted(set(letters))) == gold, "the options"
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]
@@ -218,7 +277,9 @@ def _options(question: str) -> dict[str, str]:
     if len(marks) < 2:
         return {}
     ends = [m.start() for m in marks[1:]] + [len(question)]
-    return {(m[1] or m[2]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)}
+    return {
+        (m[1] or m[2] or m[3]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)
+    }
 
 
 # ---- what the question has against an answer: a copy, another form, another unit
@@ -230,6 +291,10 @@ def objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str 
         return "copied from the question"
     if request := _another_form_was_asked(g, a, gold, answer, question):
         return f"the question asks for {request.name}"
+    if isinstance(a, Quantity) and isinstance(g, Quantity) and a.unit == "¢" and not g.unit:
+        return (
+            None if re.search(r"\bcents?\b|¢|penn", question.lower()) else "cents, of which the question does not speak"
+        )
     numbers = (Quantity, Expr)
     if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
         return "another unit than the question asks for"
@@ -242,6 +307,12 @@ def _not_reduced(typed: Value) -> bool:
         return False
     numerals = _numerals(typed)  # none in "three quarters"
     return "." not in typed.written and gcd(*map(int, numerals[-2:])) > 1
+
+
+def _common(ratio: Ratio) -> int:
+    """The common factor of a ratio's terms, 0 where they are not whole."""
+    terms = [term.strip() for term in ratio.terms]
+    return gcd(*map(int, terms)) if all(re.fullmatch("[0-9]+", term) for term in terms) else 0
 
 
 def form(typed: Value, text: str) -> str:
@@ -270,6 +341,9 @@ def _form_of_number(written: str, number: Fraction) -> str:
 
 def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
     """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
+    if isinstance(a, Ratio) and isinstance(g, Ratio):
+        asked = [pair.groups() for pair in re.finditer(r"(\d+)\s*(?::|to)\s*(\d+)", plain(question))]
+        return a.terms in asked and g.terms != a.terms
     given, wanted = form(a, answer), form(g, gold)
     if given == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT.of(question.lower()):
         return False
@@ -309,6 +383,8 @@ def _flat(text: str) -> str:
 
 def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> Phrase | None:
     """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
+    if isinstance(g, Ratio) and isinstance(a, Ratio) and LOWEST_TERMS.of(question):
+        return LOWEST_TERMS if _common(a) > 1 == _common(g) else None
     if isinstance(g, Quantity) and isinstance(a, Quantity):
         return LOWEST_TERMS if _not_reduced(a) and LOWEST_TERMS.of(question) else None
     if INTERVAL.of(question):

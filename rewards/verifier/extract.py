@@ -36,6 +36,11 @@ _RIVAL_BEFORE = re.compile(
 )
 _RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
 _LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
+_FINAL = re.compile(
+    r"\b(?:final (?:answer|result)|the answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|so)\b)*"
+    r"\Z",
+    re.IGNORECASE,
+)
 _NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 
 
@@ -141,7 +146,7 @@ def _of_blocks(blocks: list[str]) -> Found:
 
 
 def _boxes(text: str) -> Found | None:
-    answers, last = [], 0
+    answers, finals, last = [], [], 0
     for start, end, content in boxes(text):
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)
@@ -159,7 +164,10 @@ def _boxes(text: str) -> Found | None:
         if (held := _inner(content)) is None:
             return Found([], "the box holds more than the box inside it")
         label = _LABEL.match(held)
+        finals.append(_FINAL.search(before) is not None)
         answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else "") + named)
+    if len(answers) > 1 and finals[-1] and not any(finals[:-1]):  # boxes on the way, and the one announced as the last
+        answers = answers[-1:]
     return Found(answers, "") if answers else None
 
 
@@ -268,10 +276,22 @@ def _stated(text: str) -> Found | None:
 
 
 def _bare(text: str) -> str:
-    """Without the marks of Markdown around it."""
-    return text.strip().strip("*`").strip()
+    """Without the marks of Markdown, quotes and signs of an end or of a success around it."""
+    while True:
+        before, text = text, _AROUND.sub("", text).strip("*`")
+        if wrapped := _WRAPPED.fullmatch(text):
+            text = next(filter(None, wrapped.groups()[1:]), "")
+        if text == before:
+            return text
 
 
+_AROUND = re.compile(
+    r"\A(?:\s|&nbsp;|[✓✔✅☑])+|(?:\s|&nbsp;|[✓✔✅☑∎□■▪\ufe0f]|\\(?:blacksquare|square|qed)(?![a-z]))+\Z"
+)
+_WRAPPED = re.compile(
+    r"<(b|strong|i|em|u|code|p)>([^<>]*)</\1>|“([^“”]*)”|«([^«»]*)»|„([^„“”]*)[“”]|\"([^\"]*)\"|'([^']*)'|‘([^‘’]*)’|"
+    r"__([^_]*)__|_([^_]*)_"
+)
 _REASON = re.compile(r",?\s+(as|because|since|which|so(?!\s+on\b))\s")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 

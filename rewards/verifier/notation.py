@@ -26,15 +26,15 @@ _CHARACTERS = {
     ")": "⟩",
     ",": "、，٬",
     ";": "；",
-    ":": "：",
+    ":": "：∶",
     ".": "。٫",
-    "%": "％",
+    "%": "％٪﹪",
     "...": "…",
     r" \times ": "×✕✖",
     r" \cdot ": "·⋅∙•",
     r" \infty ": "∞",
-    r" \le ": "≤⩽",
-    r" \ge ": "≥⩾",
+    r" \le ": "≤⩽≦",
+    r" \ge ": "≥⩾≧",
     r" \ne ": "≠",
     r" \pm ": "±",
     r" \approx ": "≈",
@@ -44,7 +44,7 @@ _CHARACTERS = {
     r" \emptyset ": "∅",
     r" \mathbb{R} ": "ℝ",
     r" \setminus ": "∖",
-    r"^\circ ": "°º",
+    r"^\circ ": "°º˚",
 }
 CHARACTERS = {char: written for written, chars in _CHARACTERS.items() for char in chars} | {
     chr(c): rf" \{unicodedata.name(chr(c)).split()[-1].lower()} "
@@ -111,10 +111,10 @@ SPELLINGS = [
              {r"\text {cm}": r"\text{cm}"}, (r"\text{cm}",)),
     Spelling("empty text", r"\\text\{\s*\}", " ",
              {r"1\text{ }": "1 "}, (r"\text{a}",)),
-    Spelling("at most", r"\\leq(?:slant)?(?![a-zA-Z])", r"\\le",
-             {r"x \leq 1": r"x \le 1", r"x \leqslant 1": r"x \le 1"}, (r"\leqq",)),
-    Spelling("at least", r"\\geq(?:slant)?(?![a-zA-Z])", r"\\ge",
-             {r"x \geq 1": r"x \ge 1", r"x \geqslant 1": r"x \ge 1"}, (r"\geqq",)),
+    Spelling("at most", r"\\leq(?:slant|q)?(?![a-zA-Z])", r"\\le",
+             {r"x \leq 1": r"x \le 1", r"x \leqslant 1": r"x \le 1"}, (r"\leqv",)),
+    Spelling("at least", r"\\geq(?:slant|q)?(?![a-zA-Z])", r"\\ge",
+             {r"x \geq 1": r"x \ge 1", r"x \geqslant 1": r"x \ge 1"}, (r"\geqv",)),
     Spelling("unequal", r"\\(?:neq|not\s*=)(?![a-zA-Z])", r"\\ne",
              {r"x \neq 1": r"x \ne 1", r"x \not= 1": r"x \ne 1"}, (r"\nearrow",)),
     Spelling("less in letters", r"\\lt(?![a-zA-Z])", "<",
@@ -187,6 +187,10 @@ SPELLINGS = [
              {"infinity": r"\infty ", "positive infinity": r"\infty "}, ("infinitys",)),
     Spelling("power as in Python", r"\*\*(?=\s*[\d({-])", "^",
              {"2**3": "2^3"}, ("a**b",)),
+    Spelling("power in parentheses", r"\^\s*\(\s*([+-]?\d+)\s*\)", r"^{\1}",
+             {"10^(5)": "10^{5}", "x^(-2)": "x^{-2}"}, ("x^(n)", "x(5)")),
+    Spelling("underscore between thousands", r"(?<=\d)_(?=\d{3}(?:_\d{3})*(?![\d_]))", "",
+             {"12_345": "12345", "1_000_000": "1000000"}, ("12_3", "a_100")),
     Spelling("white space", r"\s+", " ",
              {"1  2": "1 2"}, ("12",)),
 ]
@@ -200,6 +204,19 @@ _VULGAR = re.compile("[¼-¾⅐-⅞↉]")
 
 _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 _ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
+
+
+# 1.234,50 and 5,00 €, with a decimal comma; 1,50,000 and ₹12,34,567, grouped as in India.
+_COMMAS = re.compile(
+    r"(?<![\d.,])(?:(\d{1,3}(?:[.\s]\d{3})+),(\d\d)|(\d+),(\d\d)(?=\s*(?:€|\\text\{\s*€|euros?\b|EUR\b|kr\b|zł))|"
+    r"(\d{1,2}(?:,\d\d)+,000)|(?:(?<=₹)|(?<=₹ )|(?<=Rs )|(?<=Rs\. ))(\d{1,2}(?:,\d\d)+,\d{3})|(?<=€)(\d+),(\d\d))"
+    r"(?![\d,])"
+)
+
+
+def _one_way(match: re.Match) -> str:
+    whole, *cents = filter(None, match.groups())
+    return ".".join([re.sub(r"\D", "", whole), *cents])
 
 
 def _root(match: re.Match) -> str:
@@ -221,12 +238,16 @@ def _parentheses_to_braces(text: str) -> str:
 def plain(text: str) -> str:
     """`text` in one spelling: Unicode signs, digits of any script and LaTeX's synonyms become one LaTeX form each."""
     text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    text = re.sub("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)⁄([₀-₉]+)", lambda m: f" {m[1].translate(_SUPER)}/{m[2].translate(_SUB)}", text)
     text = re.sub("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ]+", lambda m: f"^{{{m.group().translate(_SUPER)}}}", text)
     text = re.sub("[₀-₉]+", lambda m: f"_{{{m.group().translate(_SUB)}}}", text)
     text = re.sub("(?:\\d\u0305)+", lambda m: rf"\overline{{{m.group().replace(chr(0x305), '')}}}", text)
     text = _VULGAR.sub(
         lambda m: r" \frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m.group()).split("⁄")), text
     )
+    text = re.sub(r"\\text\{\s*\\?\$\s*\}", r"\\$", text)
+    if "," in text:
+        text = _COMMAS.sub(_one_way, text)
     text = _ROOT_SIGN.sub(_root, text).translate(_TRANSLATE)
     text = unicodedata.normalize("NFKC", text)
     text = "".join(str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text)
@@ -313,7 +334,7 @@ def base_named(name: str) -> int | None:
     """The base that "2", "two" or "binary" names."""
     if name.isdecimal():
         return int(name) if len(name) < 3 else None
-    return {"binary": 2, "decimal": 10}.get(name, WORDS.get(name))
+    return {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16, "hex": 16}.get(name, WORDS.get(name))
 
 
 def is_number_word(word: str) -> bool:
@@ -407,5 +428,7 @@ def _spoken_fraction(words: list[str]) -> Fraction | None:
     if "and" in words:
         cut = words.index("and")
         whole, words = _spoken(" ".join(words[:cut])), words[cut + 1 :]
+    if not words[:-1] and words[-1].endswith("s"):  # "thirds"
+        return None
     top = Fraction(1) if words[:-1] in ([], ["a"]) else _spoken(" ".join(words[:-1]))
     return None if whole is None or top is None else whole + top / PARTS[words[-1]]

@@ -474,6 +474,21 @@ EXPANDED = Phrase(
     "a sum", r"\b[Ee]xpand|[Mm]ultiply out|expanded form",
     matches=("Expand $(x+1)^2$.", "Please multiply out.", "What is its expanded form?"),
     spares=("What is 2 times 3?", "The gas is unexpanded."))
+ORDER = Phrase(
+    "an order",
+    r"\bin (?:\w+ )?order\b(?! to\b| that\b)|(?:^|[.?!,:]\s*|\bplease )(?:order|arrange|rank|sort)\b|"
+    r"\b(?:[a-z]+est|least|most) to (?:the )?(?:[a-z]+est|least|most)|"
+    r"\brespectively\b|\bfirst(?:,| and)(?: the)? second\b|\bthe [a-z]+est first\b",
+    matches=("list them in ascending order.", "order them by age.", "from least to greatest", "who is first, second"),
+    spares=("in order to win, which two cards does she need?", "which of them are the oldest?", "arrangements"))
+VALUE = Phrase(
+    "a value",
+    r"\b(?:evaluate|compute|calculate|simplify|remainder|digits?|integer|decimal|numerical)\b|\bvalue of\b",
+    matches=("compute the number of ways", "find the value of n", "as an integer"),
+    spares=("in how many ways can it be done?",))
+BEFORE = Phrase(
+    "a time before", r"\b(?:before|ago|earlier|latest|must|should|until|leave|left|start|began|begin)\b",
+    matches=("when did it start?", "what time was it an hour ago?"), spares=("when does it end?",))
 INTERVAL = Phrase(
     "interval notation", "interval notation",
     matches=("Express your answer in interval notation.",), spares=("On which interval is it positive?",))

@@ -14,7 +14,9 @@ length: ft foot feet|yd yard|mi mile
 mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
 time: s sec second|min minute mins|h hr hour hrs|day|week wk|month|year yr|decade|century centuries
 volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
-money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs
+money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs INR
+money: ₩ won KRW|₽ ruble rouble RUB|₪ shekel|₱ PHP|₫ VND|₦ NGN|₺ TRY|CHF franc|kr krona kronor krone|zł zloty PLN|元
+money: R$ BRL|A$ AUD|C$ CAD|RM MYR|Rp IDR|HK$|NT$|S$
 angle: deg degree|rad radian
 energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
 """
@@ -88,7 +90,7 @@ CHANGES = [
 ]
 _EFFECT_OF = {word: row.name for row in CHANGES for word in row.words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
@@ -98,7 +100,7 @@ _IN_LY = (
 )
 NO_DOUBT = frozenset(_IN_LY.split())
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
-_FILLER = frozenset(["of", "the", "a", "an", "in", "unit", "units"])
+_FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
 
 
 def unit(text: str) -> str | None:
@@ -153,7 +155,9 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             return None
         if low in ("per", "each", "every"):
             name = "/"
-        if (low in _FILLER and len(tokens) > 1) or low in ("", "-", "unit", "units", "times"):
+        if low in ("unit", "units") and not (exponent or power):
+            continue
+        if (low in _FILLER and low not in ("unit", "units") and len(tokens) > 1) or low in ("", "-", "times"):
             continue
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))

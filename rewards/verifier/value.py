@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split
 from rewards.verifier.units import known, unit
+from rewards.verifier.wholes import respelled
 
 
 class Value:
@@ -63,6 +64,7 @@ class Ratio(Value):
     """Numbers with colons between them, as they were written: `2:3`. `3:30` may also be a time."""
 
     terms: tuple[str, ...]
+    spoken: bool = False  # "2 to 3", which may be a range as well
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,16 @@ _CLOCK = re.compile(
     r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?",
     re.IGNORECASE,
 )
-_CURRENCY = re.compile(r"([+-]?)\s*(?:([$£€¥₹])|(?:Rs\.?|USD|US\s*\$)(?=\s*\d))\s*(?=[-\d.\\(])")
+_CURRENCY = re.compile(
+    r"([+-]?)\s*(?:((?:R|A|C|HK|NT|S|US|CA|AU|NZ|USD)?\s*\$|[£€¥₹₩₽₪₱₫₦₺]|(?:Rs|USD|EUR|GBP|CHF|CAD|AUD|INR|JPY|CNY|KRW|"
+    r"BRL|RM|Rp|kr|zł)\.?(?=\s*\d)))\s*(?=[-\d.\\(])"
+)
 _MEASURE = re.compile(r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
 
 
 def value(text: str) -> Value:
     """The typed value of `text`; never raises, and always the same for the same text."""
-    return _value(trimmed(plain(text)))
+    return _value(respelled(trimmed(plain(text))))
 
 
 def is_name(text: str) -> bool:
@@ -348,7 +353,7 @@ def quantity(text: str) -> Quantity | None:
     currency = _CURRENCY.match(text)
     name = ""
     if currency:
-        name, text = unit(currency[2] or "$"), currency[1] + text[currency.end() :]
+        name, text = _money(currency[2]), currency[1] + text[currency.end() :]
     if (n := number(text)) is not None:
         return Quantity(n, name, False, text)
     match = NUMBER.match(text)
@@ -374,6 +379,11 @@ def quantity(text: str) -> Quantity | None:
     if name and follows.startswith("/"):
         name = f"{name} {follows}"
     return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
+
+
+def _money(sign: str) -> str:
+    """The unit that `US$` or `Rs.` before a number names."""
+    return unit(re.sub(r"[\s.]|^USD?(?=\s*\$)", "", sign)) or sign
 
 
 def compound(text: str) -> Measure | None:
@@ -414,6 +424,9 @@ def clock_or_ratio(text: str) -> Clock | Ratio | None:
         return Clock(int(match["hour"]) * 60 + int(match["minute"] or 0), None)
     if text.lower() in ("noon", "midnight"):
         return Clock(720 * (text.lower() == "noon"), "p" if text.lower() == "noon" else "a")
+    spoken = re.split(r"(?:\s+|-)(?:\\text\{\s*)?to(?:\s*\})?(?:\s+|-)", re.sub(r"\\text\{ to \}", " to ", text))
+    if 1 < len(spoken) < 7 and all(number(part) is not None for part in spoken):
+        return Ratio(tuple(str(number(part)) for part in spoken), True)
     if text.count(":") and len(parts := text.split(":")) <= 6:
         numbers = [p.strip() for p in parts]
         if all(number(p) is not None for p in numbers):
@@ -453,7 +466,7 @@ def expression(text: str) -> Expr:
     r"""The expression, with its unit off: a trailing `\text{…}`, `^\circ` or the name of a known unit."""
     currency = _CURRENCY.match(text)
     if currency:
-        return Expr((currency[1] + text[currency.end() :]).strip(), unit(currency[2] or "$"))
+        return Expr((currency[1] + text[currency.end() :]).strip(), _money(currency[2]))
     match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
     match = match or re.search(
         r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
@@ -461,6 +474,8 @@ def expression(text: str) -> Expr:
     if r"^\circ" in text and re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", text):
         return Expr(text)
     name = unit(match[1]) if match and match.start() else None
-    if name is not None and (match[1].startswith(("\\text", "^")) or known(name) or not name):
+    if name is not None and (
+        match[1].startswith(("\\text", "^")) or known(name) or not name or name.startswith("unit^")
+    ):
         return Expr(text[: match.start()].strip(), name)
     return Expr(text)

@@ -38,6 +38,7 @@ from rewards.verifier.value import (
     Words,
     value,
 )
+from rewards.verifier.wholes import WHOLES, respelled
 
 # ---- spellings
 
@@ -59,6 +60,17 @@ def test_a_spelling_reads_like_what_it_becomes(spelling):
 
 def test_names_are_used_once():
     assert len({spelling.name for spelling in SPELLINGS}) == len(SPELLINGS)
+    assert len({whole.name for whole in WHOLES}) == len(WHOLES)
+
+
+@pytest.mark.parametrize("whole", WHOLES, ids=lambda whole: whole.name)
+def test_a_whole_changes_its_examples_and_spares_the_others(whole):
+    assert whole.matches and whole.spares
+    for text, becomes in whole.matches.items():
+        assert respelled(text) == becomes
+    for text in whole.spares:
+        match = re.fullmatch(whole.pattern, text)
+        assert match is None or whole.replacement(match) is None
 
 
 @pytest.mark.parametrize(("char", "written"), CHARACTERS.items())
@@ -203,6 +215,7 @@ COMPARED = [
     ("as intervals or points", "[0,5)", [r"0 \le x < 5", r"[0, \frac{10}{2})"], ["[0,5]", "(0,5)", "[0,6)"]),
     ("as matrices", COLUMN, [r"\begin{bmatrix} 1 \\ 4/2 \end{bmatrix}"], [THREE]),
     ("as columns", COLUMN, ["(1, 2)"], ["(2,1)", "(1,2,3)", "[1,2]"]),
+    ("as columns", COLUMN, [r"\binom{1}{2}"], [r"\binom{2}{1}"]),
     ("as columns", THREE, ["(1,2,3)"], ["(1,3,2)"]),
     ("as columns", "(1,2)", [COLUMN], [THREE]),
     ("as columns", "(1,2,3)", [THREE], [COLUMN]),

@@ -28,9 +28,9 @@ SETS = [
 ]
 
 
-def _cases() -> list[tuple]:
+def _cases(name: str = "cases.tsv") -> list[tuple]:
     rows = []
-    for line in Path(__file__).with_name("cases.tsv").read_text(encoding="utf-8").splitlines():
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             expected, gold, response, question, why = line.replace("⏎", "\n").split("\t")
             rows.append((EXPECTED[expected], gold, response, question or None, why))
@@ -44,6 +44,50 @@ CASES = _cases()
 def test_case(expected, gold, response, question, why):
     verdict = judge(response, gold, question=question)
     assert verdict.right is expected, verdict
+
+
+# Answers of the second table that are judged otherwise than a teacher would, with why: (gold, answer).
+PAID = {
+    (r"3.2 \times 10^5", "3.2e5%"): "without its question a percent sign may be left out",
+    ("3 and 1/2", "3, 1/2"): "the gold may be a list of two",
+    ("12345", "12\n345"): "a line break is a space, which may stand between thousands",
+}
+ROOTS, THREE_AND_A_HALF, PARTS = "x_{1}=1, x_{2}=-3", "3 and 1/2", "1) 5; 2) 7"
+NOT_READ = {
+    "a spelling that is not read": [
+        *((r"3.2 \times 10^5", rf"3.2 {a}") for a in (r"\ast 10^5", "x 10<sup>5</sup>", r"\times {10}^{5}")),
+        *((r"3.2 \times 10^5", a) for a in (r"3.2 \times 10^{5.0}", r"3.2\text{e}5")),
+        *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("2:3", r"2\mathbin{:}3"), ("3000000", "$3M")),
+        *((r"1:\sqrt{2}", r"1 to \sqrt{2}"), ("1011_2", "1011b"), ("AB=5", "|AB| = 5"), (r"\frac{1}{2}", "2^{-1}")),
+        (r"\begin{pmatrix} 1 \\ -2 \\ 3 \end{pmatrix}", "î − 2ĵ + 3k̂"),
+    ],
+    "it may mean something else": [
+        *(("12345", "[12345]"), ("V_1:V_2=11:21", "22:42"), ("A, C", "AC"), (PARTS, "5; 7"), (PARTS, "5, 7")),
+        *((ROOTS, r"\{1,-3\}"), (ROOTS, "x=1,-3"), ("12 (6 pairs)", "12")),
+        *((THREE_AND_A_HALF, a) for a in ("3.5", r"3\frac12", "7/2", "3 1/2")),
+    ],
+    "words that are not read": [
+        *(("3", "She finished in 3rd place."), ("Friday the 13th", "Friday, the 13th"), ("5 people", "5 persons")),
+        *(("120", r"There are \binom{10}{3} = 120 ways."), (r"\text{no solution}", "There is no solution.")),
+        *((r"3.5 \text{ (approximately)}", "3.5"), (r"8 \text{ a.m.}", "8 o'clock in the morning")),
+        (r"3:30 \text{ p.m.}", "3:30 in the afternoon"),
+    ],
+}
+MISSED = {row: why for why, rows in NOT_READ.items() for row in rows}
+
+
+def test_the_second_table():
+    """Each row is judged as it says, but for the named ones."""
+    rows = _cases("second_mile.tsv")
+    verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
+    assert len(rows) > 2000
+    for mistaken, named in ((True, PAID), (False, MISSED)):
+        found = {
+            (gold, re.sub("</?answer>", "", response))
+            for (expected, gold, response, *_), verdict in zip(rows, verdicts, strict=True)
+            if (verdict.right is True) is mistaken is not expected
+        }
+        assert found == set(named)
 
 
 def test_the_table_is_large_and_half_of_it_is_wrong_answers():

@@ -1,0 +1,181 @@
+r"""Spellings of a whole answer: `3\mathbf{i}+4\mathbf{j}` is `(3,4)`, `0x1F` is `1F_{16}`, "third place" is `3 place`.
+
+`respelled` writes an answer, in `plain` spelling, as `value` reads it. A row applies to a whole text alone, where what
+it changes inside a longer one could mean something else. tests/rewards/verifier/test_values.py fires every row.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rewards.verifier.notation import PARTS, WORDS, base_named, split
+
+_N = r"\d+(?:\.\d+)?"
+_POWER = r"10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?"
+_THINGS = (
+    "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|digit|"
+    "card|step|room)"
+)
+_ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n < 100 and word[-1] == "h"}}
+_ORDINALS |= {"third": 3, "thirtieth": 30, "fortieth": 40, "fiftieth": 50} | {"fourth": 4}
+_ORDINAL = "|".join(_ORDINALS)
+_COEFFICIENT = rf"(?:{_N}|\\frac\{{\d+\}}\{{\d+\}}|\d*\\sqrt\{{\d+\}})"
+_GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")
+_BASES = {"b": 2, "o": 8, "x": 16}
+_END = r"[\[\]()]"
+_RANGE = rf"{_END}\s*[^\[\]()]+[,;][^\[\]()]+{_END}"
+
+
+class Whole(NamedTuple):
+    """A row: what `replacement` makes of a match with all of a text; None leaves the text as it is."""
+
+    name: str
+    pattern: str
+    replacement: Callable[[re.Match], str | None]
+    matches: dict[str, str]
+    spares: tuple[str, ...]
+
+
+def _ordinal(match: re.Match) -> str | None:
+    n = int(match["n"])
+    wanted = "th" if 10 < n % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{match['thing'] or ' ordinal'}" if match["ends"] == wanted else None
+
+
+def _ordinal_in_words(match: re.Match) -> str | None:
+    *tens, last = re.split("[- ]", match["word"].lower())
+    n = _ORDINALS.get(last)
+    if n is None or (tens and (n > 9 or WORDS.get(tens[0], 0) < 20)):
+        return None
+    plain_part = last in PARTS and not tens and not match["the"] and not match["thing"]  # "third" may be a share
+    return None if plain_part else f"{n + sum(WORDS[word] for word in tens)}{match['thing'] or ' ordinal'}"
+
+
+def _coordinates(match: re.Match) -> str | None:
+    r"""`2i - j` as (2,-1); not `3 + 4i`, which is a complex number."""
+    text = re.sub(r"\\hat|\s", "", match[1].replace(r"\imath", "i").replace(r"\jmath", "j"))
+    text = re.sub(r"\{+([ijk])\}+", r"\1", text)
+    if not re.fullmatch(rf"(?:(?:^|[+-])[+-]?{_COEFFICIENT}?\*?[ijk])+", text):
+        return None
+    terms = re.findall(rf"([+-]?)({_COEFFICIENT}?)\*?([ijk])", text)
+    of = {letter: sign.replace("+", "") + (factor or "1") for sign, factor, letter in terms}
+    if len(of) < len(terms) or len(of) < 2:
+        return None
+    return "(" + ",".join(of.get(letter, "0") for letter in ("ijk" if "k" in of else "ij")) + ")"
+
+
+def _solutions(match: re.Match) -> str | None:
+    """`p=5,q=2;p=7,q=2` as points, the names in alphabetical order."""
+    groups = [dict(re.findall(r"([a-z](?:_\w)?)\s*=\s*([^=,]+)", part)) for part in split(match[0], _GROUPS)]
+    equations = [part.count("=") for part in split(match[0], _GROUPS)]
+    if len(groups) < 2 or len(groups[0]) < 2 or any(g.keys() != groups[0].keys() for g in groups):
+        return None
+    if equations != [len(g) for g in groups]:
+        return None
+    return ", ".join("(" + ",".join(group[name].strip() for name in sorted(group)) + ")" for group in groups)
+
+
+def _named(match: re.Match) -> str | None:
+    names = [name.strip() for name in re.split("[,:]", match[1])]
+    if names == sorted(set(names)):
+        return respelled(match[2])
+    values = match[2][1:-1].split(",")  # (y,x)=(1,2)
+    one_point = re.fullmatch(r"\([^()]*\)", match[2]) and len(values) == len(set(names))
+    return "(" + ",".join(v for _, v in sorted(zip(names, values, strict=True))) + ")" if one_point else None
+
+
+def _outward(match: re.Match) -> str | None:
+    r"""`]0,5[` as (0,5): a bracket that looks outward leaves its end out."""
+    ranges = re.sub(rf"{_RANGE}", lambda m: m[0].translate({}), match[0])
+    turned = re.sub(
+        _RANGE,
+        lambda m: ("(" if m[0][0] == "]" else m[0][0]) + m[0][1:-1] + (")" if m[0][-1] == "[" else m[0][-1]),
+        ranges,
+    )
+    return turned if turned != match[0] else None
+
+
+def _in_base(match: re.Match) -> str | None:
+    name = (match["before"] or match["behind"]).lower()
+    digits = match["a"] or match["b"]
+    return f"{digits}_{{{base_named(name)}}}" if base_named(name) else None
+
+
+# fmt: off
+WHOLES = [
+    Whole("vector in angle brackets", r"((?:[^<>=]*=\s*)?)<([^<>=]+,[^<>=]+)>", lambda m: f"{m[1]}({m[2]})",
+          {"<1, 2>": "(1, 2)", "v = <1,2>": "v = (1,2)"}, ("1<x, y>2",)),
+    Whole("transposed row",
+          r"((?:[^=]*=\s*)?)[(\[]([^()\[\]]+,[^()\[\]]+)[)\]]\s*\^\s*\{?\s*(?:T|\\top|\\intercal)\s*\}?",
+          lambda m: f"{m[1]}({m[2]})",
+          {"(1,2)^T": "(1,2)", r"[1,2]^{\top}": "(1,2)"}, ("(1,2)^2",)),
+    Whole("transposed matrix of one row", r"\\begin\{([pb]matrix)\}([^\\]*)\\end\{\1\}\s*\^\s*\{?\s*(?:T|\\top)\s*\}?",
+          lambda m: rf"\begin{{{m[1]}}}{m[2].replace('&', chr(92) * 2)}\end{{{m[1]}}}",
+          {r"\begin{pmatrix}1 & 2\end{pmatrix}^T": r"\begin{pmatrix}1 \\ 2\end{pmatrix}"},
+          (r"\begin{pmatrix}1 & 2\end{pmatrix}^2",)),
+    Whole("numbered parts", r"\(?1\)\s*([^();,]+?)\s*[;,]?\s*\(?2\)\s*([^();,]+)", lambda m: f"({m[1]}; {m[2]})",
+          {"1) 5; 2) 7": "(5; 7)", "(1) 5 (2) 7": "(5; 7)"}, ("(1)(2)", "2) 5; 1) 7")),
+    Whole("column in square brackets", r"\[((?:\s*\[[^\[\],]+\]\s*,?)+)\]",
+          lambda m: rf"\begin{{pmatrix}}{re.sub('] *,? *.', chr(92) * 4, m[1].strip(' ,')[1:-1])}\end{{pmatrix}}",
+          {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
+    Whole("unit vectors", r"(?:(?:[^=]*=)\s*)?([^=,;a-hl-zA-Z]*(?:\\(?:frac|sqrt|hat|[ij]math)[^=,;]*|[ijk])+[^=,;]*)",
+          _coordinates, {"2i - j": "(2,-1)", r"\hat{i}+3\hat{k}": "(1,0,3)", "v = {i} + 2{j}": "(1,2)"},
+          ("3 + 4i", "2i", "i+j+i", "xi+yj")),
+    Whole("several solutions", r"[^<>(]*=[^<>(]*=[^<>(]*", _solutions,
+          {"p=5,q=2;p=7,q=2": "(5,2), (7,2)", "y=1, x=2 or x=3, y=4": "(2,1), (3,4)"},
+          ("a=2 and b=5", "p=5,q=2;p=7,r=2", "x=1;x=2")),
+    Whole("values of named places", r"\(([a-z](?:_\w)?(?:\s*,\s*[a-z](?:_\w)?)+)\)\s*(?:=|\\in)\s*((?:\(|\\\{).*)",
+          _named,
+          {"(x,y)=(1,2)": "(1,2)", "(p,q) = (5,2),(7,2)": "(5,2),(7,2)", "(y,x)=(1,2)": "(2,1)"},
+          ("(y,x)=(1,2),(3,4)", "(x,y)=3")),
+    Whole("points with or between them", r"(?=.*\))((?:\([^()]*,[^()]*\)\s*or\s*)+\([^()]*,[^()]*\))",
+          lambda m: None if "infty" in m[0] else re.sub(r"\)\s*or\s*\(", "), (", m[0]),
+          {"(1,2)or(2,1)": "(1,2), (2,1)"}, (r"(-\infty,1) or (2,3)", "(1,2)")),
+    Whole("named ratio", r"([a-zA-Z]\w*(?:\s*:\s*[a-zA-Z]\w*)+)\s*=\s*([^=]*:[^=]*)", _named,
+          {"V_1:V_2=11:21": "11:21", "a : b = 2 : 3": "2 : 3"}, ("b:a=2:3", "a:b")),
+    Whole("bracket that looks outward", rf"(?:[a-z]\s*\\in\s*)?{_RANGE}(?:\s*\\cup\s*{_RANGE})*", _outward,
+          {"]0,5[": "(0,5)", "[0,5[": "[0,5)", r"]0,1[ \cup ]2,3[": r"(0,1) \cup (2,3)"}, ("[0,5]", "(0,5)")),
+    Whole("prefix of a base", r"(-?)0([bxo])([\da-fA-F]+)",
+          lambda m: f"{m[1]}{m[3].upper()}_{{{_BASES[m[2]]}}}",
+          {"0b101": "101_{2}", "0x1f": "1F_{16}"}, ("0y1", "0b")),
+    Whole("small letters as digits", r"(?=.*\d.*_)([\da-f]+)\s*_\s*\{?(\d\d)\}?",
+          lambda m: f"{m[1].upper()}_{{{m[2]}}}",
+          {"1f_{16}": "1F_{16}"}, ("a_{12}", "1f_7")),
+    Whole("name of a base", r"(?i)(?:(?P<before>binary|octal|hex\w*|decimal)\s+(?P<a>[\da-f]+)|"
+          r"(?P<b>[\da-f]+)\s*(?:in\s+|\(\s*)?(?P<behind>binary|octal|hex\w*|decimal)\s*\)?)", _in_base,
+          {"binary 101": "101_{2}", "17 in octal": "17_{8}", "1F (hex)": "1F_{16}"}, ("5 decimals", "hexagon 5")),
+    Whole("ordinal", rf"(?:the )?(?P<n>\d+)\s*\^?\s*\{{?\s*(?:\\text\{{\s*)?(?P<ends>st|nd|rd|th)\s*\}}?\s*\}}?"
+          rf"(?P<thing> {_THINGS})?", _ordinal,
+          {"3rd": "3 ordinal", r"21^{\text{st}}": "21 ordinal", "the 8th day": "8 day"},
+          ("3th", "11st", "3rd root", "1/4th")),
+    Whole("ordinal in words", rf"(?i)(?P<the>the )?(?P<word>(?:[a-z]+ty[- ])?(?:{_ORDINAL}))(?P<thing> {_THINGS})?",
+          _ordinal_in_words,
+          {"the third": "3 ordinal", "twenty-first": "21 ordinal", "third place": "3 place"},
+          ("third", "one third", "the half", "red")),
+    Whole("number of a thing", rf"(?i){_THINGS} (\d+)", lambda m: m[1], {"Day 8": "8"}, ("Day 8 or 9", "Room B")),
+    Whole("power of ten first", rf"{_POWER}\s*\\(?:times|cdot)\s*({_N})", lambda m: rf"{m[2]} \times 10^{{{m[1]}}}",
+          {r"10^5 \times 3.2": r"3.2 \times 10^{5}"}, (r"10^5 \times x",)),
+    Whole("power of ten in parentheses", rf"\(?({_N})\)?\s*\(\s*{_POWER}\s*\)",
+          lambda m: rf"{m[1]} \times 10^{{{m[2]}}}",
+          {"3.2(10^5)": r"3.2 \times 10^{5}", "(3.2)(10^5)": r"3.2 \times 10^{5}"}, ("3.2(10)",)),
+    Whole("over a power of ten", rf"\\frac\{{({_N})\}}\{{{_POWER}\}}", lambda m: rf"{m[1]} \times 10^{{-{m[2]}}}",
+          {r"\frac{1}{10^6}": r"1 \times 10^{-6}"}, (r"\frac{1}{9^6}",)),
+    Whole("power of ten in words", rf"({_N}) times 10 ?(?:\^ ?\{{?|to the (?:power (?:of )?)?)(negative |-)?(\d+)"
+          r"(?:st|nd|rd|th)?\}?(?: power)?", lambda m: rf"{m[1]} \times 10^{{{'-' if m[2] else ''}{m[3]}}}",
+          {"3 times 10 to the negative 4": r"3 \times 10^{-4}", "3 times 10^5": r"3 \times 10^{5}"}, ("3 times 10",)),
+    Whole("decimal comma before a power of ten", rf"(-?\d+),(\d{{1,2}}|\d{{4,}})(\s*\\(?:times|cdot)\s*{_POWER})",
+          lambda m: f"{m[1]}.{m[2]}{m[3]}",
+          {r"3,2 \cdot 10^5": r"3.2 \cdot 10^5"}, (r"3,200 \cdot 10^5",)),
+]
+# fmt: on
+_COMPILED = [(re.compile(row.pattern), row.replacement) for row in WHOLES]
+
+
+def respelled(text: str) -> str:
+    """`text`, or what the first row that applies makes of it."""
+    if len(text) > 200:
+        return text
+    for pattern, replacement in _COMPILED:
+        if (match := pattern.fullmatch(text)) and (made := replacement(match)) is not None:
+            return made
+    return text
