@@ -82,10 +82,21 @@ def _last_boxes(text: str) -> str | None:
     r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and $\boxed{2}$`."""
     found = boxes(text)
     first = len(found) - 1
-    while first > 0 and _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]]):
+    # But "11+x or x+11" is one answer, spelled twice.
+    while (
+        first > 0
+        and _letters(found[first - 1][2]) != (_letters(found[first][2]) or None)
+        and _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]])
+    ):
         first -= 1
     contents = dict.fromkeys(content for _, _, content in found[max(first, 0) :] if content)
     return ", ".join(contents) or None
+
+
+def _letters(text: str) -> list[str]:
+    """The letters and digits of a formula with a variable, in alphabetical order; none of a point or a number."""
+    signs = sorted(re.findall(r"\w", re.sub(r"\\[a-z]+", "", text)))
+    return signs if "," not in text and re.search("[a-z]", "".join(signs)) else []
 
 
 def worked_solution(text: str) -> str | None:

@@ -70,7 +70,7 @@ class Language:
     def number(self) -> re.Pattern:
         """A run of number words."""
         words = "|".join(map(re.escape, sorted(self.numbers, key=len, reverse=True)))
-        run = rf"(?:{words})(?:(?:{self.glue})(?:{words}))*"
+        run = rf"(?>{words})(?:(?:{self.glue})(?>{words}))*+"  # no way back: 2^n ways to cut a run of n words
         return re.compile(rf"(?<![{_W}]){run}(?={self.counter}(?![{_W}]))" if self.spaced else run)
 
     @cached_property
@@ -383,6 +383,7 @@ _ENGLISH = frozenset(
         r"\w+", "the is are of and there answer has have total how many what in a as no an to at be it that was or not"
     )
 )
+_PLAINLY_ENGLISH = re.compile(r"(?i)\b(?:the|is|are|of|and|there|has|have|how|many|what|that|was|she|they)\b")
 _ENGLISH_TOO = frozenset(
     re.findall(r"\w+", "once cent cents mil elf on die sei a an no")
 )  # number words that English has as well
@@ -402,6 +403,8 @@ class Said(NamedTuple):
 def number_said(text: str, question: str | None) -> Said | None:
     """The number that `text` gives in another language than English; None where it is no such text or has no number."""
     if len(text) > _LONGEST or not re.search(r"[^\W\d_]", text):
+        return None
+    if _PLAINLY_ENGLISH.search(text) and (question is None or len(_PLAINLY_ENGLISH.findall(question)) > 1):
         return None
     text = _normal(text)
     asked = _normal(question or "")[-2000:]

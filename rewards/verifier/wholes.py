@@ -118,7 +118,7 @@ WHOLES = [
     Whole("column in square brackets", r"\[((?:\s*\[[^\[\],]+\]\s*,?)+)\]",
           lambda m: rf"\begin{{pmatrix}}{re.sub('] *,? *.', chr(92) * 4, m[1].strip(' ,')[1:-1])}\end{{pmatrix}}",
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
-    Whole("unit vectors", r"(?:(?:[^=]*=)\s*)?([^=,;a-hl-zA-Z]*(?:\\(?:frac|sqrt|hat|[ij]math)[^=,;]*|[ijk])+[^=,;]*)",
+    Whole("unit vectors", r"(?:[^=]*=\s*)?([^=,;]*[ijk](?:math)?\}*)",
           _coordinates, {"2i - j": "(2,-1)", r"\hat{i}+3\hat{k}": "(1,0,3)", "v = {i} + 2{j}": "(1,2)"},
           ("3 + 4i", "2i", "i+j+i", "xi+yj")),
     Whole("several solutions", r"[^<>(]*=[^<>(]*=[^<>(]*", _solutions,

@@ -40,6 +40,8 @@ HOSTILE = {
     "many numbers": "1," * 450,
     "many fractions": r"\frac" * 180 + "12",
     "many texts": r"\text{" * 150,
+    "many hats": r"\hat" * 45 + ",",
+    "many number words": "trentatre" * 22 + "x",
     "many ors": "1 or " * 180,
     "digits and spaces": "1 " * 450,
     "decimal places": "0." + "3" * 900 + r"\sqrt{2}",
