@@ -407,7 +407,7 @@ def number_said(text: str, question: str | None) -> Said | None:
     if _PLAINLY_ENGLISH.search(text) and (question is None or len(_PLAINLY_ENGLISH.findall(question)) > 1):
         return None
     text = _normal(text)
-    asked = _normal(question or "")[-2000:]
+    asked = unicodedata.normalize("NFC", (question or "")[-2000:]).lower()
     languages = _languages(text, asked)
     readings = {reading for each in languages if (reading := _read(each, text, asked)) is not None}
     return readings.pop() if len(readings) == 1 else None
@@ -430,7 +430,9 @@ def _languages(text: str, question: str) -> list[Language]:
     if re.search(r"\\(?!frac|text)[a-z]", text):
         return []
     # Words, and letters that only some alphabets have.
-    words, asked = ({*re.findall(r"[^\W\d_]+", of), *filter(lambda c: not c.isascii(), of)} for of in (text, question))
+    words, asked = (
+        {*re.findall(r"[^\W\d_]+", of), *(c for c in set(of) if not c.isascii())} for of in (text, question)
+    )
     spaced = re.sub(r"[-\s]+", " ", text).strip(" .!")
     scores = {}
     for name, each in _MARKED.items():
