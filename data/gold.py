@@ -86,6 +86,7 @@ def _last_boxes(text: str) -> str | None:
     while (
         first > 0
         and _letters(found[first - 1][2]) != (_letters(found[first][2]) or None)
+        and found[first][0] - found[first - 1][1] < 40
         and _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]])
     ):
         first -= 1
