@@ -9,7 +9,7 @@ from data.imports import is_trusted
 from schema import configs, meaning, values
 from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
 from schema.names import describe
-from schema.refused_keys import GONE, RESERVED
+from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
 from schema.terminal import make_option
@@ -26,14 +26,16 @@ SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmet
 def _elsewhere(key: str, there: dict) -> str:
     """Which section has a key that stands at the top, those of the recipe before others, or why none has; empty where
     nothing is known of it."""
+    if said := (AT_THE_TOP | GONE).get(key):
+        return f": {said}"
     known = {each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()}
     known |= {each: configs.fields(each) for each in configs.SECTIONS}
     inside = [each for each in known if key in known[each]]
     if free := [each for each in inside if key not in RESERVED.get(each, {})]:
         fitting = [each for each in free if each in there] or free
         return f"; it is a key of a section: {', '.join(f'{each}.{key}' for each in fitting)}"
-    reasons = [RESERVED[each][key] for each in inside] or [GONE.get(key, "")]
-    return ": ".join(["", *filter(None, ["; or ".join(dict.fromkeys(reasons))])])
+    reasons = dict.fromkeys(RESERVED[each][key] for each in inside)
+    return f": {'; or '.join(reasons)}" if reasons else ""
 
 
 class Draft:

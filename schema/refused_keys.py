@@ -131,6 +131,8 @@ RESERVED: dict[str, dict[str, str]] = {
     ),
 }
 
+# A key of sections too, which another config has at its top for what is elsewhere here.
+AT_THE_TOP = {"bf16": "set model.dtype"}
 # Names that were a library's once, or are another's, and what says the same here.
 GONE = {
     "max_prompt_length": "trl has no limit on prompts any more; those that leave no room for a completion are left out",

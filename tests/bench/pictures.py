@@ -3,7 +3,7 @@
 `python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make explain` has worked out.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -35,4 +35,8 @@ def main(run: str, step: int, row: int):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.pictures", description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("step", type=int)
+    parser.add_argument("row", type=int)
+    main(**vars(parser.parse_args()))

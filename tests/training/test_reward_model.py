@@ -15,6 +15,7 @@ from evaluation.findings import model_findings
 from schema.faults import RecipeError
 from schema.launch import launch
 from schema.models import built_model
+from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
 from training import reward_model
@@ -228,7 +229,8 @@ def test_a_check_looks_at_it_without_loading_it(of_completions, tmp_path, monkey
     (mute / "chat_template.jinja").unlink()
     told = {}
     for each in (of_completions, mute, "some/model"):
-        found = model_findings(recipe(each), launch(None, None), None)
+        asked = recipe(each)
+        found = model_findings(asked, train_and_held_out(asked)[0], launch(None, None), None)
         told[each] = [(finding.level, finding.message) for finding in found if "learned" in str(finding)]
     assert told[of_completions] == [] and "audit: left out here" in capsys.readouterr().out
     assert [level for level, _ in told[mute]] == ["error"] and "has no chat template" in told[mute][0][1]
