@@ -230,13 +230,13 @@ class Draft:
         return asked | ({"ARGS": self.overrides} if self.overrides else {})
 
 
-def load_recipe(path: str | Path, *given: Any, **named: Any) -> Recipe:
+def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS)) -> Recipe:
     """Read, override and check a recipe, as `read_recipe` does.
 
     Raises:
         RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid one.
     """
-    recipe, faults = read_recipe(path, *given, **named)
+    recipe, faults = read_recipe(path, overrides, check)
     if faults:
         raise RecipeError(faults)
     return recipe
