@@ -285,8 +285,11 @@ def _bare(text: str) -> str:
             return text
 
 
+# A run at the end is tried from its beginning alone, or a long one inside the text would take time by its square.
 _AROUND = re.compile(
-    r"\A(?:\s|&nbsp;|[✓✔✅☑])+|(?:\s|&nbsp;|[✓✔✅☑∎□■▪\ufe0f]|\\(?:blacksquare|square|qed)(?![a-z]))+\Z"
+    r"\A(?:\s|&nbsp;|[✓✔✅☑])+"
+    r"|(?<![\s✓✔✅☑∎□■▪\ufe0f])(?<!&nbsp;)(?<!\\square)(?<!\\blacksquare)(?<!\\qed)"
+    r"(?:\s|&nbsp;|[✓✔✅☑∎□■▪\ufe0f]|\\(?:blacksquare|square|qed)(?![a-z]))+\Z"
 )
 _WRAPPED = re.compile(
     r"<(b|strong|i|em|u|code|p)>([^<>]*)</\1>|“([^“”]*)”|«([^«»]*)»|„([^„“”]*)[“”]|\"([^\"]*)\"|'([^']*)'|‘([^‘’]*)’|"

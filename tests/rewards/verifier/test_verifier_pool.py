@@ -28,6 +28,7 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
 
 # Long white space and long runs of marks, wherever an expression allows some; what thoughts leave behind is space too.
 RUNS = {"spaces": " " * 100_000, "lines": "\n" * 100_000, "mixed": " \n\t" * 33_000, "stars": "*" * 100_000}
+RUNS |= {"hard spaces": "&nbsp;" * 20_000, "squares": r"\square" * 14_000}
 RUNS |= {"thoughts": "<think></think>" * 1500, "digits": f"{'5 ' * 490}\nx</answer><answer>She is " * 500}
 PLACES = ["answer{}5", "<{}x", "</{}think>", "<answer>5{}x</answer>", "the answer is{}x", "the answer to{}is 5", "{}or"]
 PLACES += ["#{}answer", "la{}respuesta es 5", "<answer>She is{}5⏎x</answer>", "<answer>5,{}as 6</answer>", "x{}x"]
