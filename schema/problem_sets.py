@@ -37,7 +37,7 @@ def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
         here = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks))
         rows, _, wrong = read(here, whole)
-    fit = [] if not (whole and trains) else unfit(rows, recipe)
+    fit = unfit(rows, recipe) if whole and trains else []
     return [fault for error in wrong.values() for fault in error.faults] + fit
 
 
