@@ -12,7 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from schema import configs
 from schema.faults import Fault, RecipeError
+from schema.hardware import use_fastest_threads
 from schema.recipe import Recipe
+from schema.terminal import say
 from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
 
 
@@ -93,6 +95,8 @@ def generate(
     sampling: dict | None = None,
 ) -> list[Completion]:
     """Completions of a batch of prompts (token ids); greedy at temperature 0. `sampling`: see `engine`."""
+    if line := use_fastest_threads(model.dtype):
+        say(line)
     batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
     # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
     options = {"top_p": 1.0, "top_k": 0} if temperature else {"top_p": None, "top_k": None}

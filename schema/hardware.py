@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +32,8 @@ CUDA, DRIVER = 13, 580  # what torch is built for (cuda-toolkit in requirements.
 ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
 # Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
-
+AGAIN = 60  # seconds, at least, between two timings of threads
+_threads = {"next": 0.0}  # when they may be timed again, and how many torch had at first, as `most`
 
 CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
 
@@ -98,6 +100,53 @@ def device() -> str:
         return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
     threads = torch.get_num_threads()
     return f"CPU ({cpu_name()}), {threads} thread{'s' * (threads > 1)}"
+
+
+def use_fastest_threads(dtype) -> str:
+    """Give torch as many threads as are fastest now in a dtype, and return a line where their number changes, or "".
+
+    After each product threads wait for one another: on two cores with other work, two took two to three times as long
+    as one (docs/results.md). Does nothing on a GPU, with several processes, where the user has set OMP_NUM_THREADS, or
+    within `AGAIN` seconds of the last timing.
+    """
+    import torch
+
+    now, processes = time.monotonic(), os.environ.get("WORLD_SIZE", "1")
+    if now < _threads["next"] or torch.cuda.is_available() or "OMP_NUM_THREADS" in os.environ or processes != "1":
+        return ""
+    was = torch.get_num_threads()
+    took = _seconds_by_threads(_threads.setdefault("most", was), dtype)
+    _threads["next"] = now + AGAIN
+    best = min(took, key=took.__getitem__)
+    if took[best] > 0.9 * took[was]:
+        best = was
+    torch.set_num_threads(best)
+    if best == was:
+        return ""
+    times = f"{was} {'take' if was > 1 else 'takes'} {took[was] / took[best]:.1f} times as long"
+    return f"{best} thread{'s' * (best > 1)} from here on, since {times} now"
+
+
+def _seconds_by_threads(most: int, dtype) -> dict[int, float]:
+    """Mean seconds of sampling's small products and training's large ones, about as long in all, of the shapes of
+    SmolLM2-135M, by number of threads: `most`, half as many, and so on to one."""
+    import torch
+
+    few, many, weight = (torch.ones(rows, 576, dtype=dtype) for rows in (64, 384, 1536))
+    took: dict[int, list[float]] = {most >> halved: [] for halved in range(most.bit_length())}
+    for _ in range(3):
+        for threads, each in took.items():
+            best = min((min(other) for other in took.values() if other), default=float("inf"))
+            if each and min(each) > 2 * best:  # beaten, and on a busy machine it takes long to time
+                continue
+            torch.set_num_threads(threads)
+            few @ weight.T  # starts them
+            began = time.perf_counter()
+            for _ in range(6):
+                few @ weight.T
+            many @ weight.T
+            each.append(time.perf_counter() - began)
+    return {threads: sum(each) / len(each) for threads, each in took.items()}
 
 
 def cpu_name() -> str:
