@@ -16,7 +16,10 @@ from functools import lru_cache
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
 _BARE = re.compile(r"(?:[^\s$.,;{}\\]|[.,](?=\d))+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BESIDE = re.compile(r"[\s$]*(?:,?\s*(?:and|or|\\text\s*\{\s*(?:and|or)\s*\})|[,;])[\s$]*")
+_OF_MATHS = r"(?:[\s$]|\\[()\[\]])*+"
+_BESIDE = re.compile(
+    rf"{_OF_MATHS}(?:,?\s*(?:and|or|\\text\s*\{{\s*(?:and|or)\s*\}})|[,;]){_OF_MATHS}(?:(?P<name>\w(?:\(\w\))?) *= *)?"
+)
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
@@ -82,22 +85,28 @@ def _last_boxes(text: str) -> str | None:
     r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and $\boxed{2}$`."""
     found = boxes(text)
     first = len(found) - 1
-    # But "11+x or x+11" is one answer, spelled twice.
     while (
         first > 0
-        and _letters(found[first - 1][2]) != (_letters(found[first][2]) or None)
+        and (_said(found[first - 1][2]) or 0) != _said(found[first][2])
         and found[first][0] - found[first - 1][1] < 40
-        and _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]])
+        and (beside := _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]]))
+        # "k = \boxed{12} and k = \boxed{18}", but not "x = … and y = …"
+        and text[: found[first - 1][0]].rstrip(" =").endswith(beside["name"] or "")
     ):
         first -= 1
     contents = dict.fromkeys(content for _, _, content in found[max(first, 0) :] if content)
     return ", ".join(contents) or None
 
 
-def _letters(text: str) -> list[str]:
-    """The letters and digits of a formula with a variable, in alphabetical order; none of a point or a number."""
-    signs = sorted(re.findall(r"\w", re.sub(r"\\[a-z]+", "", text)))
-    return signs if "," not in text and re.search("[a-z]", "".join(signs)) else []
+def _said(text: str) -> list[str] | None:
+    """What two boxes share that give one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and 8:34 p.m."""
+    bare = re.sub(r"(?<=\d)_\{?\w+\}?|\\[a-z]+|[{}\s\\!]", "", text)
+    if time := re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare):
+        hour = int(time[1]) % 12 + 12 * (time[3] == "p") if time[3] else int(time[1])
+        return [str(hour), time[2]]
+    if bare.isdigit():
+        return [bare]
+    return sorted(re.findall(r"-?\w", bare)) if "," not in bare and re.search("[a-z]", bare) else None
 
 
 def worked_solution(text: str) -> str | None:

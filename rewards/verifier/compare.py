@@ -37,6 +37,7 @@ from rewards.verifier.value import (
 )
 
 _UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
+_DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
 _MAX_ITEMS = 40
 _RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
 _SHARE_ASKED = re.compile(r"\b(?:fraction|part|share|portion|probability|much|ratio|chance)\b")
@@ -90,7 +91,8 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if a.unit == "ordinal" != g.unit and not question:  # "3rd" for 3 answers a question, such as "In which place?"
         return False
     same = same or "ordinal" in (g.unit, a.unit)
-    if g.unit and a.unit and not same and (g.unit, a.unit) != ("£", "lb"):  # "5 pounds"
+    unlike = g.unit and a.unit and (g.unit, a.unit) != ("£", "lb")  # "5 pounds"
+    if not same and (unlike or "mod" in (g.unit[:3], a.unit[:3])):
         return False
     if a.value.numerator == 1 < a.value.denominator == g.value and re.fullmatch("[a-z]+(?:rd|th)", a.written.lower()):
         return bool(question) and not _SHARE_ASKED.search(question)  # "fifth", where the question asks for no share
@@ -127,7 +129,11 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
     if radians or _is_amount(g, a, context.question or ""):
         return False
     if isinstance(a, Expr):
-        return _same_texts(g.text, a.text, context)
+        if BASE.of(context.question or "") and all(map(_DIGITS.fullmatch, (g.text, a.text))):
+            return g.text == a.text.upper()  # FE is not E times F
+        # Any name will do for the constant of an integral.
+        named = re.sub(r"\+ ?[cCkK]$", "+ C", a.text) if re.search(r"\+ ?C$", g.text) else a.text
+        return _same_texts(g.text, named, context)
     return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
 
 
@@ -231,7 +237,7 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
     if any(isinstance(x, Expr) and re.search(r"[-+*/^_=<>|!']", x.text) for x in (g, a)):
         return False
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", x.text)).casefold().strip() for x in (g, a)]
-    bare = [re.sub(r"^(?:(?:it|the \w+) is )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
+    bare = [re.sub(r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
     return bool(bare[0]) and bare[0].removesuffix("s") == bare[1].removesuffix("s")
 
 
@@ -440,8 +446,11 @@ def _agree(last: str, side: str, context: Context) -> bool:
     g, a = value(last), value(side)
     one, other = _spelling(g), _spelling(a)
     try:
+        if InBase in (type(g), type(a)):  # 777_8 = 511
+            n, m = (int(x.digits, x.base) if isinstance(x, InBase) else getattr(x, "value", None) for x in (g, a))
+            return n == m is not None
         return context.same(g, a) or bool(one and other and _same_texts(one, other, context, worked_out=False))
-    except Unreadable:  # the answer's own text, not the gold
+    except (Unreadable, ValueError):  # the answer's own text, not the gold
         return False
 
 

@@ -113,6 +113,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
         return True, "spelled like the gold"
     if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
+    if re.match("(?i)either ", answer) and isinstance(value(gold), List | Set):  # "either 3 or 4" is no doubt here
+        answer = answer[7:]
     if (doubt := hedge(answer)) and not hedge(gold):
         return False, doubt
     if (told := number_said(answer, question)) is not None and isinstance(g := value(gold), Quantity | Relation):

@@ -28,6 +28,8 @@ _LABEL = re.compile(r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:fi
 _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 # "x = \boxed{1} or x = \boxed{2}" gives two values, as a comma would.
 _OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
+# A box to be filled in, as in the problem "3 + \\boxed{\\phantom{2}} = 5", is no answer where another box is.
+_BLANK = re.compile(r"(?:\\[hv]?phantom\{[^{}]*\}|\\q?quad(?![a-z])|\\[,;:! ]|[\s~?_])*+")
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
 _RIVAL = rf"(?P<rival>{phrases.RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
@@ -147,7 +149,8 @@ def _of_blocks(blocks: list[str]) -> Found:
 
 def _boxes(text: str) -> Found | None:
     answers, finals, last = [], [], 0
-    for start, end, content in boxes(text):
+    found = boxes(text)
+    for start, end, content in [box for box in found if not _BLANK.fullmatch(box[2])] or found:
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)
         before, after = "\n" * (near == 0) + text[near:start], text[end : end + 40]

@@ -63,14 +63,15 @@ class Spelling(NamedTuple):
     spares: tuple[str, ...]  # texts that stay as they are
 
 
+_FUNCTION = r"(?:sin|cos|tan|cot|csc)h?|sech|(?:arc|ar)(?:sin|cos|tan|cot|sec|csc)h?|log|ln|gcd|lcm"
 _ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without braces: \frac12, \frac\pi2
 
 # fmt: off
 SPELLINGS = [
     Spelling("size of a bracket", r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", "",
              {r"\left(1": "(1", r"1\Bigr]": "1]"}, (r"\leftarrow",)),
-    Spelling("comma in braces between thousands", r"(?<=\d)(?:\{,\}|,\\!)\s*(?=\d{3}(?!\d))", ",",
-             {"1{,}000": "1,000", r"1,\!000": "1,000"}, ("{,}5",)),
+    Spelling("comma in braces between thousands", r"(?<=\d)(?:\s?\{\s?,\s?\}|,\\!)\s*(?=\d{3}(?!\d))", ",",
+             {"1{,}000": "1,000", "1 {, }000": "1,000", r"1,\!000": "1,000"}, ("{,}5",)),
     Spelling("braces around a separator", r"\{([,:;=])\}", r"\1",
              {"1{,}2": "1,2"}, ("{a}",)),
     Spelling("apostrophe between thousands", r"(?<=\d)'(?=\d{3}(?!\d))", ",",
@@ -99,6 +100,9 @@ SPELLINGS = [
              {r"\displaystyle 1": "  1"}, (r"\item",)),
     Spelling("other fraction commands", r"\\[dtc]frac(?![a-zA-Z])", r"\\frac",
              {r"\dfrac12": r"\frac12", r"\tfrac12": r"\frac12"}, (r"\frac12",)),
+    Spelling("function in upright letters",
+             rf"\\(?:operatorname\*?|mathrm|text|textrm)\s*\{{({_FUNCTION})\}}", r"\\\1 ",
+             {r"\operatorname{lcm}(4,6)": r"\lcm (4,6)", r"\mathrm{ln}2": r"\ln 2"}, (r"5\text{sec}", r"\text{ log}")),
     Spelling("other text commands",
              r"\\(?:textbf|textit|textrm|textnormal|textsf|texttt|mbox|hbox|mathrm|operatorname\*?|emph)\s*(?=\{)",
              r"\\text",
@@ -111,6 +115,14 @@ SPELLINGS = [
              {r"\text {cm}": r"\text{cm}"}, (r"\text{cm}",)),
     Spelling("empty text", r"\\text\{\s*\}", " ",
              {r"1\text{ }": "1 "}, (r"\text{a}",)),
+    Spelling("residue",
+             r"\s?\(?\s?(?:\\[bp]mod|\\text\{\s*\(?\s*mod\s*\}|\(\s*mod|(?<=\d) mod)\s*\{?\s*(\d+|[mnp])\s*\}?\)?",
+             r" \\pmod{\1}",
+             {r"3 \bmod 7": r"3 \pmod{7}", "3 (mod 7)": r"3 \pmod{7}"}, (r"3\mod 7", "mod 7")),
+    Spelling("set without backslashes", r"(?<=\\cup)\s*\{([^{}]*)\}|^\{([^{}]*)\}(?=\s*\\cup)", r"\\{\1\2\\}",
+             {r"{1} \cup {2, 3}": r"\{1\} \cup\{2, 3\}"}, (r"\{1\} \cup \{2\}", "{1}")),
+    Spelling("length of a segment", r"\|([A-Z]{2})\|", r"\1",
+             {"|AB|": "AB"}, ("|A|", "|x|")),
     Spelling("at most", r"\\leq(?:slant|q)?(?![a-zA-Z])", r"\\le",
              {r"x \leq 1": r"x \le 1", r"x \leqslant 1": r"x \le 1"}, (r"\leqv",)),
     Spelling("at least", r"\\geq(?:slant|q)?(?![a-zA-Z])", r"\\ge",
@@ -175,8 +187,8 @@ SPELLINGS = [
              {r"\sqrt {2}": r"\sqrt{2}"}, (r"\sqrt{2}",)),
     Spelling("pi in letters", r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi ",
              {"2 pi": r"2 \pi "}, ("pie",)),
-    Spelling("function in letters", r"(?<![\\a-zA-Z])(sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", r"\\\1",
-             {"sin x": r"\sin x"}, ("sine",)),
+    Spelling("function in letters", rf"(?<![\\a-zA-Z])({_FUNCTION}|exp|(?<!\d)(?<!\d )sec)(?![a-z])", r"\\\1",
+             {"sin x": r"\sin x"}, ("sine", "5 sec")),
     Spelling("root in letters", r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt",
              {"sqrt(2)": r"\sqrt(2)"}, ("sqrt x",)),
     Spelling("mixed number in braces", r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2",
@@ -206,11 +218,11 @@ _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 _ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
 
 
-# 1.234,50 and 5,00 €, with a decimal comma; 1,50,000 and ₹12,34,567, grouped as in India.
+# 1.234,50, 5,00 € and 2,5%, with a decimal comma; 1.234.567; 1,50,000 and ₹12,34,567, grouped as in India.
 _COMMAS = re.compile(
     r"(?<![\d.,])(?:(\d{1,3}(?:[.\s]\d{3})+),(\d\d)|(\d+),(\d\d)(?=\s*(?:€|\\text\{\s*€|euros?\b|EUR\b|kr\b|zł))|"
-    r"(\d{1,2}(?:,\d\d)+,000)|(?:(?<=₹)|(?<=₹ )|(?<=Rs )|(?<=Rs\. ))(\d{1,2}(?:,\d\d)+,\d{3})|(?<=€)(\d+),(\d\d))"
-    r"(?![\d,])"
+    r"(\d{1,2}(?:,\d\d)+,000)|(?:(?<=₹)|(?<=₹ )|(?<=Rs )|(?<=Rs\. ))(\d{1,2}(?:,\d\d)+,\d{3})|(?<=€)(\d+),(\d\d)|"
+    r"(\d+),(\d\d?)(?=\s?\\?%)|(\d{1,3}(?:\.\d{3}){2,})(?!\.))(?![\d,])"
 )
 
 
@@ -246,7 +258,7 @@ def plain(text: str) -> str:
         lambda m: r" \frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m.group()).split("⁄")), text
     )
     text = re.sub(r"\\text\{\s*\\?\$\s*\}", r"\\$", text)
-    if "," in text:
+    if "," in text or text.count(".") > 1:
         text = _COMMAS.sub(_one_way, text)
     text = _ROOT_SIGN.sub(_root, text).translate(_TRANSLATE)
     text = unicodedata.normalize("NFKC", text)

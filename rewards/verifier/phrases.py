@@ -100,8 +100,7 @@ DENIED_BEFORE = Table(
     Phrase("a word of doubt", DOUBT,
            matches=(r"Maybe it is \boxed{5}.", r"The answer might be \boxed{5}.", "I guess the answer is 5."),
            spares=(r"If we add 2 and 3, we get \boxed{5}.", "Maybe I should add 2 and 3. The answer is 5.")),
-    Phrase('"or"', r"\bor\b",
-           matches=(r"It is $x$ or \boxed{5}.", "Either way, or the answer is 5."),
+    Phrase('"or"', r"\bor\b", matches=(r"It is $x$ or \boxed{5}.", "Either way, or the answer is 5."),
            spares=(r"$x = \boxed{5}$ or $x = \boxed{-2}$", r"Add 2 or 3 more to get \boxed{5}.")),
     Phrase("nobody or nothing", r"\b(?:nobody|nothing|no one)\b",
            matches=(r"Nobody believes it is \boxed{5}.", r"No one knows that it's \boxed{5}."),
@@ -114,8 +113,7 @@ DENIED_BEFORE = Table(
 
 PARTIAL_BEFORE = Table(
     "not the answer itself: {} before it",
-    Phrase('"one of" several',
-           r"(?:one|some|any|all|each|both|two|most|part|none) of"
+    Phrase('"one of" several', r"(?:one|some|any|all|each|both|two|most|part|none) of"
            r"(?:\s+(?:the|my|our|its|these|those|two|possible)){0,2}",
            matches=(r"One of the answers is \boxed{5}.", "Part of the answer is 5."),
            spares=(r"One of the eggs breaks, so the answer is \boxed{5}.", "All of them are sold. The answer is 5.")),
@@ -144,8 +142,7 @@ DENIED_AFTER = Table(
            spares=(r"\boxed{5} is what we get. Perhaps it looks small.",)),
     Phrase("a question mark", rf"{_CLOSING}\?",
            matches=(r"Is it \boxed{5}?", r"$\boxed{5}$ ?"), spares=(r"\boxed{5}! Was that so hard?",)),
-    Phrase("a denial",
-           rf"{_CLOSING}(?:(?:is|was|seems|looks) (?:the |an? )?(?:not|wrong|incorrect|false|unlikely)"
+    Phrase("a denial", rf"{_CLOSING}(?:(?:is|was|seems|looks) (?:the |an? )?(?:not|wrong|incorrect|false|unlikely)"
            r"|isn't|cannot be|can't be)",
            matches=(r"\boxed{5} is wrong.", r"\boxed{5} is the wrong one", r"\boxed{5} isn't it",
                     r"\boxed{5} cannot be"),
@@ -189,8 +186,7 @@ BOUND_BEFORE = Table(
 # ends with it where the question asks to round.
 ROUNDED_BEFORE = Table(
     "an approximation: {} before it",
-    Phrase('"about"', r"about|around|close to|near",
-           matches=(r"about \boxed{5}", r"It is close to $\boxed{5}$."),
+    Phrase('"about"', r"about|around|close to|near", matches=(r"about \boxed{5}", r"It is close to $\boxed{5}$."),
            spares=(r"about \boxed{5.3}", r"It is about eggs: there are \boxed{5}.", r"$x \approx \boxed{5}$")),
     Phrase('"approximately"', r"approx(?:imately|\.)?|roughly",
            matches=(r"approximately \boxed{5}", r"approx. \boxed{5}", r"roughly \boxed{5}"),
@@ -224,8 +220,7 @@ _LAYOUT = (
 # Several phrases look back from a character that most texts lack, `\{(?<=x\{)` for `x\{`: that is found much faster.
 PART_BEFORE = Table(
     "part of a larger expression: {} before it",
-    Phrase("a minus sign", r"[-−–]",
-           matches=(r"-\boxed{5}", r"It is −\boxed{5}."),
+    Phrase("a minus sign", r"[-−–]", matches=(r"-\boxed{5}", r"It is −\boxed{5}."),
            spares=("- \\boxed{5}", r"Answer - \boxed{5}", r"--> \boxed{5}")),
     Phrase("a digit", r"\d", matches=(r"2\boxed{5}", r"x = 10\boxed{5}"), spares=(r"Step 2: \boxed{5}",)),
     Phrase("a root or ±", r"[√±]", matches=(r"√\boxed{5}", r"x = ±\boxed{5}"), spares=(r"√25 = \boxed{5}",)),
@@ -320,8 +315,7 @@ PART_AFTER = Table(
            spares=(r"\boxed{5} squares", r"\boxed{5} hundred")),
     Phrase("an x for times", r"[\s$]*x\s*\d", matches=(r"\boxed{5} x 3",), spares=(r"\boxed{5} xylophones",)),
     Phrase("a factorial or a prime", r"[!']\$", matches=(r"$\boxed{5}!$", r"$\boxed{5}'$"), spares=(r"$\boxed{5}$!",)),
-    Phrase("a LaTeX command",
-           r"\s*\\(?:cdot|times)(?![a-z])"
+    Phrase("a LaTeX command", r"\s*\\(?:cdot|times)(?![a-z])"
            rf"|[ \t]*\\(?!(?:{_LAYOUT}|blacksquare|square|Box|checkmark|qed|right|[pb]?mod|degrees?|circ)(?![a-zA-Z]))"
            r"[a-zA-Z]+",
            matches=(r"\boxed{5} \cdot 2", "\\boxed{5}\n\\times 2", r"\boxed{5}\pi", r"\boxed{5} \le x"),
@@ -355,8 +349,7 @@ LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer ans
 # What announces an answer that goes on to the end of the sentence.
 STATEMENTS = Table(
     "{}",
-    Phrase('"the answer is"',
-           r"(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*"
+    Phrase('"the answer is"', r"(?:final\s+)?answers?(?:\s+to\s[^.\n]{0,60})?\s*\**\s*"
            r"(?:(?:is|are|would be)(?:\s+(?:therefore|thus|hence|then|clearly|indeed|simply|just|exactly|equal to)\b)*"
            r"|=|:)\s*:?",
            matches=("We add. The answer is 5.", "**Answer:** 5", "The answer to the question would be exactly 5."),
@@ -380,15 +373,20 @@ _VERB = (
     r"(?:is|are|was|were|be|equals|has|have|had|costs?|makes?|made|earns?|gets?|got|needs?|takes?|spends?|spent|pays?|paid|"
     r"sells?|sold|uses?|used|buys?|bought|saves?|eats?|ate|receives?|received)"
 )
+_SUBJECT = r"[A-Z](?:[^.\d\\$=]|(?<!is )(?<!are )\$[A-Za-z]+\$){1,80}?"
 
 # Whole sentences whose answer is what the one group of the phrase holds.
 SENTENCES = Table(
     "{}",
-    Phrase("a subject, a verb and a number",
-           rf"[A-Z][^.\d\\$=]{{1,80}}?\b{_VERB}\s+(?:exactly\s+)?((?>[^A-Za-z]*\d).*?)"
+    Phrase("a subject, a verb and a number", rf"{_SUBJECT}\b{_VERB}\s+(?:exactly\s+)?((?>[^A-Za-z]*\d).*?)"
            r"(?:\s+(?:in total|in all|altogether)\.?)?",
            matches=("She makes $18 every day.", "They have exactly 5 eggs in total."),
            spares=("She makes about $18.", "18 dollars", "it is 5")),
+    Phrase("a formula",
+           rf"(?:{_SUBJECT}\b(?:{_VERB}|get|find|find that)\s*:?|Therefore,?|Thus,?|So,?|Hence,?)\s*"
+           r"\$((?=[^$]*[A-Za-z])[^$]+)\$(?: is (?:the|our) (?:answer|solution))?\.?",
+           matches=("The solution is $x \\ge 5$.", "We find that $x = 5$.", "Therefore $x = 5$ is the solution."),
+           spares=("The slope is $m$ and the rest is $b$.", "It is about $x$.", "So $x$ or $y$.", "It is $18 or $19.")),
     Phrase("a label", r"(?!Option|Choice)[A-Z][A-Za-z ]{2,40}:\s*(.*)",
            matches=("Total: $18", "Eggs left: 5"), spares=("Option: B", "x: 5")),
     Phrase("the option is", r"(?:The )?(?:correct |right )?(?:option|choice|answer) is (\(?[A-J]\)?)\.?",
@@ -449,11 +447,12 @@ PERCENT = Phrase(
     spares=("20 percent of the 50 apples are red. how many are green?", "the price falls by ten percent"))
 BASE = Phrase(
     "a base",
-    r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary",
+    r"\bbases?[\s$~\\-]*(?:\d|(?:two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen|[a-z])\b)|\d_|binary|octal|hexadecimal",
     matches=("write 11 in base 2", "in base six, what is 5 + 5?", "what is 101_2 + 11_2?", "in base $b$", "as binary"),
     spares=("the base of a triangle is 5 long", "how many baseballs are there?"))
 INTO_BASE = Phrase(  # its groups hold the base
-    "a number in another base", r"\b(?:in|to|into|as)\s+(?:an?\s+)?(?:base[\s$~\\-]*(\w+)|(binary)|(decimal))",
+    "a number in another base",
+    r"\b(?:in|to|into|as)\s+(?:an?\s+)?(?:base[\s$~\\-]*(\w+)|(binary)|(octal)|(hexadecimal)|(decimal))",
     matches=("convert 101_2 to base 10", "write it in base $7$", "as a decimal", "into binary"),
     spares=("the base 5 number 14", "in the basement"))
 UNIT = Phrase(  # its group holds the unit

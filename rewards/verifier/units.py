@@ -28,7 +28,7 @@ for _line in _UNITS.strip().splitlines():
         _first = _unit.split()[0]
         KINDS[_first] = _kind
         for _word in _unit.split():
-            NAMES[_word] = NAMES.setdefault(f"{_word}s", _first) if len(_word) > 2 else _first
+            NAMES[_word] = NAMES.setdefault(f"{_word}s", _first) if len(_word) > 1 else _first
 del _line, _kind, _row, _unit, _first, _word
 
 RATES = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
@@ -111,6 +111,8 @@ def unit(text: str) -> str | None:
     """
     if ".." in text:  # an ellipsis: more follows
         return None
+    if residue := re.fullmatch(r"\s*\\pmod\{(\w+)\}", text):  # "4 (mod 9)" is 4 of the residues of 9
+        return f"mod {residue[1]}"
     marked = r"\text" in text
     text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
     tokens, at = [], 0

@@ -137,9 +137,13 @@ MINUS_INFINITY = Expr(r"-\infty")
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
+_SEGMENTS = re.compile(r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}")  # the name of a ratio
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
 _FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
-_SPLIT_WORD = re.compile(r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+_SPLIT_WORD = re.compile(
+    r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
+    r"|(?<=[\d)}]) (?:et|ou|und|oder) (?=[-\d\\a-z(])|(?<=\d) y (?=-?\d)"
+)
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
@@ -171,7 +175,8 @@ def value(text: str) -> Value:
 
 def is_name(text: str) -> bool:
     r"""Whether `text` is the name of one thing: `x`, `a_1`, `f(x)`, `AB`, `\theta`."""
-    return _SYMBOL.fullmatch(text.strip()) is not None and text.strip() != ""
+    text = _SEGMENTS.sub("AB", text.strip())
+    return _SYMBOL.fullmatch(text) is not None and text != ""
 
 
 def is_variable(text: str) -> bool:
@@ -236,7 +241,7 @@ def _matrix(text: str) -> Matrix | None:
 
 
 def _plus_minus(text: str) -> List | None:
-    if r"\pm" not in text or len(split(text, _COMMA)) > 1:
+    if not re.search(r"\\pm(?![a-z])", text) or len(split(text, _COMMA)) > 1:
         return None
     sides = re.fullmatch(r"(?:([^=]*)=)?([^=<>]*)", text)
     if sides is None or (sides[1] and not is_left_side(sides[1])):
@@ -284,7 +289,7 @@ def _relation(text: str) -> Value | None:
     sides = [s.strip() for s in split(text, _RELATION)]
     if len(sides) == 1 or not all(sides[1:]):
         return None
-    signs = _RELATION.findall(text)
+    signs = [sign.replace(r"\equiv", "=") for sign in _RELATION.findall(text)]
     if len(signs) != len(sides) - 1:
         return None
     if signs == ["\\in"] and is_left_side(sides[0]):
@@ -368,7 +373,7 @@ def quantity(text: str) -> Quantity | None:
     ):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(
-        r"\s*(?:%|(?:\\text\{\s*)?(?:percent|per cent|percentage points?|pct)(?![a-z])\s*\}?)", rest
+        r"\s*(?:%|(?:\\text\{\s*)?(?:percent(?:age(?: points?)?)?|per cent|pct)(?![a-z])\s*\}?)", rest
     ):
         rest = rest[percent.end() :]
     if (aside := re.fullmatch(r"\s*\(([A-Za-z -]+)\)", rest)) and number(aside[1]) in (None, n):  # "9 (apples)"
@@ -467,7 +472,7 @@ def expression(text: str) -> Expr:
     currency = _CURRENCY.match(text)
     if currency:
         return Expr((currency[1] + text[currency.end() :]).strip(), _money(currency[2]))
-    match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?)\s*$", text)
+    match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$", text)
     match = match or re.search(
         r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
     )
@@ -475,7 +480,7 @@ def expression(text: str) -> Expr:
         return Expr(text)
     name = unit(match[1]) if match and match.start() else None
     if name is not None and (
-        match[1].startswith(("\\text", "^")) or known(name) or not name or name.startswith("unit^")
+        match[1].startswith(("\\text", "^", "\\pmod")) or known(name) or not name or name.startswith("unit^")
     ):
         return Expr(text[: match.start()].strip(), name)
     return Expr(text)

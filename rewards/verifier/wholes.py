@@ -14,8 +14,9 @@ _N = r"\d+(?:\.\d+)?"
 _POWER = r"10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?"
 _THINGS = (
     "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|digit|"
-    "card|step|room)"
+    "card|step|room|power|percentile)"
 )
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n < 100 and word[-1] == "h"}}
 _ORDINALS |= {"third": 3, "thirtieth": 30, "fortieth": 40, "fiftieth": 50} | {"fourth": 4}
 _ORDINAL = "|".join(_ORDINALS)
@@ -118,6 +119,17 @@ WHOLES = [
     Whole("column in square brackets", r"\[((?:\s*\[[^\[\],]+\]\s*,?)+)\]",
           lambda m: rf"\begin{{pmatrix}}{re.sub('] *,? *.', chr(92) * 4, m[1].strip(' ,')[1:-1])}\end{{pmatrix}}",
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
+    Whole("point by its name", r"[A-Z]('?\s*(?:\([^()]*[,;][^()]*\)))", lambda m: m[1].lstrip("' "),
+          {"M(5; -1)": "(5; -1)", "P' (1,2)": "(1,2)"}, ("f(1,2)", "P(3)")),
+    Whole("bar between coordinates", r"\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
+          {"(-1 | 3)": "(-1 , 3)"}, ("(|x|)", "1 | 3")),
+    Whole("for all", r"([^=]+=.*?),?\s*(?:\\text\{\s*)?for (?:all|every) (?:real )?(?:numbers? )?\}?\s*[a-z]"
+          r"(?:\s*\\in\s*\\mathbb\{R\})?", lambda m: m[1],
+          {"f(x)=2x for all x": "f(x)=2x", r"y=x \text{ for all real } x": "y=x"}, ("y=2 for all x > 0", "for all x")),
+    Whole("date", rf"(?i)(?:the )?(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTHS})|"
+          rf"({_MONTHS}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?",
+          lambda m: f"{(m[2] or m[3]).capitalize()} day {m[1] or m[4]}",
+          {"5 June": "June day 5", "june 5th": "June day 5"}, ("June 5, 2020", "5 Junes")),
     Whole("unit vectors", r"(?:[^=]*=\s*)?([^=,;]*[ijk](?:math)?\}*)",
           _coordinates, {"2i - j": "(2,-1)", r"\hat{i}+3\hat{k}": "(1,0,3)", "v = {i} + 2{j}": "(1,2)"},
           ("3 + 4i", "2i", "i+j+i", "xi+yj")),
@@ -131,8 +143,8 @@ WHOLES = [
     Whole("points with or between them", r"(?=.*\))((?:\([^()]*,[^()]*\)\s*or\s*)+\([^()]*,[^()]*\))",
           lambda m: None if "infty" in m[0] else re.sub(r"\)\s*or\s*\(", "), (", m[0]),
           {"(1,2)or(2,1)": "(1,2), (2,1)"}, (r"(-\infty,1) or (2,3)", "(1,2)")),
-    Whole("named ratio", r"([a-zA-Z]\w*(?:\s*:\s*[a-zA-Z]\w*)+)\s*=\s*([^=]*:[^=]*)", _named,
-          {"V_1:V_2=11:21": "11:21", "a : b = 2 : 3": "2 : 3"}, ("b:a=2:3", "a:b")),
+    Whole("named ratio", r"([a-zA-Z](?:\w|_\{\w+\})*(?:\s*:\s*[a-zA-Z](?:\w|_\{\w+\})*)+)\s*=\s*([^=]*:[^=]*)", _named,
+          {"V_1:V_2=11:21": "11:21", "V_{1}:V_{2}=11:21": "11:21", "a : b = 2 : 3": "2 : 3"}, ("b:a=2:3", "a:b")),
     Whole("bracket that looks outward", rf"(?:[a-z]\s*\\in\s*)?{_RANGE}(?:\s*\\cup\s*{_RANGE})*", _outward,
           {"]0,5[": "(0,5)", "[0,5[": "[0,5)", r"]0,1[ \cup ]2,3[": r"(0,1) \cup (2,3)"}, ("[0,5]", "(0,5)")),
     Whole("prefix of a base", r"(-?)0([bxo])([\da-fA-F]+)",
