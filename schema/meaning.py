@@ -166,7 +166,7 @@ def _losses(values: dict, section: dict) -> Complaints:
     """Settings of trl's losses that contradict each other, and sampling options of the other engine."""
     high = values["epsilon"] if values["epsilon_high"] is None else values["epsilon_high"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
-        message = "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (MiniMax uses 5)"
+        message = "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (ScaleRL uses 5)"
         yield ("epsilon_high",), message
     if values["delta"] is not None and values["delta"] <= 1 + high:
         yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have an effect"

@@ -574,6 +574,7 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
         tab.get_by_text("make explain STEP=2").wait_for()
         made.explained(run, 2, 9)
         tab.wait_for_selector(".token", timeout=15_000)  # the page looks again by itself
+        assert "It is not what training clipped" in tab.locator("main").inner_text()
         tab.locator(".token").nth(2).click()
         numbers = tab.locator(".sum").inner_text()
         assert "1.5 × −0.8 = −1.2" in numbers and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in numbers

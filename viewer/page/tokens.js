@@ -2,7 +2,7 @@
 // One completion token by token: what the run did to each, and its loss worked out in numbers.
 
 const SHADES = {
-  push: ["advantage × ratio", (told, i) => told.advantages[i] * told.ratio[i], "green is pushed up, red down; an outline marks a token that the clip stops"],
+  push: ["advantage × ratio", (told, i) => told.advantages[i] * told.ratio[i], "green is pushed up, red down; an outline marks a token that the clip would stop"],
   moved: ["log ratio", (told, i) => told.new[i] - told.old[i], "green has become likelier since it was sampled, red less likely"],
   kl: ["KL to the reference", (told, i) => -told.kl[i], "the darker, the further from the reference"],
   entropy: ["entropy", (told, i) => -told.entropy[i], "the darker, the less certain the policy was here"],
@@ -98,6 +98,7 @@ function tokenByToken(told, settings) {
     {},
     h("h2", { class: "asked" }, visible(told.question)),
     h("p", {}, `Advantage ${number(told.advantage)}${told.advantages.some((each) => Math.abs(each - told.advantage) > 1e-4) ? ", to which its steps add for each token" : ""}. Sampled by ${used.old}, or one after it; compared with ${used.new}. The reference is ${used.reference}.`),
+    h("p", {}, "This compares an older checkpoint with the newest. It is not what training clipped, whose policies lay closer together."),
     told.notes.map((note) => h("p", { class: "quiet" }, `Note: ${note}.`)),
     h("div", { class: "choices" }, choice("Colour by", Object.entries(SHADES).map(([key, [text]]) => [key, text]), shade, (value) => ((shade = value), colour()))),
     words,
@@ -120,7 +121,7 @@ function workedOut(told, settings, i) {
   else {
     lines.push(["unclipped", `${n(told.ratio[i])} × ${n(told.advantages[i])} = ${n(told.unclipped[i])}`]);
     lines.push(["clipped", `clip(${n(told.ratio[i])}, ${n(1 - s.epsilon)}, ${n(1 + s.epsilon_high)}) × ${n(told.advantages[i])} = ${n(told.clipped[i])}`]);
-    lines.push(["the smaller of both", `${n(Math.min(told.unclipped[i], told.clipped[i]))}${told.stopped[i] ? ", where the clip leaves no gradient" : ""}`]);
+    lines.push(["the smaller of both", `${n(Math.min(told.unclipped[i], told.clipped[i]))}${told.stopped[i] ? ", where the clip would leave no gradient" : ""}`]);
   }
   lines.push(["KL to the reference", `exp(${n(told.reference[i])} − ${n(told.new[i])}) − (${n(told.reference[i])} − ${n(told.new[i])}) − 1${s.use_bias_correction_kl ? ", × ratio," : ""} = ${n(told.kl[i])}`]);
   lines.push(["loss", `−(${n(cispo ? told.clipped[i] : Math.min(told.unclipped[i], told.clipped[i]))}) + ${n(s.beta)} × ${n(told.kl[i])} = ${n(told.loss[i])}`]);
