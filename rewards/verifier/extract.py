@@ -30,6 +30,7 @@ _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|milli
 _OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
 # A box to be filled in, as in the problem "3 + \\boxed{\\phantom{2}} = 5", is no answer where another box is.
 _BLANK = re.compile(r"(?:\\[hv]?phantom\{[^{}]*\}|\\q?quad(?![a-z])|\\[,;:! ]|[\s~?_])*+")
+_BOTH_ENDS = re.compile(r"between[\s$]*-?\d+[\s$]*(?:,|and|\\text\{\s*and\s*\})[\s$]*-?\d")
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
 _RIVAL = rf"(?P<rival>{phrases.RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
@@ -182,7 +183,7 @@ def _objection(content: str, before: str, after: str, suffix: int) -> str | None
         or phrases.PARTIAL_BEFORE.search(words_before)
         or phrases.DENIED_AFTER.match(words_after)
         or ("." not in content and phrases.ROUNDED_BEFORE.search(words_before))
-        or phrases.BOUND_BEFORE.search(words_before)
+        or (not _BOTH_ENDS.search(words_before[-10:] + content) and phrases.BOUND_BEFORE.search(words_before))
         or phrases.BOUND_AFTER.match(words_after)
         or phrases.PART_BEFORE.search(before)
         or phrases.ARITHMETIC_BEFORE.search(words_before)
