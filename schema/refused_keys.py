@@ -89,7 +89,7 @@ RESERVED: dict[str, dict[str, str]] = {
     | _said(
         {
             "weights stand beside each reward under `rewards`": "reward_weights",
-            "evaluation would not use them; set `model.chat_template`": "chat_template_kwargs",
+            "evaluation would not use them; set `model.chat_template_kwargs`": "chat_template_kwargs",
             "evaluation would not use it; reward the form instead": "vllm_structured_outputs_regex",
             "a run uploads nothing, and this would be public": "log_completions_hub_repo",
             "completions are written to the run's folder": "num_completions_to_print log_unique_prompts log_multimodal",

@@ -18,6 +18,7 @@ class Model:
     `dtype`: what the weights are kept in.
     `attn_implementation`: how attention is computed; transformers chooses where it is not said. Example: `sdpa`
     `chat_template`: a Jinja template that stands for the tokenizer's own. Example: `"{{ messages[0].content }}"`
+    `chat_template_kwargs`: what the template takes besides. Example: `{enable_thinking: false}`
     """
 
     name_or_path: str | None = None
@@ -26,6 +27,7 @@ class Model:
     dtype: str = "float32"
     attn_implementation: str | None = None
     chat_template: str | None = None
+    chat_template_kwargs: dict[str, bool | int | float | str] | None = None
 
 
 @dataclass(frozen=True)

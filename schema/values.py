@@ -23,6 +23,7 @@ KNOWN_AS = {
     "True": "did you mean group?",
     "False": "did you mean none?",
 }
+OURS = ("messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token")
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
@@ -144,6 +145,24 @@ class Span:
         return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
 
 
+class Arguments:
+    """A mapping from names of a template's arguments to texts, numbers, true or false."""
+
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, dict) or not value:
+            return f"expected a mapping from names to values, such as {{enable_thinking: false}}, got {value!r:.80}"
+        for name, each in value.items():
+            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in OURS:
+                return f"{name!r:.80} is no argument of a template that a recipe may set"
+            finite = not isinstance(each, float) or math.isfinite(each)
+            if not isinstance(each, bool | int | float | str) or len(str(each)) > 200 or not finite:
+                return f"{name}: expected a text, a number, true or false, got {each!r:.80}"
+        return None
+
+    def __str__(self) -> str:
+        return "names, each with a text, a number, true or false"
+
+
 class Switch:
     """True or false."""
 
@@ -262,6 +281,7 @@ RULES["model"] = {
     "dtype": DTYPES,
     "attn_implementation": OneOf(ATTENTION),
     "chat_template": Pattern(r"[\s\S]{1,60000}", "a template"),
+    "chat_template_kwargs": Arguments(),
 }
 RULES["data"] = {
     **_all(count(), "validation worked"),

@@ -103,13 +103,14 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
         with looked_at(name, recipe.model.revision, weights=False) as folder:
             if not any((folder / each).exists() for each in model_files.VOCABULARY):
                 raise FileNotFoundError("it holds no tokenizer: copy tokenizer.json and tokenizer_config.json there")
-            own = recipe.model.chat_template
-            place = recipe.place("model", "chat_template") if own else f"model {name}"
-            require_usable(folder, own, recipe.prompt.system, place)
+            own, arguments = recipe.model.chat_template, recipe.model.chat_template_kwargs or {}
+            key = "chat_template_kwargs" if arguments else "chat_template"
+            place = recipe.place("model", key) if own or arguments else f"model {name}"
+            require_usable(folder, own, recipe.prompt.system, place, arguments)
             tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
-    tokenizer.chat_template = own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
+    tokenizer.chat_template = template_of(tokenizer, own, arguments)
     if end := prompt.end_of_turn(tokenizer):
         tokenizer.eos_token = end
     if tokenizer.pad_token is None:
@@ -117,33 +118,41 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def require_usable(folder: Path, template: str | None, system: str | None, place: Place | str):
+def template_of(tokenizer, own: str | None, arguments: dict) -> str:
+    """The template of a recipe, or the tokenizer's, or a plain one; with the recipe's arguments."""
+    return prompt.with_arguments(own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE, arguments)
+
+
+def require_usable(folder: Path, template: str | None, system: str | None, place: Place | str, arguments: dict):
     """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short conversations. One
     that fails only at some later question stops or hangs that run, but still reaches no file and no network.
 
     Args:
-        template: in place of the tokenizer's own.
+        template: in place of the tokenizer's own; `arguments`: of whichever it is.
 
     Raises:
         RecipeError: it fails, takes longer than `SECONDS` or too much memory, or makes far more of a text than it was
             given.
     """
     try:
-        wrong = limited(_complaint, folder, template, system, seconds=SECONDS)
+        wrong = limited(_complaint, folder, template, system, arguments, seconds=SECONDS)
     except Exceeded as error:
         wrong = f"{error} for a few short questions"
     if wrong:
         raise RecipeError([Fault(place, f"the chat template or the tokenizer {wrong}")])
 
 
-def _complaint(folder: Path, template: str | None, system: str | None) -> str | None:
+def _complaint(folder: Path, template: str | None, system: str | None, arguments: dict) -> str | None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except MemoryError:
         raise
     except Exception:  # reported where it is loaded to be used
         return None
-    tokenizer.chat_template = template or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE
+    try:
+        tokenizer.chat_template = template_of(tokenizer, template, arguments)
+    except ValueError as error:
+        return str(error)
     longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)
     if longest > CHARACTERS:
         return f"reads {longest:,} characters in one token"

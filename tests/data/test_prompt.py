@@ -1,23 +1,38 @@
 """One prompt: SFT, GRPO and evaluation see the same tokens, and a policy can be seen to stop."""
 
+import json
+
 import pytest
 from transformers import AutoTokenizer
 
 from data import prompt
 from schema.models import built_model
+from schema.recipe import load_recipe
 from stages.sft import tokenised
+from tests.support import ROOT
+from training.model import load_tokenizer
 
 SYSTEM = "Think."
 OPENING = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
 
+# As Qwen3's: without thinking, the answer begins after an empty thought.
+WITHOUT_THOUGHT = "{% if not enable_thinking|default(true) %}<|empty thought|>{% endif %}"
+THINKS = (
+    "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}"
+    + WITHOUT_THOUGHT
+    + "{% endif %}"
+)
 
-@pytest.fixture(scope="module", params=["tiny-qwen3", "tiny-qwen2", "no template", "opens the thought"])
+
+@pytest.fixture(scope="module", params=["tiny-qwen3", "tiny-qwen2", "no template", "opens the thought", "an argument"])
 def tokenizer(request, tmp_path_factory, tiny_qwen2):
     if request.param == "tiny-qwen3":
         return AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 1, tmp_path_factory.mktemp("built")))
     tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
     if request.param == "no template":
         tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
+    if request.param == "an argument":
+        tokenizer.chat_template = prompt.with_arguments(THINKS, {"enable_thinking": False})
     if request.param == "opens the thought":
         tokenizer.chat_template = OPENING
     return tokenizer
@@ -59,6 +74,19 @@ def test_think_opened_and_end_of_turn(tiny_qwen2):
     tokenizer.chat_template = OPENING
     assert prompt.think_opened(tokenizer)
     assert prompt.end_of_turn(tokenizer) is None
+
+
+def test_a_recipe_gives_its_template_arguments():
+    recipe, own = ROOT / "recipes/tiny-arithmetic.yaml", f"model.chat_template={json.dumps(THINKS)}"
+    for thinks, thought in ("false", True), ("true", False):
+        argument = f"model.chat_template_kwargs={{enable_thinking: {thinks}}}"
+        tokenizer = load_tokenizer(load_recipe(recipe, [own, argument]))
+        text = tokenizer.apply_chat_template(prompt.messages("?", None), add_generation_prompt=True, tokenize=False)
+        assert text == "?\n" + "<|empty thought|>" * thought
+    kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }}'}
+    tokenizer.chat_template = prompt.with_arguments("{{ [no, number, text] | tojson }}", kinds)
+    text = tokenizer.apply_chat_template(prompt.messages("?", None), tokenize=False)
+    assert json.loads(text) == list(kinds.values())
 
 
 def test_a_tokenizer_comes_back_from_disk_as_it_was(tmp_path):

@@ -151,6 +151,18 @@ INSTEAD = {
     "steps below 0": ("max_steps: 2", "max_steps: -5", ":7:", "got -5"),
     "attention misspelt": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: flsh}", ":1:", "not one of"),
     "a compiler": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: flex_attention}", ":1:", "not one of eager, sdpa"),
+    "an argument that is trl's": (
+        "tiny-qwen3}",
+        "tiny-qwen3, chat_template_kwargs: {messages: x}}",
+        ":1:",
+        "'messages' is no argument of a template that a recipe may set",
+    ),
+    "an argument without a value": (
+        "tiny-qwen3}",
+        "tiny-qwen3, chat_template_kwargs: {x: [1]}}",
+        ":1:",
+        "x: expected a text",
+    ),
     "a kernel": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: a/b}", ":1:", "not one of eager, sdpa"),
     "flash attention": (
         "tiny-qwen3}",

@@ -202,6 +202,11 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     "two batches": (["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"], "both configured at the same"),
     "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
     "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
+    "a template's argument": (
+        ["model.chat_template_kwargs.enable_thinkng=false"],
+        "override model.chat_template_kwargs",
+        "the chat template or the tokenizer reads no 'enable_thinkng'",
+    ),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
     "no probe": (["data.order=easy first"], "override data.order", "the pass rates of a finished probe: make sft "),
     "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
