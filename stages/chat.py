@@ -1,5 +1,5 @@
 """Ask a run's policy questions of your own, with the prompt that it was trained with. Each question stands alone, as in
-training, and is answered greedily, as in the evaluation.
+training, and is answered greedily, as in the evaluation. `/gold 42` judges the last answer as the reward does.
 
 `python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the terminal or from a file.
 """
@@ -28,10 +28,11 @@ def main(run: list[str]):
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
-    say(f"{path}: ask one question a line; an empty line ends")
+    say(f"{path}: ask one question a line, and `/gold 42` judges its answer; an empty line ends")
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
+    asked = response = ""
     while True:
         if sys.stdin.isatty():
             print("\n> ", end="", flush=True)
@@ -41,11 +42,26 @@ def main(run: list[str]):
         question = clean(question.strip())
         if not sys.stdin.isatty():
             say(f"\n> {question[:1000]}")
-        answer(question)
+        command, _, gold = question.partition(" ")
+        if command == "/gold":
+            say(verdict(recipe, asked, response, gold))
+        else:
+            asked, response = question, answer(question)
+
+
+def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
+    """What the recipe's reward says of a response, and why."""
+    from evaluation.answers import judged
+
+    if not response or not gold:
+        return "ask a question first, then give its right answer: /gold 42"
+    [line] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
+    said = {True: "right", False: "wrong", None: "not judged"}[line["right"]]
+    return clean(f"{said}: {line['reason']}" + (f" (read: {line['answer']})" if line["answer"] else ""))
 
 
 def answering(recipe: Recipe, trained: Path):
-    """A function that answers a question, and prints the answer while it is written."""
+    """A function that answers a question, prints the answer while it is written, and returns it."""
     import torch
     from transformers import TextStreamer
 
@@ -62,14 +78,14 @@ def answering(recipe: Recipe, trained: Path):
     model = load_for_answers(recipe, tokenizer, trained)
 
     @torch.inference_mode()
-    def answer(question: str):
+    def answer(question: str) -> str:
         room = getattr(model.config.get_text_config(), "max_position_embeddings", LONGEST) - max_new_tokens(recipe)
         ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system)))
         if len(ids) > room or len(question) > LONGEST:
             say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
-            return
+            return ""
         batch = torch.tensor([ids], device=model.device)
-        model.generate(
+        written = model.generate(
             input_ids=batch,
             attention_mask=torch.ones_like(batch),
             do_sample=False,
@@ -77,6 +93,7 @@ def answering(recipe: Recipe, trained: Path):
             pad_token_id=tokenizer.pad_token_id,
             streamer=Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True),
         )
+        return tokenizer.decode(written[0, len(ids) :], skip_special_tokens=True)
 
     return answer
 

@@ -284,7 +284,7 @@ WRONG |= {
         ":10:",
         "take 9 steps in all, but max_steps is 2",
     ),
-    "cispo alone": (GOOD + "  loss_type: cispo\n", "", "set it, to 1 or more"),
+    "cispo alone": (GOOD + "  loss_type: cispo\n", "", "set it, to 1 or more (ScaleRL uses 5)"),
     "two widths": (
         GOOD + "adapter: {r: 4}\nquantization: {load_in_4bit: true, load_in_8bit: true}\n",
         ":10:",
