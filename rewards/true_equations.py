@@ -6,21 +6,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rewards.completion import Messages, content
-from rewards.verifier.checks import ALLOWED, value_of
+from rewards.verifier.arithmetic import value_of
+from rewards.verifier.checks import ALLOWED
 
 _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
 _LONGEST = 200  # characters of an equation; a worked line has far fewer
 _SPELLED = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "$": " "})
-_LATEX = [
-    (r"\times", "×"),
-    (r"\cdot", "·"),
-    (r"\div", "÷"),
-    (r"\$", " "),
-    (r"\(", " "),
-    (r"\)", " "),
-    (r"\approx", "≈"),
-]
+_TEX = [(r"\times", "×"), (r"\cdot", "·"), (r"\div", "÷"), (r"\$", " "), (r"\(", " "), (r"\)", " "), (r"\approx", "≈")]
 
 
 def true_equations(completions: list[str | Messages], **columns: object) -> list[float | None]:
@@ -35,7 +28,7 @@ def true_equations(completions: list[str | Messages], **columns: object) -> list
 
 
 def _all_true(text: str) -> float | None:
-    for written, meant in _LATEX:
+    for written, meant in _TEX:
         text = text.replace(written, meant)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     found = [_is_true(part, run) for part in _SENTENCE.split(text) for run in _RUN.finditer(part)]

@@ -23,9 +23,9 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from pathlib import Path
 
+from rewards.verifier.arithmetic import value_of
 from rewards.verifier.extract import Found, Verdict, blocks_of, extract, outside_thoughts
 
 _LONGEST_EXPRESSION = 500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
@@ -94,28 +94,6 @@ def _plain(text: str) -> str:
     return text
 
 
-def value_of(node: ast.expr) -> Fraction:
-    """The exact value of an expression that has only numbers and + - * /, a decimal as it is written.
-
-    Raises:
-        ZeroDivisionError: it divides by zero.
-    """
-    match node:
-        case ast.Constant():
-            return Fraction(str(node.value))
-        case ast.UnaryOp(op=ast.USub()):
-            return -value_of(node.operand)
-        case ast.UnaryOp():
-            return value_of(node.operand)
-        case ast.BinOp(op=ast.Add()):
-            return value_of(node.left) + value_of(node.right)
-        case ast.BinOp(op=ast.Sub()):
-            return value_of(node.left) - value_of(node.right)
-        case ast.BinOp(op=ast.Mult()):
-            return value_of(node.left) * value_of(node.right)
-    return value_of(node.left) / value_of(node.right)
-
-
 # ---- programs
 
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
@@ -125,7 +103,6 @@ _MEMORY = 256  # MiB of address space, with the interpreter
 _ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
 _LONGEST_PROGRAM = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
-_TAG_SPACES = re.compile(r"<\s{9,}")  # every `\s*` of the tags would cross them again from each start
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 # What a policy that has learned mathematics may write around a program.
 _AROUND = re.compile(r"\A\s*(?:\\boxed\{(.*)\}|\$(.*)\$)\s*\Z", re.DOTALL)
@@ -163,7 +140,7 @@ def judge_programs(responses: Sequence[str], specs: Sequence[dict], stricts: Seq
 
 def _program(response: str, function: str, strict: bool) -> tuple[str | None, str]:
     """The program that a response gives, or None and the reason."""
-    visible = outside_thoughts(_TAG_SPACES.sub("< ", response))
+    visible = outside_thoughts(response)
     if visible is None:
         return None, "the thought is not closed"
     blocks, closed = blocks_of(visible)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
+from rewards.verifier.arithmetic import far_apart
 from rewards.verifier.notation import SCALES, base_named, key, number, plain
 from rewards.verifier.phrases import BASE, BEFORE, INTO_BASE, ORDER, PERCENT
 from rewards.verifier.units import AMOUNTS
@@ -143,9 +144,9 @@ def _same_texts(g: str, a: str, context: Context, worked_out: bool = True) -> bo
         return True
     if _UNREAD.search(g) or _UNREAD.search(a):
         return False
-    if (len(g) == 1 and len(a) == 1) or _variables(g) != _variables(a) or {g, a} & {r"\infty", r"-\infty"}:
+    if len(g) == len(a) == 1 or _variables(g) != _variables(a) or {g, a} & {r"\infty", r"-\infty"}:
         return False
-    return context.algebra.equal(plain(g), plain(a), worked_out)
+    return not far_apart(plain(g), plain(a)) and context.algebra.equal(plain(g), plain(a), worked_out)
 
 
 def _variables(text: str) -> set[str]:
@@ -322,14 +323,10 @@ def lists(g: List | Set, a: List | Set, context: Context) -> bool:
         # `x = 1, y = 2` says which value is whose; without names only their order does.
         return isinstance(a, List) and ordered(g.items, a.items, context)
     if isinstance(g, List) and isinstance(a, List):
-        bases = {_without_index(name) for name in _names(g)}
+        bases = {re.sub(r"_\{?\w+\}?$", "", name) for name in _names(g)}
         if len(bases) == 1 and bases == set(_names(a)):  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
             return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
     return unordered(g.items, a.items, context)
-
-
-def _without_index(name: str) -> str:
-    return re.sub(r"_\{?\w+\}?$", "", name)
 
 
 def elements(g: Union, a: Set, context: Context) -> bool:

@@ -155,7 +155,7 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
 @lru_cache(maxsize=16384)
 def _too_large(text: str) -> str | None:
     """Why `text` is not given to the algebra: nesting or powers that would keep it busy."""
-    if max(depths(text), default=0) > _MAX_DEPTH:
+    if sum(map(text.count, "([{")) > _MAX_DEPTH < max(depths(text)):
         return f"nested deeper than {_MAX_DEPTH}"
     spelled = plain(text)
     exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
@@ -213,6 +213,7 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
         not isinstance(g, Quantity | Expr)
         or not question
         or len(answer) > 60
+        or not re.search("!|binom|choose|[CP]", plain(answer))
         or (isinstance(g, Quantity) and g.percent)
     ):
         return None
@@ -353,7 +354,7 @@ def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
         given == wanted and not _not_reduced(a)
     ):
         return False
-    if re.search(rf"(?<!\d){re.escape(key(answer))}(?!\d)", key(question)):
+    if (it := key(answer)) in (asked := key(question)) and re.search(rf"(?<!\d){re.escape(it)}(?!\d)", asked):
         return True
     if isinstance(a, Quantity) and isinstance(g, Quantity):
         asked = [value(match.group()) for match in _NUMBER_ASKED.finditer(plain(question))]
@@ -363,7 +364,8 @@ def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
         return any(form(q, "") != wanted for q in same)
     if not isinstance(a, Expr) or _flat(answer) == _flat(gold):
         return False
-    return re.search(rf"(?<!\d){re.escape(_flat(answer))}(?!\d)", _flat(question)) is not None
+    it, asked = _flat(answer), _flat(question)
+    return it in asked and re.search(rf"(?<!\d){re.escape(it)}(?!\d)", asked) is not None
 
 
 def _share(quantity: Quantity) -> Fraction:

@@ -13,11 +13,12 @@ from rewards.verifier import phrases
 from rewards.verifier.languages import doubted
 from rewards.verifier.units import known, unit
 
-_THINK = re.compile(r"<\s*(/?)\s*think(?:ing)?\s*>", re.IGNORECASE)
-_ANSWER = re.compile(r"<\s*(/?)\s*answer\s*>", re.IGNORECASE)
+# No way back into the spaces of a tag: a long run of them would be crossed again from each of its characters.
+_THINK = re.compile(r"<\s*+(/?)\s*+think(?:ing)?\s*>", re.IGNORECASE)
+_ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
-_SPACES = re.compile(r"\s{9,}")
+_SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
@@ -67,9 +68,10 @@ class Verdict:
 
 def extract(response: str, strict: bool = False) -> Found:
     """The answers of `response`; `strict` takes nothing but closed `<answer>` blocks."""
-    visible = outside_thoughts(_SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", response))
+    visible = outside_thoughts(response)
     if visible is None:
         return Found([], "the thought is not closed")
+    visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
     blocks, closed = blocks_of(visible)
     if strict and not (blocks and closed):
         return Found([], "no closed <answer> block")

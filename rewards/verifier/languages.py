@@ -384,10 +384,8 @@ _ENGLISH = frozenset(
     )
 )
 _PLAINLY_ENGLISH = re.compile(r"(?i)\b(?:the|is|are|of|and|there|has|have|how|many|what|that|was|she|they)\b")
-_ENGLISH_TOO = frozenset(
-    re.findall(r"\w+", "once cent cents mil elf on die sei a an no")
-)  # number words that English has as well
-_NUMERAL = re.compile(r"(?<![A-Za-z\d.])(?<!\d,)[-−]?\d+(?:[.,'  ]\d+)*(?:\s*/\s*\d+)?|\\frac\{\d+\}\{\d+\}")
+_ENGLISH_TOO = frozenset(re.findall(r"\w+", "once cent cents mil elf on die sei a an no"))  # as number words
+_NUMERAL = re.compile(r"(?<![A-Za-z\d.])(?<!\d,)[-−]?\d+(?:[.,'  ]\d+)*(?:\s*/\s*\d+)?|[-−]?\\frac\{\d+\}\{\d+\}")
 
 
 _BOUND = r" m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"  # much the same in all with Latin letters
@@ -402,7 +400,7 @@ class Said(NamedTuple):
 @lru_cache(maxsize=16384)
 def number_said(text: str, question: str | None) -> Said | None:
     """The number that `text` gives in another language than English; None where it is no such text or has no number."""
-    if len(text) > _LONGEST or not re.search(r"[^\W\d_]", text):
+    if len(text) > _LONGEST or not re.search(r"[^\W\d_]", text.replace(r"\frac", "")):
         return None
     if _PLAINLY_ENGLISH.search(text) and (question is None or len(_PLAINLY_ENGLISH.findall(question)) > 1):
         return None

@@ -87,11 +87,10 @@ def _named(match: re.Match) -> str | None:
 
 def _outward(match: re.Match) -> str | None:
     r"""`]0,5[` as (0,5): a bracket that looks outward leaves its end out."""
-    ranges = re.sub(rf"{_RANGE}", lambda m: m[0].translate({}), match[0])
     turned = re.sub(
         _RANGE,
         lambda m: ("(" if m[0][0] == "]" else m[0][0]) + m[0][1:-1] + (")" if m[0][-1] == "[" else m[0][-1]),
-        ranges,
+        match[0],
     )
     return turned if turned != match[0] else None
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from rewards.verifier import algebra, judge
+from rewards.verifier.arithmetic import far_apart
 from rewards.verifier.compare import RULES
 from rewards.verifier.equal import compare_answers
 from rewards.verifier.notation import (
@@ -104,6 +105,51 @@ def test_a_part_divides(word, parts):
 )
 def test_a_base_has_a_name(name, base):
     assert base_named(name) == base
+
+
+# Spellings of one value on a line; of another, on each line.
+EQUAL = [
+    [r"\frac{1+\sqrt{5}}{2}", r"\frac{2}{\sqrt{5}-1}", r"\frac{1}{2}+\frac{\sqrt{5}}{2}", r"\frac{1}{2}(1 + \sqrt{5})"],
+    [r"\sqrt{12}", r"2\sqrt{3}", r"2 \times \sqrt{3}", r"12^{\frac{1}{2}}", r"--\frac{6}{\sqrt{3}}"],
+    ["(x+1)^2", "x^2+2x+1", "1 + x(x + 2)", r"\frac{1}{(x+1)^{-2}}"],
+    [r"-x^{2}\pi y", r"\pi\cdot -xxy", r"-\frac{y}{x^{-2}}\pi"],
+    [r"\frac{\frac{1}{2}x}{0.25}y^{2}z", "2xy^2z"],
+]
+# What the fast reading leaves to the algebra, or to no one.
+UNREAD = [
+    "2 3",
+    r"1\frac{1}{2}",
+    r"\frac{1}{2}^2",
+    r"2^\frac{1}{2}",
+    "x^{2}^3",
+    "2**3",
+    "10^{20}",
+    "9^{9^{9}}",
+    "3+4i",
+    "f(x)",
+]
+UNREAD += [
+    r"\sqrt[3]{2}",
+    r"\sqrt{-2}",
+    r"\frac{1}{0}",
+    "2)3",
+    "+",
+    "",
+    "{}",
+    r"{1}{2}\frac",
+    "-" * 900,
+    "(" * 900,
+    "5!",
+]
+UNREAD += ["0.1234567890123456", "1234567890123456"]
+
+
+def test_different_expressions_are_far_apart_and_equal_ones_never():
+    for n, line in enumerate(EQUAL):
+        for text in line:
+            assert not any(far_apart(text, same) for same in line)
+            assert all(far_apart(text, other) for m, others in enumerate(EQUAL) if m != n for other in others)
+            assert not any(far_apart(text, unread) or far_apart(unread, text) for unread in UNREAD)
 
 
 # ---- units

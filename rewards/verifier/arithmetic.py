@@ -1,0 +1,52 @@
+"""Values of expressions, without the algebra: exact ones, and those by which two expressions are seen to differ."""
+
+import ast
+import re
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from math import nan
+from operator import add, mul, neg, pos, sub, truediv
+
+_EXPRESSION = re.compile(
+    r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){} A-Zabcj-z])+"
+)
+_OTHERWISE = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")  # not read as in Python; a mixed number
+_PYTHON = [("}{", ")/("), ("{", "("), ("}", ")"), (r"\frac", ""), (r"\sqrt", "~"), (r"\pi", "π"), ("^", "**")]
+_PYTHON += [(r"\cdot", "*"), (r"\times", "*")]
+_WORK = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.USub: neg, ast.UAdd: pos}
+_WORK |= {ast.Pow: pow, ast.Invert: Decimal.sqrt}
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
+
+
+def value_of(node: ast.expr, number: type = Fraction) -> Fraction | Decimal:
+    """The exact value of an expression of numbers and + - * /, a decimal as it is written. Raises ArithmeticError."""
+    match node:
+        case ast.Constant():
+            return number(str(node.value))
+        case ast.Name():  # the root of its code stands for a letter
+            return _PI if node.id == "π" else Decimal(ord(node.id)).sqrt()
+        case ast.UnaryOp():
+            return _WORK[type(node.op)](value_of(node.operand, number))
+    return _WORK[type(node.op)](value_of(node.left, number), value_of(node.right, number))
+
+
+def far_apart(text: str, other: str) -> bool:
+    r"""Whether two expressions, in `plain` spelling, differ in value where each letter stands for a number of its own.
+    False for all but sums, products, fractions, powers and square roots of moderate size, and for nearly equal ones."""
+    x, y = _estimate(text), _estimate(other)
+    return abs(x - y) > 1e-10 * max(1, abs(x), abs(y))
+
+
+@lru_cache(maxsize=16384)
+def _estimate(text: str) -> float:
+    if _OTHERWISE.search(text) or not _EXPRESSION.fullmatch(text) or text.count("}{") != text.count(r"\frac"):
+        return nan
+    for latex, python in _PYTHON:
+        text = text.replace(latex, python)
+    try:
+        with localcontext(prec=60, Emax=15):  # in a difference of larger numbers too many digits may cancel
+            spelled = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text)
+            return float(value_of(ast.parse(spelled.strip(), mode="eval").body, Decimal))
+    except (SyntaxError, ArithmeticError, AttributeError, TypeError, RecursionError, MemoryError):  # 2), 1/0, {}, x2
+        return nan
