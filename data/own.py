@@ -93,7 +93,10 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
 
 def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | None = None) -> Rows:
     """The rows with `problem`, `solution` and `reasoning`, and with their other columns, but those of trl's names."""
+    nested = [each for each in (columns or {}).values() if "." in each and not any(each in row for row in rows)]
+    rows = [row | {each: _inside(row, each) for each in nested} for row in rows] if nested else rows
     there = list(dict.fromkeys(key for row in rows for key in row))
+    there = [each for each in there if each not in nested or any(row[each] is not None for row in rows)]
     found = {part.replace("solution", "answer"): column for part, column in (columns or {}).items()}
     has = ", ".join([*map(str, there[:20]), "…"] if len(there) > 20 else map(str, there))
     if absent := [column for column in found.values() if column not in there and rows]:
@@ -131,6 +134,13 @@ def _row(row: dict, found: dict[str, str]) -> dict:
     reasoning = _only(reasoning)
     worked = isinstance(reasoning, str) and reasoning != raw
     return with_gold(kept | {"problem": problem}, raw, reasoning if worked else None)
+
+
+def _inside(row: dict, path: str) -> Any:
+    """What is at `reward_model.ground_truth` in a column that holds mappings."""
+    for key in path.split("."):
+        row = row.get(key) if isinstance(row, dict) else None
+    return row
 
 
 def _only(value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from data import SETS
 from data.gold import gold_answer, read_check
@@ -65,7 +65,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     Args:
         split: `train` or `test`.
         arguments: passed on to the data set's function, but those that it does not take itself: how many rows are
-            taken, `limit`, and how often GRPO sees each beside those of other sets, `weight`.
+            taken, `limit`, of which, `where`, and how often GRPO sees each beside those of other sets, `weight`.
         folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is not set, the Hub.
 
     Returns:
@@ -82,14 +82,21 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     given = {key: value for key, value in arguments.items() if key in accepted}
     found = _rows_of(name, function, split, place | given)
     weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
-    rows, dropped, seen = [], defaultdict(list), set()
+    rows, dropped, seen, passed_over, where = [], defaultdict(list), set(), 0, shared.get("where", {})
+    if absent := [column for column in where if found and not any(column in row for row in found)]:
+        raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {', '.join(map(str, found[0]))}")
     for number, row in enumerate(found, 1):
         if len(rows) == shared.get("limit"):
             break
         try:
+            if not all(_fits(row[column], wanted) for column, wanted in where.items()):
+                passed_over += 1
+                continue
             fault = _fault(row, seen)
         except DataError:
             raise
+        except KeyError as error:
+            raise DataError(f"{name} row {number} has no {error}, which `where` asks for") from None
         except Exception as error:  # a value may be an object of the user's own
             raise DataError(f"{name} row {number} cannot be read: {raised(error)}") from error
         if fault:
@@ -104,6 +111,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
         kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name, **weight}
         rows.append(kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None})
     report = f"{name} {split}: {len(rows):,} problems{getattr(found, 'said', '')}"
+    report += f", {passed_over:,} others passed over by `where`" * bool(passed_over)
     if dropped:
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
         report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
@@ -131,6 +139,19 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
     if any("answer" in row and "solution" not in row for row in rows):
         rows = [row if "solution" in row else _answered(row) for row in rows]
     return rows
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Whether a row has the value that `where` asks for, one of a list, or a number from `min` to `max`. A CSV has text
+    for a number, and a cell may hold several values."""
+    if isinstance(value, list):
+        return any(_fits(each, wanted) for each in value)
+    if isinstance(wanted, dict):
+        try:
+            return wanted.get("min", -math.inf) <= float(value) <= wanted.get("max", math.inf)
+        except (TypeError, ValueError):
+            return False
+    return any(str(value).lower() == str(each).lower() for each in (wanted if isinstance(wanted, list) else [wanted]))
 
 
 def _answered(row: dict) -> dict:

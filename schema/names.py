@@ -14,7 +14,7 @@ from data.imports import named_function
 from data.own import FILE_TYPES
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import Recipe
-from schema.values import Number, Pattern, count
+from schema.values import Number, Pattern, Where, count
 
 
 def wrong_arguments(function: Callable, given: dict, also: Iterable[str] = ()) -> list[str]:
@@ -111,7 +111,7 @@ def benchmark_label(entry: str | dict) -> str:
 
 
 # Keys of a data set that are not arguments of its function.
-DATA_KEYS = {"limit": count(), "weight": Number(0, 100, above=True)}
+DATA_KEYS = {"limit": count(), "weight": Number(0, 100, above=True), "where": Where()}
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty; a timeout is in seconds per
 # batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}

@@ -163,6 +163,24 @@ class Arguments:
         return "names, each with a text, a number, true or false"
 
 
+class Where:
+    """A mapping from columns to a value, a list of values, or the least and the most of a number."""
+
+    def refusal(self, value: Any) -> str | None:
+        if not isinstance(value, dict) or not value:
+            return f"expected a mapping such as {{level: [4, 5]}}, got {value!r:.80}"
+        return next(filter(None, (self._of_column(*each) for each in value.items())), None)
+
+    def _of_column(self, column: Any, wanted: Any) -> str | None:
+        if isinstance(wanted, dict):
+            wrong = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted) or (not wanted and "it is empty")
+            return f"{column}: {wrong}" if wrong else None
+        plain = all(isinstance(each, str | int | float) for each in (wanted if isinstance(wanted, list) else [wanted]))
+        return (
+            None if plain and wanted != [] else f"{column}: expected a value, a list of values, or {{min: …, max: …}}"
+        )
+
+
 class Switch:
     """True or false."""
 
@@ -196,6 +214,7 @@ def _all(rule: Any, keys: str) -> dict[str, Any]:
 
 
 SWITCH = Switch()
+ANY_NUMBER = Number(-1e18, 1e18)
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)

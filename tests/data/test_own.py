@@ -182,6 +182,62 @@ def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_f
     assert load("my_limit.rows", "train", {"limit": 1})[0][0]["problem"] == "1?"  # its own
 
 
+SETS = {  # rows as the Hub has them, with problems of ours
+    "NuminaMath-CoT": (
+        {"source": "cn_k12", "problem": "2+3?", "solution": r"So $2+3=\boxed{5}$.", "messages": [{"role": "user"}]},
+        {"where": {"source": ["cn_k12", "olympiads"]}},
+    ),
+    "NuminaMath-1.5": (
+        {"problem": "2+3?", "solution": "It is 5.", "answer": "5", "problem_type": "Algebra", "source": "olympiads"}
+        | {"question_type": "math-word-problem", "problem_is_valid": "Yes", "solution_is_valid": "Yes"},
+        {"where": {"question_type": "math-word-problem", "problem_is_valid": "yes"}},
+    ),
+    "DeepScaleR": ({"problem": "2+3?", "answer": "5", "solution": ""}, {}),
+    "BigMath": (
+        {"problem": "2+3?", "answer": "5", "source": "orca_math", "domain": ["Algebra"], "llama8b_solve_rate": 0.4},
+        {"where": {"llama8b_solve_rate": {"min": 0.1, "max": 0.9}, "domain": "algebra"}},
+    ),
+    "OpenR1-Math": (
+        {"problem": "2+3?", "solution": "It is 5.", "answer": "5", "generations": ["a"], "correctness_count": 2}
+        | {"is_reasoning_complete": [True]},
+        {"where": {"correctness_count": {"min": 1}, "is_reasoning_complete": True}},
+    ),
+    "DAPO-17k": (
+        {"data_source": "math_dapo", "prompt": [{"role": "user", "content": "2+3?"}], "ability": "MATH"}
+        | {"reward_model": {"ground_truth": "5", "style": "rule"}, "extra_info": {"index": "0"}},
+        {"columns": {"answer": "reward_model.ground_truth"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_sets_that_people_train_on(name, tmp_path):
+    row, arguments = SETS[name]
+    pd.DataFrame([row]).to_parquet(tmp_path / "train.parquet")
+    (found,), report = load(str(tmp_path), "train", arguments)
+    assert (found["problem"], found["solution"]) == ("2+3?", "5"), report
+
+
+def test_where_takes_rows_by_their_columns(tmp_path):
+    file = tmp_path / "mine.csv"
+    rows = [(i, level, source) for i, (level, source) in enumerate([(1, "a"), (2, "a"), (3, "b"), ("", "b")])]
+    file.write_text("problem,answer,level,source\n" + "".join(f"{i}?,{i},{level},{s}\n" for i, level, s in rows))
+    for where, kept in [
+        ({"level": 2}, "1"),
+        ({"level": [1, 3]}, "02"),
+        ({"level": {"min": 2}}, "12"),
+        ({"level": {"max": 2}, "source": "a"}, "01"),
+        ({"source": "B"}, "23"),
+    ]:
+        found, report = load(str(file), "train", {"where": where})
+        assert "".join(row["solution"] for row in found) == kept and f"{4 - len(kept)} others passed over" in report
+    assert [each["solution"] for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]] == ["2"]
+    with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem"):
+        load(str(file), "train", {"where": {"lvl": 2}})
+    with pytest.raises(DataError, match="4 others passed over by `where`; nothing is left"):
+        load(str(file), "train", {"where": {"level": 9}})
+
+
 def test_a_weight_moves_no_held_out_problem_into_training():
     def split(weight):
         train = f"data.train=[arithmetic: {{digits: 2, rows: 900, weight: {weight}}}]"

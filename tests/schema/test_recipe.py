@@ -130,6 +130,13 @@ INSTEAD = {
     "steps alone": ("correct_answer: {weight: 1.0}", "true_equations: {steps: x}", ":4:", "only the steps have one"),
     "steps of an answer": ("{weight: 1.0}", "{weight: 1.0, steps: x}\n  tag_count: {}", ":5:", "a step is no answer"),
     "reward file": ("correct_answer:", "no_such_file.reward:", ":5:", "there is no no_such_file.py in"),
+    "where": ("[arithmetic]", "[arithmetic: {where: {}}]", ":3:", "expected a mapping such as {level: [4, 5]}, got {}"),
+    "where without a range": (
+        "[arithmetic]",
+        "[arithmetic: {where: {level: {least: 1}}}]",
+        ":3:",
+        "where: level: unknown key 'least'",
+    ),
     "data argument": ("[arithmetic]", "[arithmetic: {digit: 2}]", ":3:", "did you mean digits?"),
     "a section that is a number": ("{build: tiny-qwen3}", "5", ":1:", "got 5: write model: {name_or_path: …}"),
     "a key without its section": (
