@@ -29,7 +29,7 @@ _SHARE_OF = re.compile(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z])|\\pi(
 def parse(text: str):
     """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact decimals."""
     # The parser would add the numbers, and drop the base.
-    if re.search(r"(?<![_\d])\d+\s+\d|(?<![a-zA-Z}]\^)[\d)]\s*_", text):
+    if re.search(r"(?<![_\d])\d+\s+\d|(?<![a-zA-Z}]\^)(?<![a-zA-Z] \^)[\d)]\s*_", text):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)

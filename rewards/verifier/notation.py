@@ -103,7 +103,7 @@ SPELLINGS = [
     Spelling("other fraction commands", r"\\[dtc]frac(?![a-zA-Z])", r"\\frac",
              {r"\dfrac12": r"\frac12", r"\tfrac12": r"\frac12"}, (r"\frac12",)),
     Spelling("function in upright letters",
-             rf"\\(?:operatorname\*?|mathrm|text|textrm)\s*\{{({_FUNCTION})\}}", r"\\\1 ",
+             rf"\\(?:operatorname\*?|mathrm|text|textrm)\s*\{{({_FUNCTION}|(?:floor|ceil)(?=\}}\())\}}", r"\\\1 ",
              {r"\operatorname{lcm}(4,6)": r"\lcm (4,6)", r"\mathrm{ln}2": r"\ln 2"}, (r"5\text{sec}", r"\text{ log}")),
     Spelling("other text commands",
              r"\\(?:textbf|textit|textrm|textnormal|textsf|texttt|mbox|hbox|mathrm|operatorname\*?|emph)\s*(?=\{)",
