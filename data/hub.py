@@ -9,9 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-import httpx
 from huggingface_hub import constants
-from huggingface_hub.utils import http_backoff
 
 # Of each data set that this process has read from the Hub, the commit.
 revisions: dict[str, str] = {}
@@ -24,6 +22,9 @@ def reach():
     Any status but 429 and 5xx counts as an answer."""
     if constants.HF_HUB_OFFLINE:
         return
+    import httpx  # a fifth of a second, which a first verdict would wait for
+    from huggingface_hub.utils import http_backoff
+
     try:
         http_backoff("HEAD", constants.ENDPOINT, timeout=SECONDS, max_retries=2)
     except (httpx.HTTPError, OSError) as error:

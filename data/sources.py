@@ -13,8 +13,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import httpx
-
 from data import hub
 from data.gold import gold_answer, worked_solution
 from data.limits import MEMORY, Exceeded, limited
@@ -194,6 +192,7 @@ def from_hub(name: str, config: str | None, split: str, revision: str | None = N
     Raises:
         DataError: the Hub has no such data set, configuration, split or revision, or does not show it.
     """
+    import httpx
     from datasets import load_dataset
     from datasets.exceptions import DatasetGenerationError, DatasetsError
 

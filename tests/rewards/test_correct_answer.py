@@ -106,8 +106,9 @@ def test_a_batch_with_one_length_too_few_is_an_error():
         correct_answer([r"\boxed{1}", r"\boxed{2}"], ["1"])
 
 
-def test_importing_the_rewards_loads_nothing_heavy():
-    heavy = {"sympy", "torch", "transformers", "trl", "math_verify", "py3langid"}
-    code = f"import sys, rewards; print([m for m in {heavy} if m in sys.modules])"
+def test_a_first_verdict_on_a_number_loads_nothing_heavy():
+    heavy = {"sympy", "torch", "transformers", "trl", "math_verify", "py3langid", "datasets", "httpx", "numpy"}
+    code = "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>', '1/2').right; "
+    code += f"print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
