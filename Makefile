@@ -193,7 +193,7 @@ view: setup  ## see what a run did, in a browser: curves, groups, what changed; 
 chat: setup  ## ask a run's policy questions of your own, with the prompt it was trained with: RUN=outputs/x/grpo
 	@$(PY) stages.chat "RUN=$$RUN"
 
-lab: setup  ## the bandit by which GRPO is taught, step by step, beside REINFORCE, RLOO and PPO, in a browser
+lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO; HTML=grpo.html writes one file
 	@$(PY) stages.view --lab $(if $(HTML),--html="$$HTML") $(if $(PORT),--port="$$PORT")
 
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3

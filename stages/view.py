@@ -20,10 +20,8 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
     if not re.fullmatch("[0-9]{1,5}", port):
         raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
-    if lab and html:
-        raise RecipeError([f"HTML={html}: the lab computes, so it needs its server"])
     found = [] if lab else find(runs, stages=("grpo", "dpo", "sft", "reward-model"))
-    names = ", ".join(name_of(run) for run in found)
+    names = ", ".join(name_of(run) for run in found) or "the lab"
     if html is not None:
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
             raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
@@ -36,7 +34,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         return
 
     def ready(taken: int):
-        say(f"view: {names or 'the lab'}, at http://127.0.0.1:{taken} until you press Ctrl-C")
+        say(f"view: {names}, at http://127.0.0.1:{taken} until you press Ctrl-C")
         if sys.stdout.isatty():
             say(f"on another machine, forward the port: ssh -L {taken}:127.0.0.1:{taken} …")
 

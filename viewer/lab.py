@@ -1,5 +1,8 @@
 """The lab: the smallest problem that GRPO solves, a bandit with ten actions, with every number of every step.
 
+The page computes it in JavaScript (viewer/page/bandit.js), so that it needs no server. This is the same arithmetic in
+numpy: tests compare it with trl's own, and the page's with it.
+
 An action is a completion of one token, the policy is the softmax of ten logits, and a reward is read off a landscape.
 So nothing is hidden: the gradient is exact, by hand, and an update is plain SGD on the logits, without momentum, weight
 decay or gradient clipping. The settings have the names that they have in a recipe's `grpo` section, and the loss is
@@ -21,66 +24,77 @@ The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whe
 - rloo (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740): the mean of the other completions of the group.
 - ppo (Schulman et al. 2017, arXiv:1707.06347): the critic's value. There is one state, so the critic is one learned
   number, at first 0, and takes an SGD step on the mean of (value − reward_i)² / 2 with each update. Clips.
+- reinforce_plus_plus (Hu 2025, arXiv:2501.03262): the mean of the batch, divided by the batch's standard deviation +
+  1e-4. With one question the batch is the group. Its KL is no term of the loss: β (old_logp_i − ref_logp_i) is taken
+  off reward_i. Clips.
 
 Those that do not clip have ratio_i A_i in place of the min, which in the first update, where each ratio is 1, has the
-gradient of A_i logp_i. All may have the KL term.
+gradient of A_i logp_i. All others may have the KL term.
+
+Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` lowers their learning rate by the σ
+of the first policy's rewards, so that the algorithms are compared, and not their rates.
 """
 
 import numpy as np
 
-from schema.values import Each, Keys, Number, OneOf, count
-
 ACTIONS = 10
-ALGORITHMS = ("grpo", "reinforce", "reinforce_baseline", "rloo", "ppo")
-CLIPS = ("grpo", "ppo")
-LANDSCAPES = ("peak", "two peaks", "linear")
+ALGORITHMS = ("grpo", "reinforce", "reinforce_baseline", "rloo", "ppo", "reinforce_plus_plus")
+CLIPS = ("grpo", "ppo", "reinforce_plus_plus")
+LANDSCAPES = ("one peak", "two peaks", "linear")
 CRITIC_RATE = 0.1
-SETTINGS = {  # what each may be, and its default
-    "num_generations": (count(2, 64), 8),
-    "num_iterations": (count(1, 8), 2),
-    "max_steps": (count(1, 200), 200),
-    "learning_rate": (Number(0, 10), 0.5),
-    "temperature": (Number(0.1, 10), 1.0),
-    "epsilon": (Number(0, 1), 0.2),
-    "beta": (Number(0, 1), 0.0),
-    "scale_rewards": (OneOf(("group", "none")), "group"),
-    "noise": (Number(0, 1), 0.0),  # standard deviation of what is added to each reward
-    "peak": (count(0, ACTIONS - 1), 5),  # of the landscape "peak"
-    "logits": (Each(Number(-10, 10)), [0.0] * ACTIONS),  # to start from; this policy is the reference too
-    "seed": (count(0, 2**32 - 1), 0),
+DRAWS = 3 * 64  # of uniform numbers a step, at most
+SETTINGS = {  # with their defaults
+    "num_generations": 8,
+    "num_iterations": 2,
+    "max_steps": 200,
+    "learning_rate": 0.5,
+    "temperature": 1.0,
+    "epsilon": 0.2,
+    "beta": 0.0,
+    "scale_rewards": "group",
+    "matched": True,  # whether learning rates are, as above
+    "noise": 0.0,  # standard deviation of what is added to each reward
+    "peak": 5,  # of the landscape "one peak"
+    "logits": [0.0] * ACTIONS,  # to start from; this policy is the reference too
+    "seed": 0,
 }
-MOST = 40_000  # completions × updates: what a run's answer may hold
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def run(algorithm: str = "grpo", landscape: str = "peak", **settings) -> dict:
+def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dict:
     """Train the policy, and say everything: a dict of plain lists and numbers.
 
     The same seed draws the same uniform numbers for every algorithm, so all start with the same group.
 
     Returns:
         algorithm, landscape and all settings; action_rewards (10,); reference (10,), its probabilities; from before the
-        first step to after the last (steps + 1,): expected_reward, of the policy, without noise, and kl, exact, to the
-        reference; the final probabilities (10,); steps, a list; and diverged, None or the number of the step, from 0,
-        in which a number became infinite: the steps end before it.
+        first step to after the last (steps + 1,): expected_reward, of the policy, without noise, kl, exact, to the
+        reference, entropy and largest, its largest probability; the final probabilities (10,); steps, a list;
+        learning_rate, as matched; and diverged, None or the number of the step, from 0, in which a number became
+        infinite: the steps end before it.
 
         A step has: actions, rewards, old_probabilities, baselines and advantages (G,); mean and std of the rewards; and
         updates, a list of what `update` returns.
-
-    Raises:
-        ValueError: no such algorithm or landscape, or a setting that is unknown or out of its range.
     """
-    settings = checked(algorithm, landscape, settings)
-    action_rewards, rng = rewards_of(landscape, settings["peak"]), np.random.default_rng(settings["seed"])
+    settings = SETTINGS | settings
+    action_rewards = rewards_of(landscape, settings["peak"])
     logits, temperature = np.array(settings["logits"], dtype=float), settings["temperature"]
     clip = settings["epsilon"] if algorithm in CLIPS else None
-    rates = {name: settings[name] for name in ("beta", "temperature", "learning_rate")}
     now = reference = log_policy(logits, temperature)
+    in_reward, in_loss = settings["beta"], 0.0
+    if algorithm != "reinforce_plus_plus":
+        in_reward, in_loss = in_loss, in_reward
+    rates = {"beta": in_loss, "temperature": temperature, "learning_rate": settings["learning_rate"]}
+    if settings["matched"] and divides(algorithm, settings["scale_rewards"]):
+        chances = np.exp(now)
+        rates["learning_rate"] *= np.sqrt(chances @ (action_rewards - chances @ action_rewards) ** 2)
     steps, curve, diverged = [], [_outcome(now, reference, action_rewards)], None
     total = value = 0.0
     while len(steps) < settings["max_steps"] and diverged is None:
-        actions = rng.choice(ACTIONS, settings["num_generations"], p=np.exp(now))
-        rewards = action_rewards[actions] + settings["noise"] * rng.standard_normal(len(actions))
+        drawn = uniform(settings["seed"], DRAWS * len(steps), 3 * settings["num_generations"]).reshape(3, -1)
+        actions = np.searchsorted(np.cumsum(np.exp(now))[:-1], drawn[0], side="right")
+        normal = np.sqrt(-2 * np.log(drawn[1])) * np.cos(2 * np.pi * drawn[2])
+        rewards = action_rewards[actions] + settings["noise"] * normal - in_reward * (now - reference)[actions]
         earlier = total / max(1, len(steps) * len(actions))
         estimate = {"reinforce_baseline": earlier, "ppo": value}.get(algorithm, 0.0)
         baselines, gains = advantages(algorithm, rewards, estimate, settings["scale_rewards"])
@@ -100,39 +114,29 @@ def run(algorithm: str = "grpo", landscape: str = "peak", **settings) -> dict:
             now = log_policy(logits, temperature)
             curve.append(_outcome(now, reference, action_rewards))
     said = {"algorithm": algorithm, "landscape": landscape, "settings": settings, "diverged": diverged}
+    said["learning_rate"] = rates["learning_rate"]
     said |= {"action_rewards": action_rewards, "reference": np.exp(reference), "probabilities": np.exp(now)}
-    said |= dict(zip(("expected_reward", "kl"), map(list, zip(*curve, strict=True)), strict=True))
+    said |= {name: [each[name] for each in curve] for name in curve[0]}
     return _plain(said | {"steps": steps})
 
 
-def checked(algorithm: str, landscape: str, settings: dict) -> dict:
-    """All settings, the defaults included.
-
-    Raises:
-        ValueError: the message names the key, what it may be and what it is.
-    """
-    known = {"algorithm": OneOf(ALGORITHMS), "landscape": OneOf(LANDSCAPES)}
-    known |= {name: rule for name, (rule, _) in SETTINGS.items()}
-    if wrong := Keys(known).refusal({"algorithm": algorithm, "landscape": landscape, **settings}):
-        raise ValueError(wrong)
-    settings = {name: default for name, (_, default) in SETTINGS.items()} | settings
-    if len(settings["logits"]) != ACTIONS:
-        raise ValueError(f"logits: expected {ACTIONS} numbers, got {len(settings['logits'])}")
-    factors = ("max_steps", "num_generations", "num_iterations")
-    if (asked := int(np.prod([settings[name] for name in factors]))) > MOST:
-        raise ValueError(f"{' × '.join(factors)}: expected at most {MOST:,}, got {asked:,}")
-    return settings
+def uniform(seed: int, place: int, count: int) -> np.ndarray:
+    """Numbers (count,) between 0 and 1 from a place of the seed's sequence: mulberry32, which JavaScript can do."""
+    t = (np.arange(place + 1, place + count + 1, dtype=np.uint64) * 0x6D2B79F5 + seed * 0x9E3779B9).astype(np.uint32)
+    t = (t ^ t >> 15) * (t | 1)
+    t ^= t + (t ^ t >> 7) * (t | 61)
+    return ((t ^ t >> 14) + 0.5) / 2**32
 
 
 def rewards_of(landscape: str, peak: int) -> np.ndarray:
-    """The reward (10,) of each action a: "peak" exp(−(a − peak)²); "two peaks" the same shape, 0.7 high at 3 and 1.0
-    high at 8; "linear" a / 9. The highest is always 1."""
+    """The reward (10,) of each action a: "one peak" 1 − |a − peak| / 5, at least 0; "two peaks" 1 at 8 alone, and
+    0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9. The highest is always 1."""
     places = np.arange(ACTIONS)
     if landscape == "linear":
         return places / (ACTIONS - 1)
-    if landscape == "peak":
-        return np.exp(-((places - peak) ** 2.0))
-    return np.maximum(0.7 * np.exp(-((places - 3) ** 2.0)), np.exp(-((places - 8) ** 2.0)))
+    if landscape == "one peak":
+        return np.maximum(0, 1 - abs(places - peak) / 5)
+    return np.where(places == 8, 1, np.maximum(0, 0.7 * (1 - abs(places - 3) / 4)))
 
 
 def log_policy(logits: np.ndarray, temperature: float) -> np.ndarray:
@@ -142,6 +146,11 @@ def log_policy(logits: np.ndarray, temperature: float) -> np.ndarray:
     return scaled - np.log(np.exp(scaled).sum())
 
 
+def divides(algorithm: str, scale_rewards: str) -> bool:
+    """Whether it divides by the standard deviation of the group."""
+    return algorithm == "reinforce_plus_plus" or (algorithm == "grpo" and scale_rewards == "group")
+
+
 def advantages(algorithm: str, rewards: np.ndarray, estimate: float = 0.0, scale_rewards: str = "group"):
     """(baselines, advantages), each (G,), of a group with these rewards (G,).
 
@@ -149,12 +158,12 @@ def advantages(algorithm: str, rewards: np.ndarray, estimate: float = 0.0, scale
         estimate: what was known before the group: the mean of earlier rewards, or the critic's value.
     """
     baselines = np.full(len(rewards), estimate)
-    if algorithm == "grpo":
+    if algorithm in ("grpo", "reinforce_plus_plus"):
         baselines = np.full(len(rewards), rewards.mean())
     elif algorithm == "rloo":
         baselines = (rewards.sum() - rewards) / (len(rewards) - 1)
     gains = rewards - baselines
-    if algorithm == "grpo" and scale_rewards == "group":
+    if divides(algorithm, scale_rewards):
         gains = gains / (rewards.std(ddof=1) + 1e-4)
     return baselines, gains
 
@@ -200,9 +209,11 @@ def update(logits, actions, gains, old, reference, clip=None, beta=0.0, temperat
     }
 
 
-def _outcome(now: np.ndarray, reference: np.ndarray, action_rewards: np.ndarray) -> tuple[float, float]:
-    """The policy's expected reward, and its KL to the reference."""
-    return float(np.exp(now) @ action_rewards), float(np.exp(now) @ (now - reference))
+def _outcome(now: np.ndarray, reference: np.ndarray, action_rewards: np.ndarray) -> dict[str, float]:
+    """What a step leaves: the policy's expected reward, its KL to the reference, its entropy, its largest chance."""
+    chances = np.exp(now)
+    found = {"expected_reward": chances @ action_rewards, "kl": chances @ (now - reference)}
+    return found | {"entropy": -chances @ now, "largest": chances.max()}
 
 
 def _plain(numbers: dict) -> dict:

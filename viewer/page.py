@@ -32,7 +32,7 @@ from viewer.runs import about, advice, changed, curves, describe, pair
 FOLDER = Path(__file__).parent / "page"
 MEMORY = FOLDER / "memory.json"  # made by tests/bench/sizes.py
 OURS = ("text.js", "data.js", "curves.js", "overview.js", "arithmetic.js", "groups.js", "tokens.js")
-OURS += ("changed.js", "lab.js", "app.js")
+OURS += ("changed.js", "bandit.js", "play.js", "lab.js", "app.js")
 SCRIPTS = ("vendor/uPlot.iife.min.js", *OURS)
 STYLES = ("vendor/uPlot.min.css", "style.css")
 ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text/css")
@@ -85,6 +85,7 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
         return question, answer(runs, question)
 
     yield asked("runs")
+    yield asked("lab")
     for number, run in enumerate(runs):
         yield from (asked(f"{number}/{question}") for question in ("curves", "advice", "results", "about"))
         question, found = asked(f"{number}/groups")
@@ -145,8 +146,9 @@ def answer(runs: list[Path], question: str) -> Any:
     """
     if question == "runs":
         return [describe(run) for run in runs]
-    if question.startswith("lab/"):
-        return _of_lab(question.removeprefix("lab/"))
+    if question == "lab":
+        memory = json.loads(MEMORY.read_text(encoding="utf-8"))
+        return {"algorithms": lab.ALGORITHMS, "landscapes": lab.LANDSCAPES, "defaults": lab.SETTINGS, "memory": memory}
     number, _, asked = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")
@@ -154,27 +156,6 @@ def answer(runs: list[Path], question: str) -> Any:
         if found := re.fullmatch(pattern, asked):
             return function(runs[int(number)], *found.groups())
     raise ValueError(f"nothing answers {asked:.80}")
-
-
-def _of_lab(asked: str) -> Any:
-    """What the lab computes: its `settings`; `memory`, of PPO and GRPO by the size of a model; with settings as
-    JSON, `compare` of all algorithms, or a `run` of one."""
-    if asked == "memory":
-        return json.loads(MEMORY.read_text(encoding="utf-8"))
-    if asked == "settings":
-        defaults = {name: default for name, (_, default) in lab.SETTINGS.items()}
-        return {"algorithms": lab.ALGORITHMS, "landscapes": lab.LANDSCAPES, "defaults": defaults}
-    kind, _, text = asked.partition("/")
-    if kind not in ("run", "compare"):
-        raise ValueError(f"the lab has no {kind:.20}")
-    try:
-        given = json.loads(text)
-        if kind == "run":
-            return lab.run(**given)
-        runs = {name: lab.run(**given | {"algorithm": name}) for name in lab.ALGORITHMS}
-    except (TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"settings are a JSON object of the lab's names ({error})") from None
-    return {name: {key: run[key] for key in ("expected_reward", "kl", "diverged")} for name, run in runs.items()}
 
 
 # Its server -----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def main(run: str, step: int, row: int):
         "groups": (f"groups/0/{step}/{group}", "[data-advantage]", 760),
         "tokens": (f"tokens/0/{step}/{row}", ".token", 560),
         "changed": ("changed/0", ".pair", 460),
-        "lab": ("lab/0", ".numbers", 980),
+        "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
     with served(run) as (_, port), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -1,7 +1,8 @@
-"""How much memory do GRPO and PPO take, by the size of the model? With `make memory`'s own estimator.
+"""How much memory do the models of PPO, GRPO and DPO take, by their size? With `make memory`'s own estimator.
 
-`python -m tests.bench.sizes` writes the table that the lab of `make view` shows, viewer/page/memory.json: the recipe
-qwen-math-lora on a GPU of 80 GiB, with models of the Qwen2.5 family, whose shapes stand here.
+`python -m tests.bench.sizes` writes the table that the lab of `make view` shows, viewer/page/memory.json: all weights
+trained as in qwen-math-full, in float32; LoRA as in qwen-math-lora, and QLoRA, that in four bits; always with a KL to a
+reference. The models are Qwen2.5 of 1.5B and 7B and Llama 2 of 13B and 70B, whose shapes stand here.
 """
 
 import json
@@ -9,52 +10,61 @@ import tempfile
 from pathlib import Path
 
 from safetensors.torch import save_file
-from transformers import Qwen2Config
+from transformers import LlamaConfig, Qwen2Config
 
 from schema.recipe import load_recipe
-from stages.memory import variants, with_critic
-from training.memory import GIB, PROMPT_TOKENS, Setting, estimate
+from stages.memory import variants
+from training.memory import GIB, Parts, estimate
 
 FILE = Path("viewer/page/memory.json")
-RECIPE, CARD = "recipes/qwen-math-lora.yaml", 80.0
-# Name: hidden size, MLP's size, layers, attention heads, key-value heads, whether head and embedding are one
-# (config.json of Qwen/Qwen2.5-0.5B and so on).
+FULL, LORA = "recipes/qwen-math-full.yaml", "recipes/qwen-math-lora.yaml"
+# Name: config, vocabulary, hidden size, MLP's size, layers, attention heads, key-value heads, whether head and
+# embedding are one (config.json of Qwen/Qwen2.5-1.5B and so on).
 SHAPES = {
-    "0.5B": (896, 4864, 24, 14, 2, True),
-    "1.5B": (1536, 8960, 28, 12, 2, True),
-    "3B": (2048, 11008, 36, 16, 2, True),
-    "7B": (3584, 18944, 28, 28, 4, False),
-    "14B": (5120, 13824, 48, 40, 8, False),
+    "1.5B": (Qwen2Config, 151_936, 1536, 8960, 28, 12, 2, True),
+    "7B": (Qwen2Config, 152_064, 3584, 18944, 28, 28, 4, False),
+    "13B": (LlamaConfig, 32_000, 5120, 13824, 40, 40, 40, False),
+    "70B": (LlamaConfig, 32_000, 8192, 28672, 80, 64, 8, False),
 }
-VOCABULARY = {"7B": 152_064, "14B": 152_064}
+KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+KEYS += ("num_key_value_heads", "tie_word_embeddings")
+
+
+def held(parts: Parts, reward_model: int) -> dict[str, dict[str, int]]:
+    """Bytes of what each method holds before it reads a batch.
+
+    `parts`: of GRPO with a KL. PPO adds a critic that is made and trained as the policy is; DPO needs no reward model.
+    """
+    policy = parts.weights + parts.trained_weights
+    grpo = {"policy": policy, "reference": parts.reference, "reward model": reward_model, "critic": 0}
+    grpo |= {"gradients": parts.gradients, "optimizer": parts.optimizer}
+    ppo = grpo | {"critic": policy, "gradients": 2 * parts.gradients, "optimizer": 2 * parts.optimizer}
+    return {"PPO": ppo, "GRPO": grpo, "DPO": grpo | {"reward model": 0}}
 
 
 def table(sizes: list[str]) -> dict:
-    """{"card", "recipe", "sizes": {size: {way of training: GiB}}}"""
+    """{size: {"full", "LoRA" and "QLoRA": {"PPO", "GRPO" and "DPO": {part: GiB}}}}; a reward model has the policy's
+    size, in bfloat16."""
     found = {}
     for size in sizes:
-        hidden, mlp, layers, heads, kv_heads, tied = SHAPES[size]
-        config = Qwen2Config(
-            vocab_size=VOCABULARY.get(size, 151_936),
-            hidden_size=hidden,
-            intermediate_size=mlp,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            num_key_value_heads=kv_heads,
-            tie_word_embeddings=tied,
-            max_position_embeddings=4096,
-        )
+        config, *shape = SHAPES[size]
         with tempfile.TemporaryDirectory() as folder:
-            config.save_pretrained(folder)
+            config(**dict(zip(KEYS, shape, strict=True)), max_position_embeddings=4096).save_pretrained(folder)
             save_file({}, Path(folder) / "model.safetensors")  # none is read, and a folder without it is no model
-            recipe = load_recipe(RECIPE, [f"model.name_or_path={folder}"], check=())
-            ways = {f"GRPO, {way}": other for way, other in variants(recipe).items()}
-            parts = {way: estimate(each, PROMPT_TOKENS, Setting(), CARD) for way, each in ways.items()}
-        parts |= {f"PPO, {way}": with_critic(parts[f"GRPO, {way}"]) for way in ("full", "LoRA")}
-        found[size] = {way: round(each.total / GIB, 1) for way, each in parts.items()}
-    return {"card": CARD, "recipe": Path(RECIPE).stem, "sizes": found}
+            given = [f"model.name_or_path={folder}", "grpo.beta=0.001"]
+            full, lora = (load_recipe(each, given, check=()) for each in (FULL, LORA))
+            ways = {"full": full, "LoRA": lora, "QLoRA": variants(lora)["QLoRA"]}
+            parts = {way: estimate(each) for way, each in ways.items()}
+        found[size] = {
+            way: {
+                method: {part: round(there / GIB, 2) for part, there in kept.items()}
+                for method, kept in held(each, parts["LoRA"].weights).items()
+            }
+            for way, each in parts.items()
+        }
+    return found
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(table(list(SHAPES)), indent=1) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(table(list(SHAPES))) + "\n", encoding="utf-8")
     print(FILE.read_text(encoding="utf-8"))

@@ -188,7 +188,7 @@ def test_a_quote_that_is_not_closed_is_one_message():
     assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
-def test_the_lab_is_told_of_a_file_that_it_cannot_write(stages_told):
+def test_the_lab_is_written_as_one_file(stages_told):
     assert stages_told("make lab HTML=x.html") == [["stages.view", "--lab", "--html=x.html"]]
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from evaluation import report
-from tests.support import write_lines
+from evaluation import explain, report
+from tests.support import ROOT, write_lines
 from tests.viewer import made
 from tests.viewer.test_page import served
 from training.scoring import normalised, spread
@@ -519,13 +520,13 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         assert tab.locator(".wide").evaluate_all("all => all.every((e) => e.scrollWidth <= e.clientWidth)")
         tab.get_by_label("Algorithm").select_option("rloo")
         tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
-        tab.get_by_label("β, the weight of the KL").fill("0.1")
+        tab.get_by_label("β, the weight of the KL").first.fill("0.1")
         tab.get_by_role("button", name="Next step").click()
         settings = {"landscape": "two peaks", "beta": 0.1}
         expected = lab.run("rloo", **settings)
         step, update = expected["steps"][1], expected["steps"][1]["updates"][0]
         tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
-        rows = [row.split("\t") for row in tab.locator(".numbers tbody tr").all_inner_texts()]
+        rows = [row.split("\t") for row in tab.locator(".numbers:not(.seeds) tbody tr").all_inner_texts()]
         assert [int(row[1]) for row in rows] == step["actions"]
         said = [[float(each.replace("−", "-").rstrip("%")) for each in row[2:]] for row in rows]
         for i, (reward, baseline, advantage, before, now, ratio, _, kl) in enumerate(said):
@@ -538,7 +539,7 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
             assert kl == pytest.approx(update["kl"][i], abs=6e-5)
         for name in lab.ALGORITHMS:  # over 200 steps, side by side
             final = lab.run(name, **settings)["expected_reward"][-1]
-            assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".at").inner_text())
+            assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".keys").inner_text())
 
 
 def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab):
@@ -580,3 +581,184 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
         assert "1.5 × −0.8 = −1.2" in numbers and "clip(1.5, 0.8, 1.2) × −0.8 = −0.96" in numbers
         assert "−(−1.2) + 0.04 × 0.3 = 1.212" in numbers
         assert tab.locator(".token").nth(1).inner_text() == made.HOSTILE[1].replace(" ", "·")
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory):
+    """The address of what `make lab HTML=grpo.html` writes."""
+    file = tmp_path_factory.mktemp("lab") / "grpo.html"
+    file.write_text(whole([]), encoding="utf-8")
+    return file.as_uri()
+
+
+def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
+    """An algorithm, a landscape and settings, each pair of the first two once."""
+    found = []
+    for i, (algorithm, landscape) in enumerate((a, b) for a in lab.ALGORITHMS for b in lab.LANDSCAPES):
+        settings = {"num_generations": int(random.integers(2, 33)), "num_iterations": int(random.integers(1, 5))}
+        settings |= {"max_steps": 20, "learning_rate": random.uniform(0.1, 4), "temperature": random.uniform(0.3, 2)}
+        settings |= {"epsilon": random.uniform(0.05, 0.6), "beta": random.uniform(0, 0.3), "peak": i % lab.ACTIONS}
+        settings |= {"noise": random.uniform(0, 0.3), "logits": random.standard_normal(lab.ACTIONS).tolist()}
+        settings |= {
+            "scale_rewards": ("group", "none")[i % 2],
+            "matched": i % 4 < 2,
+            "seed": int(random.integers(2**32)),
+        }
+        found.append((algorithm, landscape, settings))
+    return found
+
+
+def test_the_pages_bandit_is_numpys(tab, playground):
+    tab.goto(playground)
+    asked = bandits(np.random.default_rng(0))
+    given = [[algorithm, settings | {"landscape": landscape}] for algorithm, landscape, settings in asked]
+    found = tab.evaluate("all => all.map(([name, settings]) => train(name, settings))", given)
+    for (algorithm, landscape, settings), trained in zip(asked, found, strict=True):
+        expected = lab.run(algorithm, landscape, **settings)
+        steps, there = expected.pop("steps"), trained["steps"]
+        assert trained["diverged"] is expected["diverged"] is None
+        for name in expected.keys() - {"algorithm", "landscape", "settings", "diverged"}:
+            assert trained[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), (algorithm, name)
+        assert len(there) == len(steps) == 20
+        for step, other in zip(steps, there, strict=True):
+            pairs = [(step, other), *zip(step["updates"], other["updates"], strict=True)]
+            for one, two in pairs:
+                for name in one.keys() - {"updates"}:
+                    assert two[name] == pytest.approx(one[name], rel=1e-8, abs=1e-8), (algorithm, name)
+
+
+def test_the_pages_advantages_are_numpys(tab, playground):
+    tab.goto(playground)
+    random = np.random.default_rng(1)
+    for kind, settings in {"grpo": {"scale_rewards": "group"}, "rloo": {"scale_rewards": "none"}}.items():
+        for size in (2, 3, 8, 16):
+            rewards = random.random(size)
+            made = tab.evaluate(
+                "([all, s]) => advantages(all, [], s)", [rewards.tolist(), settings | {"loss_type": kind}]
+            )
+            assert made["advantages"] == pytest.approx(lab.advantages(kind, rewards)[1])
+    assert tab.evaluate("advantages([0.7], [], {}).advantages") == [0]
+    for method in ("group", "none", "batch", "whole", "rloo"):
+        asked = {"method": method, "size": 5, "questions": 4, "low": 0.2, "high": 0.9, "batches": 30, "seed": 7}
+        made = tab.evaluate("asked => advantagesOfBatches(asked)", asked)
+        right = lab.uniform(7, 0, 600).reshape(30, 4, 5) < np.linspace(0.9, 0.2, 4)[None, :, None]
+        rewards = right.astype(float)
+        above = rewards - rewards.mean(2, keepdims=True)
+        batch = rewards.reshape(30, 1, 20)
+        expected = {
+            "group": above / (rewards.std(2, ddof=1, keepdims=True) + 1e-4),
+            "none": above,
+            "batch": above / (batch.std(2, ddof=1, keepdims=True) + 1e-4),
+            "whole": (rewards - batch.mean(2, keepdims=True)) / (batch.std(2, ddof=1, keepdims=True) + 1e-4),
+            "rloo": above * 5 / 4,
+        }[method]
+        assert made["values"] == pytest.approx(expected.ravel(), abs=1e-9)
+        assert made["silent"] == (np.ptp(rewards, axis=2) == 0).sum() and made["groups"] == 120
+    values, edges = 2 * random.standard_normal(500), np.linspace(-4.125, 4.125, 34)
+    counts = tab.evaluate("([values, edges]) => histogram(values, edges)", [values.tolist(), edges.tolist()])
+    assert counts == np.histogram(np.clip(values, -4.1, 4.1), edges)[0].tolist()
+
+
+def test_the_pages_loss_is_that_of_make_explain(tab, playground):
+    tab.goto(playground)
+    random, stopped = np.random.default_rng(2), 0
+    for loss_type in ("dapo", "grpo", "dr_grpo"):
+        for sign in (1, -1):
+            now, old, reference = random.uniform(0.05, 0.95, (3, 9))
+            settings = {
+                "loss_type": loss_type,
+                "importance_sampling_level": "token",
+                "epsilon": random.uniform(0.1, 0.5),
+            }
+            settings |= {"beta": 0.1, "use_bias_correction_kl": False, "max_completion_length": 40}
+            asked = {"now": now.tolist(), "old": old.tolist(), "reference": reference.tolist(), "settings": settings}
+            asked |= {"advantage": sign * 0.7, "batch": {"completions": 4, "tokens": 50}}
+            made = tab.evaluate("asked => explainedTokens(asked)", asked)
+            logs = [torch.tensor(each).log() for each in (now, old, reference)]
+            both = settings | {"epsilon_high": settings["epsilon"], "optimizer_steps": 1}
+            expected = explain.terms(*logs, torch.full((9,), sign * 0.7, dtype=torch.float64), both)
+            for name, values in expected._asdict().items():
+                assert made[name] == pytest.approx(values.tolist(), abs=1e-12), name
+            assert made["weight"] == pytest.approx(explain.weight(9, [9, 11, 20, 10], both))
+            stopped += sum(made["stopped"])
+    assert 0 < stopped < 54
+
+
+SHOWN = "canvas, .sum, .sums, .numbers:not(.seeds), .actions, .memory, .one:not([hidden])"
+LOOK = f"""part => [...document.querySelectorAll(`#part-${{part}} :is({SHOWN})`)].map(
+  (e) => (e.tagName === "CANVAS" ? e.toDataURL() : e.textContent))"""
+DIFFERS = f"""async ([part, before]) => {{
+  for (let i = 0; i < 100; i++) {{
+    const now = ({LOOK})(part);
+    const changed = now.map((each, at) => each !== before[at]);
+    if (now.length !== before.length || changed.some(Boolean)) return changed;
+    await new Promise((next) => setTimeout(next, 50));
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_control_of_the_playground_moves_what_it_says(tab, playground, size):
+    """Sliders by keyboard. Each chart is drawn anew by some control, and nothing is wider than the page."""
+    tab.set_viewport_size(size)
+    tab.goto(playground)
+    tab.wait_for_selector("#part-5 .memory")
+    controls = tab.locator("input, select")
+    assert controls.evaluate_all("all => all.filter((e) => !e.labels.length && !e.ariaLabel).length") == 0
+    for part in range(6):
+        drawn = set()
+
+        def moved(control, move, part=part, drawn=drawn):
+            before = tab.evaluate(LOOK, part)
+            move()
+            changed = tab.evaluate(DIFFERS, [part, before])
+            assert changed, (part, control.evaluate("e => e.ariaLabel || e.parentElement.textContent"))
+            drawn.update(i for i, each in enumerate(changed) if each)
+
+        tab.wait_for_timeout(200)
+        everything = len(tab.evaluate(LOOK, part))
+        for control in tab.locator(f"#part-{part} :is(input, select, button):visible").all():
+            kind = control.evaluate("e => e.type")
+            if kind == "range":
+                was, lowest = control.evaluate("e => [e.value, e.value === e.min]")
+                control.focus()
+                moved(control, lambda key="End" if lowest else "Home": tab.keyboard.press(key))
+                moved(control, lambda control=control, was=was: control.fill(was))
+            elif kind == "select-one":
+                was, other = control.evaluate("e => [e.value, e.selectedIndex ? 0 : 1]")
+                moved(control, lambda control=control, other=other: control.select_option(index=other))
+                moved(control, lambda control=control, was=was: control.select_option(was))
+            elif control.inner_text() == "Back":
+                moved(control, tab.get_by_role("button", name="Next step").click)
+                moved(control, control.click)
+            elif control.inner_text() != "Set the trap":
+                moved(control, control.click)
+        assert drawn >= set(range(everything)), part
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playground):
+    tab.goto(playground)
+    group = tab.locator("#part-1")
+    for button in ("All right", "All wrong"):
+        group.get_by_role("button", name=button).click()
+        assert "the group teaches nothing" in group.locator(".sums").inner_text()
+    group.get_by_role("button", name="One right").click()
+    assert group.locator("[data-gain]").first.inner_text() == f"{7 / 8 / (8**-0.5 + 1e-4):.3f}"
+    group.get_by_label("G, completions in the group").fill("1")
+    assert "it teaches nothing" in group.locator(".sums").inner_text()
+    assert group.locator("[data-gain]:visible").all_inner_texts() == ["0.000"]
+    tab.get_by_role("button", name="Set the trap").click()
+    tab.locator(".seeds [data-trapped='8']", has_text="8, at 3").first.wait_for(timeout=60_000)
+    assert tab.get_by_label("Learning rates").input_value() == "false"
+    written = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
+    for size, ways in written.items():
+        tab.locator("#part-5 select").select_option(size)
+        totals = tab.eval_on_selector_all("[data-total]", "all => all.map(e => Number(e.dataset.total))")
+        assert totals == pytest.approx([sum(each.values()) for way in ways.values() for each in way.values()])
+    tab.get_by_label("a learned reward model").uncheck()
+    tab.get_by_label("KL to a reference").uncheck()
+    full = written["70B"]["full"]["GRPO"]
+    totals = tab.eval_on_selector_all("[data-total]", "all => all.map(e => Number(e.dataset.total))")
+    assert totals[1] == pytest.approx(full["policy"] + full["gradients"] + full["optimizer"])
+    assert totals[2] == pytest.approx(totals[1] + full["reference"])

@@ -21,7 +21,6 @@ from stages import view
 from tests.support import ROOT, refused
 from tests.viewer import made
 from viewer import page
-from viewer.lab import ALGORITHMS
 
 
 @contextmanager
@@ -73,17 +72,6 @@ def test_it_answers_what_the_page_asks(port):
         assert ask(port, asset)[0] == 200, asset
 
 
-def test_it_computes_the_lab(port):
-    asked = json.dumps({"algorithm": "grpo", "max_steps": 3})
-    assert len(told(port, f"lab/run/{asked}")[1]["steps"]) == 3
-    every = told(port, f"lab/compare/{asked}")[1]
-    assert set(every) == set(ALGORITHMS) and len(every["rloo"]["expected_reward"]) == 4
-
-
-REFUSED = {'{"max_steps": 1000000000}': "max_steps", '{"nothing": 1}': "nothing", "[1]": "JSON object"}
-REFUSED |= {'{"logits": ["x"]}': "logits", "x": "Expecting value"}
-
-
 @pytest.mark.parametrize(
     ("question", "said"),
     [
@@ -91,8 +79,7 @@ REFUSED |= {'{"logits": ["x"]}': "logits", "x": "Expecting value"}
         ("0/everything", "nothing answers everything"),
         ("0/group/99/0", "there is no such file"),
         ("0/changed/held-out/sft/nobody", "there is no evaluation of nobody"),
-        ("lab/other/{}", "the lab has no other"),
-        *((f"lab/{kind}/{given}", said) for given, said in REFUSED.items() for kind in ("run", "compare")),
+        ("lab/settings", "there is no run lab"),
     ],
 )
 def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
@@ -163,7 +150,7 @@ def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
 
 def test_another_sites_page_is_answered_nothing(port):
     for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
-        assert ask(port, "/api/lab/settings", header=("Sec-Fetch-Site", site))[0] == status, site
+        assert ask(port, "/api/lab", header=("Sec-Fetch-Site", site))[0] == status, site
 
 
 def test_a_run_that_goes_on_is_read_again(tmp_path):
@@ -183,7 +170,6 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
         (["{run}", "--html", "no/such/folder/page.html"], "in a folder that is there"),
         (["{run}", "--port", "70000"], "PORT=70000"),
         (["{run}", "--port", "http"], "PORT=http: a port is a number up to 65535"),
-        (["--lab", "--html", "page.html"], "the lab computes"),
     ],
 )
 def test_a_mistake_is_one_message(tmp_path, arguments, said):

@@ -7,8 +7,8 @@ const VIEWS = {
   groups: ["Groups", async ([step, group]) => groupsView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), group: group === undefined ? null : Number(group) }, (...at) => remember("groups", at))],
   tokens: ["Tokens", async ([step, row]) => tokensView(app.run, app.runs[app.run], step === undefined ? null : { step: Number(step), row: Number(row) }, (...at) => remember("tokens", at))],
   changed: ["What changed", async (at) => changedView(app.run, app.runs[app.run], at.map(decodeURIComponent))],
+  lab: ["Lab", labView],
 };
-if (!ANSWERS) VIEWS.lab = ["Lab", labView]; // which needs a server that computes
 const app = { runs: [], curves: [], run: 0, view: "overview", shown: 0, reading: 0 };
 
 /** The answers of all runs; `otherwise` of one whose files are not what a run wrote. */

@@ -1,74 +1,78 @@
 "use strict";
-// The lab: a policy of ten actions learns from a group, with every number of the step, beside other algorithms.
+// The lab: a policy of ten actions learns from a group, with every number of the step, beside other algorithms; below it
+// what play.js shows. All of it is computed here.
 
-const NAMES = { grpo: "GRPO", reinforce: "REINFORCE", reinforce_baseline: "REINFORCE, baseline", rloo: "RLOO", ppo: "PPO's clip" };
-// Name, label, lowest, highest, step of the sliders; viewer/lab.py checks what is asked.
+const NAMES = { grpo: "GRPO", reinforce: "REINFORCE", reinforce_baseline: "REINFORCE, baseline", rloo: "RLOO", ppo: "PPO's clip", reinforce_plus_plus: "REINFORCE++" };
+const PLACES = { "one peak": "one peak", "two peaks": "two peaks, 0.7 at 3 and 1 at 8", linear: "linear" };
+// Name, label, lowest, highest, step of the sliders.
 const KNOBS = [
   ["num_generations", "G, completions in a group", 2, 64, 1],
-  ["num_iterations", "updates with each group", 1, 8, 1],
+  ["num_iterations", "updates with each group", 1, 4, 1],
   ["learning_rate", "learning rate", 0.05, 4, 0.05],
   ["temperature", "temperature", 0.2, 3, 0.1],
   ["epsilon", "ε, the clip", 0.05, 1, 0.05],
   ["beta", "β, the weight of the KL", 0, 0.5, 0.01],
   ["noise", "noise of a reward", 0, 1, 0.05],
   ["seed", "seed", 0, 50, 1],
+  ["peak", "place of the one peak", 0, 9, 1],
 ];
+const CURVES = [
+  ["expected_reward", "Expected reward", "of each policy; the best action earns 1", [0, 1.05]],
+  ["kl", "KL", "to the policy that each began with, in nats"],
+  ["entropy", "Entropy", "of the policy, in nats: 0 when it always answers the same"],
+  ["largest", "Largest probability", "of an action: 1 when nothing else is tried any more", [0, 1.05]],
+];
+const TRAP = { landscape: "two peaks", num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false };
+const SEEDS = 30;
 
 async function labView() {
-  const { algorithms, landscapes, defaults } = await ask("lab/settings");
-  const asked = { algorithm: "grpo", landscape: landscapes[0], peak: defaults.peak, scale_rewards: defaults.scale_rewards };
-  for (const [name] of KNOBS) asked[name] = defaults[name];
-  const state = { step: 0, update: 0, run: null, compared: null };
-  const chart = h("figure", { class: "chart" });
-  const steps = h("section", { class: "detail", "aria-label": "One step" });
-  const wrong = h("p", { class: "error", role: "alert" });
-  let [asking, waited, later] = [0, 0, 0];
+  const { algorithms, landscapes, defaults, memory } = await ask("lab");
+  const asked = { algorithm: "grpo", landscape: landscapes[0], ...defaults };
+  const state = { step: 0, update: 0, run: null };
+  const charts = CURVES.map(([, title, about]) => chart(title, about));
+  const key = h("p", { class: "quiet keys" });
+  const rates = h("p", { class: "quiet" });
+  const over = h("tbody", {});
+  const steps = h("section", { "aria-label": "One step" });
+  let later = 0;
 
-  async function compute() {
-    const mine = ++asking;
-    const { algorithm, ...settings } = asked;
-    try {
-      const [run, compared] = await Promise.all([ask(`lab/run/${JSON.stringify(asked)}`), ask(`lab/compare/${JSON.stringify(settings)}`)]);
-      if (mine !== asking) return;
-      Object.assign(state, { run, compared, step: Math.max(0, Math.min(state.step, run.steps.length - 1)) });
-      wrong.textContent = "";
-      draw();
-      stepByStep();
-    } catch (error) {
-      if (mine === asking) wrong.textContent = error.message;
-    }
+  function compute() {
+    const runs = algorithms.map((name) => train(name, asked));
+    state.run = runs[algorithms.indexOf(asked.algorithm)];
+    state.step = Math.max(0, Math.min(state.step, state.run.steps.length - 1));
+    CURVES.forEach(([name, title, , range], at) => {
+      const series = runs.map((run, i) => ({ label: NAMES[run.algorithm], values: run[name], colour: i, width: run.algorithm === asked.algorithm ? 3 : 1.5 }));
+      const last = series.map((each) => `${each.label} ${number(each.values[each.values.length - 1])}`);
+      charts[at].show({ x: Array.from({ length: asked.max_steps + 1 }, (_, i) => i), series, range, onclick: goToStep, said: `${title} after the last step: ${last.join(", ")}.` });
+    });
+    const told = (run) => `${NAMES[run.algorithm]} ${number(run.expected_reward[run.expected_reward.length - 1])}${run.diverged === null ? "" : ` (diverged at step ${run.diverged})`}`;
+    key.replaceChildren(...runs.map((run, i) => h("span", { class: "key" }, h("span", { class: `chip c${i + 1}` }), told(run))));
+    const factor = runs[algorithms.indexOf("reinforce_plus_plus")].learning_rate / asked.learning_rate;
+    rates.textContent = `GRPO and REINFORCE++ divide by the rewards' standard deviation, so the same learning rate moves them further, and they seem to learn faster. ${asked.matched ? `Matched, theirs is multiplied by the first policy's deviation, ${number(factor)}.` : "As set, all have the same rate."}`;
+    stepByStep();
+    overSeeds();
   }
-  function draw() {
-    if (!chart.clientWidth) return void (waited++ < 100 && requestAnimationFrame(draw));
-    const style = getComputedStyle(document.documentElement);
-    const colour = (i) => style.getPropertyValue(COLOURS[i]).trim();
-    const grid = { stroke: style.getPropertyValue("--line").trim(), width: 1 };
-    const axis = { stroke: style.getPropertyValue("--quiet").trim(), grid, ticks: grid, font: "12px system-ui, sans-serif" };
-    const columns = algorithms.map((name) => state.compared[name].expected_reward);
-    const longest = Math.max(...columns.map((each) => each.length));
-    const data = [Array.from({ length: longest }, (_, i) => i), ...columns.map((each) => Array.from({ length: longest }, (_, i) => each[i] ?? null))];
-    const last = columns.map((each) => each[each.length - 1]);
-    const said = algorithms.map((name, i) => `${NAMES[name]} ${number(last[i])}${state.compared[name].diverged === null ? "" : ` (diverged at step ${state.compared[name].diverged})`}`);
-    chart.replaceChildren(
-      h("figcaption", {}, h("b", {}, "Expected reward"), h("span", { class: "quiet" }, " of each policy over its steps; the best action earns 1")),
-      h("p", { class: "quiet at" }, algorithms.map((name, i) => h("span", { class: "key" }, h("span", { class: `chip c${i + 1}` }), said[i]))),
-    );
-    const plot = new uPlot(
-      {
-        width: chart.clientWidth,
-        height: 240,
-        scales: { x: { time: false }, y: { range: [0, 1.05] } },
-        axes: [{ ...axis, size: 32 }, { ...axis, size: 48 }],
-        legend: { show: false },
-        cursor: { drag: { x: false, y: false } },
-        series: [{}, ...algorithms.map((name, i) => ({ stroke: colour(i), width: name === asked.algorithm ? 3 : 1.5, points: { show: false } }))],
-      },
-      data,
-      chart,
-    );
-    plot.root.setAttribute("role", "img");
-    plot.root.setAttribute("aria-label", `Expected reward after ${longest - 1} steps: ${said.join(", ")}.`);
-    plot.over.addEventListener("click", () => goToStep(plot.cursor.idx));
+  /** What became of 30 seeds, one after the other, so that the page still answers. */
+  async function overSeeds() {
+    const mine = (state.asking = {});
+    const found = algorithms.map(() => []);
+    await new Promise((next) => setTimeout(next, 400)); // a slider may be moving
+    for (let seed = 0; seed < SEEDS; seed++) {
+      for (const [i, name] of algorithms.entries()) {
+        await new Promise((next) => setTimeout(next));
+        if (mine !== state.asking || (seed && !over.isConnected)) return;
+        const { expected_reward, probabilities, action_rewards } = train(name, { ...asked, seed });
+        found[i].push([expected_reward.findIndex((each) => each >= 0.9), highest(probabilities) !== highest(action_rewards) ? highest(probabilities) : null]);
+      }
+    }
+    const rows = algorithms.map((name, i) => {
+      const [reached, wrong] = [0, 1].map((at) => found[i].map((each) => each[at]));
+      const needed = reached.map((each) => (each < 0 ? Infinity : each)).sort((a, b) => a - b);
+      const middle = (needed[SEEDS / 2 - 1] + needed[SEEDS / 2]) / 2;
+      const trapped = wrong.filter((each) => each !== null);
+      return h("tr", {}, h("th", { scope: "row" }, NAMES[name]), h("td", {}, middle === Infinity ? "never" : number(middle)), h("td", { "data-trapped": trapped.length }, trapped.length ? `${trapped.length}, at ${[...new Set(trapped)].sort().join(", ")}` : "0"));
+    });
+    over.replaceChildren(...rows);
   }
   function goToStep(step) {
     state.step = Math.max(0, Math.min(state.run.steps.length - 1, step));
@@ -100,64 +104,115 @@ async function labView() {
       rows(step, update, run.algorithm),
     );
   }
-  const set = (name) => (value) => {
-    asked[name] = value;
+  const set = (name, from = (value) => value) => (value) => {
+    asked[name] = from(value);
     clearTimeout(later);
     later = setTimeout(compute, 60);
   };
-  const knobs = KNOBS.map(([name, label, low, high, step]) => {
-    const told = h("output", { class: "number" }, number(asked[name]));
-    const slider = h("input", { type: "range", min: low, max: high, step, value: asked[name], "aria-label": label, oninput: () => ((told.textContent = number(Number(slider.value))), set(name)(Number(slider.value))) });
-    return h("label", { class: "knob" }, h("span", {}, label), slider, told);
-  });
-  const place = h("output", { class: "number" }, String(asked.peak));
-  const peak = h("input", { type: "range", min: 0, max: 9, step: 1, value: asked.peak, "aria-label": "place of the one peak", oninput: () => ((place.textContent = peak.value), set("peak")(Number(peak.value))) });
-  await compute();
-  const memory = await ask("lab/memory");
-  return h(
+  const knobs = KNOBS.map(([name, label, low, high, step]) => knob(label, low, high, step, asked[name], set(name)));
+  const chosen = [
+    choice("Algorithm", algorithms.map((name) => [name, NAMES[name]]), asked.algorithm, set("algorithm")),
+    choice("Rewards", landscapes.map((name) => [name, PLACES[name]]), asked.landscape, set("landscape")),
+    choice("Learning rates", [["true", "matched"], ["false", "as set"]], asked.matched, set("matched", (value) => value === "true")),
+    choice("scale_rewards", [["group", "group"], ["none", "none"]], asked.scale_rewards, set("scale_rewards")),
+  ];
+  function trap() {
+    Object.assign(asked, TRAP);
+    KNOBS.forEach(([name], i) => knobs[i].say(asked[name]));
+    for (const [i, name] of ["algorithm", "landscape", "matched"].entries()) chosen[i].querySelector("select").value = String(asked[name]);
+    compute();
+  }
+  compute();
+  const bandit = h(
     "div",
     { class: "two" },
     h(
-      "section",
-      { "aria-label": "Settings" },
-      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. docs/grpo.md works one step out in words."),
-      h(
-        "div",
-        { class: "choices" },
-        choice("Algorithm", algorithms.map((name) => [name, NAMES[name]]), asked.algorithm, set("algorithm")),
-        choice("Rewards", landscapes.map((name) => [name, { peak: "one peak", "two peaks": "two peaks, 0.7 at 3 and 1 at 8", linear: "linear" }[name]]), asked.landscape, set("landscape")),
-        choice("scale_rewards", [["group", "group"], ["none", "none"]], asked.scale_rewards, set("scale_rewards")),
-      ),
-      h("label", { class: "knob" }, h("span", {}, "place of the one peak"), peak, place),
+      "div",
+      {},
+      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. docs/grpo.md works one step out in words. With one question, REINFORCE++'s batch is the group: it is GRPO, but for its KL, which it takes off the reward."),
+      h("div", { class: "choices" }, chosen),
+      rates,
       knobs,
-      wrong,
+      h("p", {}, "Two peaks trap whoever learns fast from few samples. With G = 2, one update with each group and a learning rate of 4 as set, 8 of 30 seeds of GRPO end at 3, which earns 0.7, and stay there; with the settings that the page opens with, none does. ", h("button", { onclick: trap }, "Set the trap")),
+      h("div", { class: "wide" }, h("table", { class: "numbers seeds" }, h("caption", {}, `Seeds 0 to ${SEEDS - 1}: median steps to a reward of 0.9, and how many end at another action than the best`), h("thead", {}, h("tr", {}, ["algorithm", "steps", "elsewhere"].map((each) => h("th", { scope: "col" }, each)))), over)),
     ),
-    h("div", {}, chart, steps, ofMemory(memory)),
+    h("div", {}, key, h("div", { class: "charts" }, charts.map((each) => each.figure)), steps),
+  );
+  const parts = [["One policy of ten actions", bandit], ["A group", groupPlay()], ["Ratio, clip and KL of one token", ratioPlay()], ["Advantages over many batches", batchesPlay()], ["The loss of a completion", completionPlay()], ["What the models take in memory", memoryPlay(memory)]];
+  return h(
+    "div",
+    {},
+    h("nav", { "aria-label": "Parts of the lab", class: "parts-of" }, parts.map(([title], i) => h("a", { href: `#part-${i}` }, title))),
+    parts.map(([title, content], i) => h("section", { id: `part-${i}`, class: "play", "aria-label": title }, h("h2", {}, title), content)),
   );
 }
 
-/** What the critic costs: GiB on one GPU, by the size of the model and the way to train it. */
-function ofMemory({ card, recipe, sizes }) {
-  const ways = Object.keys(Object.values(sizes)[0]);
-  const most = Math.max(...Object.values(sizes).flatMap((each) => Object.values(each)));
-  return h(
-    "section",
-    { class: "wide" },
-    h("h2", {}, "What the critic costs"),
-    h("p", { class: "quiet" }, `Estimated GiB on one GPU of ${number(card)} with the recipe ${recipe}, vLLM's share included, by the size of the model; `, h("code", {}, "make memory"), " estimates yours."),
-    h(
-      "table",
-      { class: "actions" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "model"), ways.map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, Object.entries(sizes).map(([size, row]) => h("tr", {}, h("th", { scope: "row" }, size), ways.map((way) => h("td", { class: row[way] > card ? "over" : null }, meter(row[way] / most, way.startsWith("PPO") ? "c2" : "c1"), `${fixed(row[way], 1)}${row[way] > card ? " ✕" : ""}`))))),
-    ),
-    h("p", { class: "quiet" }, `✕ does not fit ${number(card)} GiB.`),
-  );
+const highest = (values) => values.indexOf(Math.max(...values));
+
+/** A labelled slider with its value beside it. */
+function knob(label, low, high, step, value, oninput) {
+  const told = h("output", { class: "number" }, number(value));
+  const slider = h("input", { type: "range", min: low, max: high, step, value, "aria-label": label, oninput: () => (say(Number(slider.value)), oninput(Number(slider.value))) });
+  const say = (next) => ((slider.value = next), (told.textContent = number(next)));
+  return Object.assign(h("label", { class: "knob" }, h("span", {}, label), slider, told), { say });
+}
+
+/** A figure that `show` draws, and that draws itself again in another width or theme. */
+function chart(title, about) {
+  const [words, place] = [h("p", { class: "quiet at" }), h("div", { class: "plot" })];
+  const figure = h("figure", { class: "chart" }, h("figcaption", {}, h("b", {}, title), h("span", { class: "quiet" }, ` ${about}`)), words, place);
+  let [shown, width] = [null, 0];
+  function draw() {
+    width = place.clientWidth;
+    if (!shown || !width) return;
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const grid = { stroke: colour("--line"), width: 1 };
+    const axis = { stroke: colour("--quiet"), grid, ticks: grid, font: "12px system-ui, sans-serif" };
+    place.replaceChildren();
+    const columns = shown.series.map((each) => shown.x.map((_, i) => each.values[i] ?? null));
+    const plot = new uPlot(
+      {
+        width,
+        height: 200,
+        scales: { x: { time: false, range: shown.domain || ((_, low, high) => [low, high]) }, y: { range: shown.range } },
+        axes: [{ ...axis, size: 32, ...(shown.labels ? { incrs: [1], space: 10, values: (_, ticks) => ticks.map((at) => shown.labels[at] ?? "") } : { values: (_, ticks) => ticks.map(tick) }) }, { ...axis, size: 52, values: (_, ticks) => ticks.map(tick) }],
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false } },
+        series: [
+          {},
+          ...shown.series.map((each) => ({
+            stroke: colour(COLOURS[each.colour]),
+            width: each.width || 1.5,
+            pxAlign: 0,
+            dash: each.dash,
+            fill: each.bars ? colour(COLOURS[each.colour]) : undefined,
+            paths: each.bars ? uPlot.paths.bars({ size: [0.9, 60] }) : undefined,
+            points: each.point ? { show: true, size: 10, fill: colour(COLOURS[each.colour]) } : { show: false },
+          })),
+        ],
+      },
+      [shown.x, ...columns],
+      place,
+    );
+    plot.root.setAttribute("role", "img");
+    plot.root.setAttribute("aria-label", shown.said);
+    if (shown.onclick) plot.over.addEventListener("click", () => shown.onclick(plot.cursor.idx));
+  }
+  new ResizeObserver(() => place.clientWidth !== width && draw()).observe(place);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => place.isConnected && draw());
+  const show = (next) => {
+    shown = next;
+    words.replaceChildren(...(next.legend || []).map((each) => h("span", { class: "key" }, h("span", { class: `chip c${each.colour + 1}` }), each.label)));
+    words.hidden = !next.legend;
+    draw();
+  };
+  return { figure, show };
 }
 
 /** Each action's reward and its chance before and after an update, as bars. */
 function actions(run, step, update) {
-  const after = softmax(update.logits_after.map((each) => each / run.settings.temperature));
+  const after = logPolicy(update.logits_after, run.settings.temperature).map(Math.exp);
   const drawn = Array.from({ length: 10 }, (_, action) => step.actions.filter((each) => each === action).length);
   return h(
     "div",
@@ -183,16 +238,9 @@ function meter(value, colour) {
   return bar;
 }
 
-function softmax(logits) {
-  const most = Math.max(...logits);
-  const powers = logits.map((each) => Math.exp(each - most));
-  const sum = powers.reduce((a, b) => a + b, 0);
-  return powers.map((each) => each / sum);
-}
-
 /** The numbers of each completion of the group. */
 function rows(step, update, algorithm) {
-  const clips = ["grpo", "ppo"].includes(algorithm);
+  const clips = CLIPPING.includes(algorithm);
   const head = ["#", "action", "reward", "baseline", "advantage", "chance when drawn", "chance now", "ratio", "ratio × advantage", ...(clips ? ["clipped", "the smaller"] : []), "KL"];
   return h(
     "div",

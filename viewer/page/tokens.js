@@ -126,11 +126,11 @@ function workedOut(told, settings, i) {
   lines.push(["KL to the reference", `exp(${n(told.reference[i])} − ${n(told.new[i])}) − (${n(told.reference[i])} − ${n(told.new[i])}) − 1${s.use_bias_correction_kl ? ", × ratio," : ""} = ${n(told.kl[i])}`]);
   lines.push(["loss", `−(${n(cispo ? told.clipped[i] : Math.min(told.unclipped[i], told.clipped[i]))}) + ${n(s.beta)} × ${n(told.kl[i])} = ${n(told.loss[i])}`]);
   if (told.weight) lines.push(["in the loss of the batch", `${n(told.loss[i])} × ${number(told.weight, 6)} (${s.loss_type}) = ${number(told.loss[i] * told.weight, 6)}`]);
-  lines.push(["entropy here", `${n(told.entropy[i])} nats`]);
+  if (told.entropy) lines.push(["entropy here", `${n(told.entropy[i])} nats`]);
   return h(
     "div",
     { class: "tile" },
-    h("h3", {}, "Token ", String(i), " “", visible(told.tokens[i].replace(/\n/g, "↵")), "”"),
+    h("h3", {}, "Token ", told.tokens.length > 1 ? `${i} ` : "", "“", visible(told.tokens[i].replace(/\n/g, "↵")), "”"),
     h("dl", { class: "sum", "data-loss": told.loss[i] }, lines.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
   );
 }

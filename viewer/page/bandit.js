@@ -1,0 +1,189 @@
+"use strict";
+// The arithmetic of the lab, number for number that of viewer/lab.py, which says where each formula is from. The tests
+// run both on the same random inputs.
+
+const ACTIONS = 10;
+const CRITIC_RATE = 0.1;
+const CLIPPING = ["grpo", "ppo", "reinforce_plus_plus"];
+const SCALING = ["grpo", "reinforce_plus_plus"]; // which divide by the standard deviation
+const DRAWS = 3 * 64; // of uniform numbers a step, at most
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const average = (values) => sum(values) / values.length;
+
+/** `count` numbers between 0 and 1 from a place of the seed's sequence, which is mulberry32's. */
+function uniform(seed, place, count) {
+  return Array.from({ length: count }, (_, i) => {
+    let t = (Math.imul(place + i + 1, 0x6d2b79f5) + Math.imul(seed, 0x9e3779b9)) | 0;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return (((t ^ (t >>> 14)) >>> 0) + 0.5) / 2 ** 32;
+  });
+}
+
+/** The reward of each action. */
+function rewardsOf(landscape, peak) {
+  return Array.from({ length: ACTIONS }, (_, place) => {
+    if (landscape === "linear") return place / (ACTIONS - 1);
+    if (landscape === "one peak") return Math.max(0, 1 - Math.abs(place - peak) / 5);
+    return place === 8 ? 1 : Math.max(0, 0.7 * (1 - Math.abs(place - 3) / 4));
+  });
+}
+
+function logPolicy(logits, temperature) {
+  const most = Math.max(...logits) / temperature;
+  const scaled = logits.map((each) => each / temperature - most);
+  const whole = Math.log(sum(scaled.map(Math.exp)));
+  return scaled.map((each) => each - whole);
+}
+
+/** What a token, or an answer of one token, has in its loss, from its log-probabilities; `clip`: [lower, upper] or null. */
+function terms(now, old, reference, advantage, clip, beta, corrected = false) {
+  const ratio = Math.exp(now - old);
+  const unclipped = ratio * advantage;
+  const clipped = clip ? Math.min(Math.max(ratio, clip[0]), clip[1]) * advantage : unclipped;
+  const behind = reference - now;
+  const kl = (Math.exp(behind) - behind - 1) * (corrected ? ratio : 1);
+  return { ratio, unclipped, clipped, stopped: clipped < unclipped, kl, loss: beta * kl - Math.min(unclipped, clipped) };
+}
+
+/** [baselines, advantages] of a group; `estimate`: what was known before it. */
+function compared(algorithm, rewards, estimate, scale) {
+  const loss_type = algorithm === "rloo" ? "rloo" : "grpo";
+  const scale_rewards = algorithm === "reinforce_plus_plus" ? "group" : algorithm === "grpo" ? scale : "none";
+  const relative = [...SCALING, "rloo"].includes(algorithm);
+  const gains = relative ? advantages(rewards, [], { loss_type, scale_rewards }).advantages : rewards.map((each) => each - estimate);
+  if (algorithm === "rloo") return [rewards.map((each, i) => each - gains[i]), gains];
+  return [rewards.map(() => (relative ? moments(rewards).mean : estimate)), gains];
+}
+
+/** One step of SGD on a group, and the numbers that lead to it. */
+function update(logits, actions, gains, old, reference, { clip, beta, temperature, learning_rate }) {
+  const now = logPolicy(logits, temperature);
+  const bounds = clip === null ? null : [1 - clip, 1 + clip];
+  const each = actions.map((action, i) => terms(now[action], old[action], reference[action], gains[i], bounds, beta));
+  const probabilities = now.map(Math.exp);
+  const pushed = new Array(ACTIONS).fill(0);
+  actions.forEach((action, i) => (pushed[action] += ((each[i].stopped ? 0 : -each[i].unclipped) + beta * (1 - Math.exp(reference[action] - now[action]))) / actions.length));
+  const all = sum(pushed);
+  const gradient = pushed.map((push, action) => (push - all * probabilities[action]) / temperature);
+  const column = (name) => each.map((one) => one[name]);
+  return {
+    logits,
+    probabilities,
+    new_probabilities: actions.map((action) => probabilities[action]),
+    ratios: column("ratio"),
+    unclipped: column("unclipped"),
+    clipped: column("clipped"),
+    is_clipped: column("stopped"),
+    kl: column("kl"),
+    exact_kl: sum(probabilities.map((chance, action) => chance * (now[action] - reference[action]))),
+    policy_loss: -average(each.map((one) => Math.min(one.unclipped, one.clipped))),
+    loss: average(column("loss")),
+    gradient,
+    logits_after: logits.map((logit, action) => logit - learning_rate * gradient[action]),
+  };
+}
+
+/** The learning rate with which an algorithm's first steps are as long as those of one that does not divide: the mean
+ * advantage of one that does is longer by 1 ÷ the deviation of the first policy's rewards. */
+function matchedRate(algorithm, settings, actionRewards) {
+  if (!settings.matched || !SCALING.includes(algorithm) || (algorithm === "grpo" && settings.scale_rewards === "none")) return settings.learning_rate;
+  const chances = logPolicy(settings.logits, settings.temperature).map(Math.exp);
+  const mean = sum(chances.map((chance, i) => chance * actionRewards[i]));
+  return settings.learning_rate * Math.sqrt(sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2)));
+}
+
+/** Trains the policy, and says everything that viewer/lab.py's `run` says. */
+function train(algorithm, settings) {
+  const { num_generations, num_iterations, temperature, seed } = settings;
+  const action_rewards = rewardsOf(settings.landscape, settings.peak);
+  const taken = { clip: CLIPPING.includes(algorithm) ? settings.epsilon : null, beta: settings.beta, temperature, learning_rate: matchedRate(algorithm, settings, action_rewards) };
+  const penalised = algorithm === "reinforce_plus_plus" ? settings.beta : 0;
+  if (penalised) taken.beta = 0;
+  let logits = settings.logits;
+  let now = logPolicy(logits, temperature);
+  const reference = now;
+  const curves = { expected_reward: [], kl: [], entropy: [], largest: [] };
+  const outcome = () => {
+    const chances = now.map(Math.exp);
+    curves.expected_reward.push(sum(chances.map((chance, i) => chance * action_rewards[i])));
+    curves.kl.push(sum(chances.map((chance, i) => chance * (now[i] - reference[i]))));
+    curves.entropy.push(-sum(chances.map((chance, i) => chance * now[i])));
+    curves.largest.push(Math.max(...chances));
+  };
+  outcome();
+  const steps = [];
+  let [total, value, diverged] = [0, 0, null];
+  while (steps.length < settings.max_steps && diverged === null) {
+    const drawn = uniform(seed, DRAWS * steps.length, 3 * num_generations);
+    const chances = now.map(Math.exp);
+    const old = now;
+    const actions = drawn.slice(0, num_generations).map((draw) => {
+      let [action, below] = [0, chances[0]];
+      while (below <= draw && action < ACTIONS - 1) below += chances[++action];
+      return action;
+    });
+    const noise = (i) => Math.sqrt(-2 * Math.log(drawn[num_generations + i])) * Math.cos(2 * Math.PI * drawn[2 * num_generations + i]);
+    const rewards = actions.map((action, i) => action_rewards[action] + settings.noise * noise(i) - penalised * (old[action] - reference[action]));
+    const earlier = total / Math.max(1, steps.length * num_generations);
+    const [baselines, gains] = compared(algorithm, rewards, { reinforce_baseline: earlier, ppo: value }[algorithm] || 0, settings.scale_rewards);
+    total += sum(rewards);
+    const updates = [];
+    for (let i = 0; i < num_iterations && diverged === null; i++) {
+      const made = update(logits, actions, gains, old, reference, taken);
+      if (![made.loss, ...made.logits_after].every(Number.isFinite)) diverged = steps.length;
+      else {
+        updates.push(made);
+        logits = made.logits_after;
+        value -= CRITIC_RATE * (value - average(rewards));
+      }
+    }
+    if (diverged !== null) break;
+    steps.push({ actions, rewards, old_probabilities: actions.map((action) => chances[action]), ...moments(rewards), baselines, advantages: gains, updates });
+    now = logPolicy(logits, temperature);
+    outcome();
+  }
+  return { algorithm, settings, diverged, action_rewards, reference: reference.map(Math.exp), probabilities: now.map(Math.exp), ...curves, steps, learning_rate: taken.learning_rate };
+}
+
+/** What make explain would say of a completion with these probabilities of its tokens (`now`, `old`, `reference`). */
+function explainedTokens({ now, old, reference, advantage, settings, batch }) {
+  const logs = [now, old, reference].map((each) => each.map(Math.log));
+  const bounds = [1 - settings.epsilon, 1 + settings.epsilon];
+  const each = now.map((_, i) => terms(logs[0][i], logs[1][i], logs[2][i], advantage, bounds, settings.beta));
+  const column = (name) => each.map((one) => one[name]);
+  const told = { new: logs[0], old: logs[1], reference: logs[2], advantages: now.map(() => advantage), settings: { ...settings, epsilon_high: settings.epsilon } };
+  for (const name of ["ratio", "unclipped", "clipped", "stopped", "kl", "loss"]) told[name] = column(name);
+  told.weight = batch ? weightOfToken(now.length, batch, { ...settings, gradient_accumulation_steps: 1 }) : null;
+  return told;
+}
+
+/** {values, silent, groups}: the advantages of `batches` batches of questions that are right more and more seldom, from
+ * `high` to `low`; silent: how many of the groups teach nothing. `method`: whose mean and deviation are taken. */
+function advantagesOfBatches({ method, size, questions, low, high, batches, seed }) {
+  const values = [];
+  let silent = 0;
+  for (let batch = 0; batch < batches; batch++) {
+    const drawn = uniform(seed, batch * questions * size, questions * size);
+    const groups = Array.from({ length: questions }, (_, q) => drawn.slice(q * size, (q + 1) * size).map((draw) => Number(draw < high + ((low - high) * q) / (questions - 1))));
+    silent += groups.filter((group) => new Set(group).size === 1).length;
+    const settings = { scale_rewards: ["batch", "none"].includes(method) ? method : method === "rloo" ? "none" : "group", loss_type: method };
+    if (method === "whole") values.push(...advantages(groups.flat(), [], settings).advantages);
+    else groups.forEach((group, q) => values.push(...advantages(group, groups.filter((_, i) => i !== q).flat(), settings).advantages));
+  }
+  return { values, silent, groups: batches * questions };
+}
+
+/** How many of the values lie in each of the bins between two edges. */
+function histogram(values, edges) {
+  const counts = new Array(edges.length - 1).fill(0);
+  for (const value of values) counts[Math.max(0, Math.min(counts.length - 1, Math.floor(((value - edges[0]) / (edges[edges.length - 1] - edges[0])) * counts.length)))]++;
+  return counts;
+}
+
+/** GiB of each part that a method holds, without a reference where nothing asks for one and without a learned reward. */
+function partsOf(sizes, method, kept) {
+  const without = [...(kept.reference || method === "DPO" ? [] : ["reference"]), ...(kept.reward ? [] : ["reward model"])];
+  return Object.fromEntries(Object.entries(sizes).map(([part, gib]) => [part, without.includes(part) ? 0 : gib]));
+}
