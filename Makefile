@@ -25,6 +25,8 @@ RUNS ?=
 # For `make seeds`: which, and the target that each runs.
 SEEDS ?= 1 2 3 4 5
 CHAIN ?= grpo
+# For `make tune`: which.
+RATES ?= 2e-5 5e-5 1e-4 2e-4
 # `make setup TORCH=cpu` installs PyTorch's build for CPUs, which saves gigabytes.
 TORCH ?=
 # More options for the installer, which pip and uv both understand.
@@ -35,7 +37,7 @@ PYTHON ?= python3
 
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
-GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN
+GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN RATES
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 export RECIPE_FILE := $(if $(findstring /,$(RECIPE)),$(RECIPE),recipes/$(RECIPE).yaml)
@@ -180,6 +182,17 @@ seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, 
 	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
 	@$(PY) stages.seeds $(ASKED) "--seeds=$$SEEDS"
+
+# Its seed is none of those of `make seeds`, which then judge the chosen rate afresh.
+tune: setup  ## GRPO at each of RATES, from one warm start, compared on held-out problems; then run `make seeds` at the best
+	@$(PY) stages.seeds $(ASKED) --check --seeds=101
+	@case "$$RATES" in ""|*[!0-9.e\ -]*) echo 'RATES: expected learning rates, as RATES="2e-5 1e-4"' >&2; exit 2;; esac
+	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; runs=; trap '' PIPE; for rate in $$RATES; do \
+	  echo "tune: $$rate of $$RATES" 2>&-; runs="$$runs 'outputs/$$name/rate-$$rate'"; \
+	  $(MAKE) --no-print-directory grpo \
+	    ARGS="$$ARGS seed=101 grpo.learning_rate=$$rate 'output_dir=outputs/$$name/rate-$$rate'" || exit $$?; \
+	done; $(PY) stages.compare "RUNS=$$runs" && \
+	echo "next: make seeds RECIPE=$$name ARGS=grpo.learning_rate=… (the best of them)" 2>&-
 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
 	@$(PY) stages.report "FILE=$$FILE"

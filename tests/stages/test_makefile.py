@@ -177,6 +177,22 @@ def test_the_values_reach_each_seed_once(stages_told):
     assert trained == [[recipe, *args, f"seed={i}", f"output_dir=outputs/{HOSTILE[5]}/seed-{i}"] for i in (1, 2)]
 
 
+def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
+    recipe, args, name = f"mine/{HOSTILE[5]}.yaml", HOSTILE, HOSTILE[5]
+    told = stages_told(make_line("tune", RECIPE=recipe, ARGS=args, RATES="2e-5 1e-4"))
+    assert told[0] == ["stages.seeds", recipe, *args, "--check", "--seeds=101"]
+    runs = [f"outputs/{name}/rate-{rate}" for rate in ("2e-5", "1e-4")]
+    given = zip(("2e-5", "1e-4"), runs, strict=True)
+    trained = [each[1:] for each in told if each[0] == "stages.grpo"]
+    assert trained == [
+        [recipe, *args, "seed=101", f"grpo.learning_rate={rate}", f"output_dir={run}"] for rate, run in given
+    ]
+    assert told[-1] == ["stages.compare", *runs]
+    wrong = subprocess.run(["make", "tune", "RATES=1e-4;touch ran"], cwd=checkout, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "RATES: expected learning rates" in wrong.stderr
+    assert not (checkout / "ran").exists()
+
+
 def test_what_the_environment_gives_is_not_run_either(stages_told):
     given = "$(shell touch ran)'; touch ran"
     assert stages_told("make audit", RECIPE=given)[1] == ["stages.audit", f"recipes/{given}.yaml"]
