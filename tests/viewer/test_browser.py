@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from evaluation import explain, report
+from stages import view
 from tests.support import ROOT, write_lines
 from tests.viewer import made
 from tests.viewer.test_page import served
@@ -587,7 +588,7 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
 def playground(tmp_path_factory):
     """The address of what `make lab HTML=grpo.html` writes."""
     file = tmp_path_factory.mktemp("lab") / "grpo.html"
-    file.write_text(whole([]), encoding="utf-8")
+    view.main([], file, "0", lab=True)
     return file.as_uri()
 
 

@@ -100,7 +100,7 @@ function batchesPlay() {
   redraw();
   const methods = [["group", "GRPO: the group's mean and deviation"], ["none", "Dr. GRPO: the group's mean"], ["batch", "the group's mean, the batch's deviation"], ["whole", "REINFORCE++: the batch's mean and deviation"], ["rloo", "RLOO: mean of the others"]];
   const sliders = [["size", "G, completions in a group", 2, 32, 1], ["questions", "questions in a batch", 2, 16, 1], ["high", "the easiest is right in", 0, 1, 0.05], ["low", "the hardest is right in", 0, 1, 0.05], ["seed", "seed of the batches", 0, 50, 1]];
-  const words = "A completion earns 1 or 0. GRPO gives the only right answer to a hard question far more than a right one among many, nearly √G; undivided, a question weighs most that is right half of the time.";
+  const words = "A completion earns 1 or 0. GRPO gives the only right answer to a hard question far more than a right one among many, up to (G − 1) / √G; undivided, a question weighs most that is right half of the time.";
   return beside([h("div", { class: "choices" }, pick("method", "Advantage by", methods)), sliders.map((each) => slide(...each)), h("p", { class: "quiet" }, words)], [figure.figure, said]);
 }
 
