@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+from zlib import crc32
 
 from data.json_files import parsed
 from data.sources import DataError, read_parquet
@@ -35,8 +36,9 @@ def index(run: Path) -> dict[str, Any]:
     """`groups`: every group that the run's files hold, in order, with what a list shows of it; `of`: how many; and
     `unreadable`: how many of the files are not what trl writes, or being written, and `why`, of the first of them.
 
-    Each group has `step`, `group` (its place in the step), `question`, `n`, `mean` and `std` of the total rewards
-    (ddof = 1, as trl has it), `right` (how many answers were, None where no reward says), `truncated` and `flagged`.
+    Each group has `step`, `group` (its place in the step), `question`, `asked` (equal for equal questions), `n`, `mean`
+    and `std` of the total rewards (ddof = 1, as trl has it), `right` (how many were; None where no reward says),
+    `truncated` and `flagged`.
     """
     described = describe(run)
     size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
@@ -67,6 +69,7 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "step": rows[0]["step"],
         "group": place,
         "question": rows[0]["question"][:EXCERPT],
+        "asked": crc32(rows[0]["question"].encode(errors="replace")),
         "n": len(rows),
         "mean": finite(fmean(totals)) if totals else None,
         "std": finite(stdev(totals) if len(totals) > 1 else 0.0) if totals else None,

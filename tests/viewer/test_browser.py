@@ -210,6 +210,24 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     assert tops == sorted(tops)
 
 
+def test_a_question_that_was_asked_again_leads_to_its_other_answers(tab, tmp_path):
+    run = made.run(tmp_path)
+    first, again = (run / f"completions/completions_0000{step}.parquet" for step in (3, 4))
+    frame, asked = pd.read_parquet(again), pd.read_parquet(first)["prompt"][0]
+    for i in range(16):  # of two groups, the second of which is asked something else
+        frame.at[i, "prompt"] = asked if i < 8 else [{"role": "user", "content": "Another?"}]
+    frame["correct_answer"] = [1.0] * 5 + [0.0] * (len(frame) - 5)
+    frame.to_parquet(again)
+    with served(run) as (_, port):
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/3/0")
+        tab.locator(".over a", has_text="step 4: 5 of 8 right").click()
+        tab.locator(".over b", has_text="step 4").wait_for()
+        assert tab.locator(".detail .where").inner_text() == "step 4, group 0"
+        tab.goto(f"http://127.0.0.1:{port}/#groups/0/4/1")
+        tab.locator(".detail .asked", has_text="Another?").wait_for()
+        assert tab.locator(".over").count() == 0
+
+
 def test_why_no_group_can_be_shown_is_told(tab, tmp_path):
     run = made.run(tmp_path)
     recipe = (run / "recipe.yaml").read_text().replace("  format_tags: {weight: 0.25}\n", "")

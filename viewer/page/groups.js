@@ -85,10 +85,22 @@ async function groupsView(number_, run, chosen, went) {
       const found = await ask(`${number_}/group/${step}/${group}`);
       if (mine !== asked) return;
       detail.replaceChildren(groupDetail(number_, run, found));
+      detail.querySelector("h2").after(...overSteps(step, group));
       announce(`Step ${step}, group ${group}, ${found.rows.length} completions.`);
     } catch (error) {
       detail.replaceChildren(h("p", { class: "error" }, error.message));
     }
+  }
+
+  /** A line that leads to the same question at other steps, where it was asked more than once. */
+  function overSteps(step, group) {
+    const asked = groups.find((each) => each.step === step && each.group === group)?.asked;
+    const times = groups.filter((each) => each.asked === asked).sort((a, b) => a.step - b.step || a.group - b.group);
+    if (times.length < 2) return [];
+    const said = (each) => `step ${each.step}: ${each.right === null ? `reward ${number(each.mean)}` : `${each.right} of ${each.n} right`}`;
+    const here = (each) => each.step === step && each.group === group;
+    const lines = times.flatMap((each, i) => [i ? " → " : "This question over the steps: ", here(each) ? h("b", {}, said(each)) : h("a", { href: `#groups/${number_}/${each.step}/${each.group}` }, said(each))]);
+    return [h("p", { class: "quiet over" }, lines)];
   }
 
   /** Open the next group of the list, or the one before it. */
