@@ -129,7 +129,7 @@ async function labView() {
     h(
       "div",
       {},
-      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. docs/grpo.md works one step out in words. With one question, REINFORCE++'s batch is the group: it is GRPO, but for its KL, which it takes off the reward."),
+      h("p", { class: "quiet" }, "A model that answers with one of ten digits, and learns which of them pays. The rules are a real run's (the KL is the paper's); only the model is small. docs/learn.md works one step out in words. With one question, REINFORCE++'s batch is the group: it is GRPO, but for its KL, which it takes off the reward."),
       h("div", { class: "choices" }, chosen),
       rates,
       knobs,
