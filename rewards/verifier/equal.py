@@ -85,7 +85,7 @@ def compare_answers(
     gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
 ) -> tuple[bool | None, str]:
     """(right, reason) for the `answers` of a response: each must be right, or all together a gold of several values."""
-    if any(len(a) > _MAX_LENGTH for a in answers):
+    if max(map(len, answers)) > _MAX_LENGTH:
         return False, "too long for an answer"
     if len(gold) > _MAX_LENGTH:
         return None, "the gold is too long for an answer"

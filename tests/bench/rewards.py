@@ -3,7 +3,8 @@
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
 1. The table of cases in tests/rewards/verifier/cases.tsv: agreement, right answers lost, wrong answers paid.
-2. Throughput on long completions that are all distinct, as ratios to plain math-verify.
+2. Processor time of a verdict on test problems, beside plain math-verify without its time limits: long completions,
+   all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
 
 `--step` measures instead what the rewards of a recipe for a GPU take of a training step: 64 completions of 512 tokens.
@@ -13,13 +14,16 @@ import argparse
 import logging
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
+import psutil
 from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 from trl.rewards import accuracy_reward
@@ -66,9 +70,10 @@ def open_r1(responses, golds, questions):
 
 
 def math_verify(responses, golds, questions):
-    """Plain math-verify, with the gold in a box so that it parses."""
+    """Plain math-verify without its time limits, with the gold in a box so that it parses."""
     boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
-    return [verify(parse(gold), parse(response)) for gold, response in zip(boxed, responses, strict=True)]
+    read = partial(parse, parsing_timeout=None)
+    return [verify(read(g), read(text), timeout_seconds=None) for g, text in zip(boxed, responses, strict=True)]
 
 
 JUDGES: dict[str, Judge] = {
@@ -97,35 +102,53 @@ def on_the_table():
 
 
 def throughput(n: int, repeats: int):
-    print(f"\n{n} long completions, half of them right, all distinct; median of {repeats} runs\n")
-    print("| data | judge | completions a second | ÷ math-verify |")
-    print("| --- | --- | ---: | ---: |")
-    judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")  # starts the workers
+    print(f"\n{n} long completions, half of them right, all distinct; medians of {repeats} runs\n")
+    print("| data | ours | math-verify | ratio | all ratios | ours right | math-verify's |")
+    print("| --- | ---: | ---: | ---: | --- | ---: | ---: |")
+    POOL.start()
+    assert all(worker.wait_until_ready() for worker in POOL.workers)
     for data in ("gsm8k", "math"):
-        rows = random.Random(0).sample(load(data, "train", {})[0], n * repeats)
-        rates: dict[str, list[float]] = {name: [] for name in ("rewards.correct_answer", "math-verify")}
-        for run in range(repeats):
-            batch = rows[run * n : (run + 1) * n]
-            responses, golds = completions(batch, run), [row["solution"] for row in batch]
-            for name, seconds in rates.items():
-                began = time.perf_counter()
-                JUDGES[name](responses, golds, [row["problem"] for row in batch])
-                seconds.append(n / (time.perf_counter() - began))
-        ratio = statistics.median(a / b for a, b in zip(*rates.values(), strict=True))
-        for name, each in rates.items():
-            shown = f"{ratio:.1f}" if name != "math-verify" else "1"
-            print(f"| {data} | {name} | {statistics.median(each):,.0f} | {shown} |", flush=True)
+        rows = random.Random(0).sample(load(data, "test", {})[0], n * (repeats + 1))
+        runs = [_both(rows[start : start + n], start) for start in range(0, n * (repeats + 1), n)]
+        took = [[run[side][0] / n for run in runs[1:]] for side in (0, 1)]  # the first run warms up
+        right = [sum(run[side][1] for run in runs[1:]) for side in (0, 1)]
+        ratios = [theirs / ours for ours, theirs in zip(*took, strict=True)]
+        shown = [f"{1e6 * statistics.median(each):,.0f} µs" for each in took]
+        each = ", ".join(f"{ratio:.0f}" for ratio in sorted(ratios))
+        print(
+            f"| {data} | {' | '.join(shown)} | {statistics.median(ratios):.0f} | {each} | {right[0]} | {right[1]} |",
+            flush=True,
+        )
+
+
+def _both(rows: list[dict], seed: int) -> list[tuple[float, int]]:
+    """Processor seconds and the count of right answers: ours, and math-verify's."""
+    given = completions(rows, seed), [row["solution"] for row in rows], [row["problem"] for row in rows]
+    made = []
+    for judged in (ours, math_verify):
+        began = _processor_time()
+        verdicts = judged(*given)
+        made.append((_processor_time() - began, sum(map(bool, verdicts))))
+    return made
+
+
+def _processor_time() -> float:
+    """Of this process and the verifier's workers, in seconds."""
+    own = time.process_time()
+    workers = [psutil.Process(worker.process.pid).cpu_times() for worker in POOL.workers]
+    return own + sum(each.user + each.system for each in workers)
 
 
 def completions(rows: list[dict], seed: int, longest: int | None = None) -> list[str]:
-    """A long thought each, from other rows' worked solutions, and the row's gold or, for half of them, another's.
-    `longest`: characters of the thought."""
+    """A long thought each, from other rows' worked solutions, and the row's gold, spelled otherwise, or for half of
+    them another's. `longest`: characters of the thought."""
     rng = random.Random(seed)
     made = []
     for i, row in enumerate(rows):
         others = rng.sample(rows, 4)
         thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)[:longest]
         gold = gold_answer(row["solution"] if i % 2 else others[0]["solution"])
+        gold = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", gold).replace(r"\frac", r"\dfrac").replace(",", ", ")
         made.append(f"<think>Attempt {seed}.{i}: {thought}</think>\n<answer>${gold}$</answer>")
     return made
 
@@ -195,21 +218,24 @@ def hostile():
     print(f"another; this process alive, {len(alive)} workers left behind")
 
 
-def main(completions_: int, repeats: int, step: bool):
+def main(completions_: int, repeats: int, step: bool, speed: bool):
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores")
     if step:
         a_step(repeats)
         return
-    on_the_table()
+    if not speed:
+        on_the_table()
     throughput(completions_, repeats)
-    hostile()
+    if not speed:
+        hostile()
 
 
 if __name__ == "__main__":
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--completions", type=int, default=400, dest="completions_")
+    parser.add_argument("--completions", type=int, default=200, dest="completions_")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--step", action="store_true")
+    parser.add_argument("--speed", action="store_true", help="only 2")
     main(**vars(parser.parse_args()))
