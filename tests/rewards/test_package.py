@@ -4,6 +4,7 @@ functions for other libraries."""
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -20,7 +21,7 @@ from tests.support import ROOT
 
 NEEDS = ("math-verify", "sympy")
 ALGEBRA = {"answer": r"\boxed{\frac{1}{\sqrt{3}}}", "gold": r"\frac{\sqrt{3}}{3}"}
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+BUILD = "import sys; from setuptools import build_meta; build_meta.{}(sys.argv[1])"
 ALONE = """
 import sys, time
 from importlib.util import find_spec
@@ -36,8 +37,13 @@ print(took)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
+    """Built from the source archive, which is unpacked where no checkout is."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-c", BUILD, folder], cwd=ROOT / "rewards/package", check=True, capture_output=True)
+    for step, where in (("build_sdist", ROOT / "rewards/package"), ("build_wheel", None)):
+        where = where or next(folder.glob("*/"))
+        subprocess.run([sys.executable, "-c", BUILD.format(step), folder], cwd=where, check=True, capture_output=True)
+        for archive in folder.glob("*.tar.gz"):
+            shutil.unpack_archive(archive, folder, filter="data")
     return next(folder.glob("*.whl"))
 
 
