@@ -25,6 +25,7 @@ from rewards.verifier import pool
 from rewards.verifier.checks import CHECKS
 from rewards.verifier.equal import NeedsAlgebra, compare_answers
 from rewards.verifier.extract import Verdict, extract
+from rewards.verifier.readings import concluded
 
 __all__ = ["Verdict", "judge", "judge_all", "prepare"]
 
@@ -115,7 +116,10 @@ def _by_gold(
         elif sum(map(len, found.answers)) > _MAX_SHOWN:
             verdicts.append(Verdict(False, found.answers[0][:_MAX_SHOWN], "too long for an answer"))
         else:
-            triple = (expected, tuple(found.answers), question)
+            answers = found.answers
+            if len(answers) > 1:
+                answers = concluded(answers, found.leads, expected, question)
+            triple = (expected, tuple(answers), question)
             decided = _known.get(triple)
             if decided is None and (decided := _cheaply(*triple)) is None:
                 waiting.setdefault(triple, []).append(len(verdicts))

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
+from rewards.verifier import clocks
 from rewards.verifier.arithmetic import far_apart
 from rewards.verifier.notation import SCALES, base_named, key, number, plain
-from rewards.verifier.phrases import BASE, BEFORE, INTO_BASE, ORDER, PERCENT
-from rewards.verifier.units import AMOUNTS
+from rewards.verifier.phrases import BASE, INTO_BASE, ORDER, PERCENT
+from rewards.verifier.units import AMOUNTS, another_was_asked
 from rewards.verifier.value import (
     TYPES,
     Clock,
@@ -40,10 +41,15 @@ from rewards.verifier.value import (
 _UNREAD = re.compile(r"""['"$`]|\.\.\.""")  # what the algebra's parser passes over
 _DIGITS = re.compile(r"[\dA-F]{2,}|[\da-f]{2,}")
 _MAX_ITEMS = 40
+_ORDER_TOO = re.compile(  # ORDER in other languages
+    r"\b(?:auf|ab)steigend|der (?:größe|reihe) nach|\b(?:dé)?croissant|\b(?:as|des)cendente|\bde (?:men|may)or a m|"
+    r"\b(?:de)?crescente|\bdal (?:pi[uù]|maggiore|minore)|\bdo (?:menor|maior) para|du plus (?:petit|grand) au|по "
+    r"порядку|возрастани|убывани|从(?:小到大|大到小)|从[小大]到|昇順|降順|순서대로|rosnąc|malejąc|oplopend|aflopend|"
+    r"\b(?:in|dans|nesta|"
+    r"en|в) (?:this|cet|dieser|este|quest|этом)? ?(?:order|ordre|reihenfolge|orden|ordem|порядке)"
+)
 _RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
 _SHARE_ASKED = re.compile(r"\b(?:fraction|part|share|portion|probability|much|ratio|chance)\b")
-_TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
-_PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
 
 
 class Unreadable(Exception):
@@ -93,6 +99,8 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
         return False
     same = same or "ordinal" in (g.unit, a.unit)
     unlike = g.unit and a.unit and (g.unit, a.unit) != ("£", "lb")  # "5 pounds"
+    if {g.unit, a.unit} == {"$", "¢"} and question and not another_was_asked(a.unit, question):
+        return g.value * (100 if g.unit == "$" else 1) == a.value * (100 if a.unit == "$" else 1)
     if not same and (unlike or "mod" in (g.unit[:3], a.unit[:3])):
         return False
     if a.value.numerator == 1 < a.value.denominator == g.value and re.fullmatch("[a-z]+(?:rd|th)", a.written.lower()):
@@ -156,40 +164,6 @@ def _variables(text: str) -> set[str]:
     return letters - {"e", "i", "d"}
 
 
-def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, context: Context) -> bool:
-    """A time against a time, a ratio that may be one (`3:30`), or a number of hours."""
-    if isinstance(g, Clock) and isinstance(a, Clock):
-        same = g.minutes == a.minutes
-        if g.half or not a.half:
-            return same
-        return (same or (g.minutes + 720) % 1440 == a.minutes) and _half_may_be(a, context.question or "")
-    clock, other = (g, a) if isinstance(g, Clock) else (a, g)
-    if isinstance(other, Quantity):
-        return clock.half is None and other.value * 60 == clock.minutes
-    if len(other.terms) != 2 or not all(term.isdigit() for term in other.terms):
-        return False
-    hour, minute = map(int, other.terms)
-    minutes = hour * 60 + minute
-    # A gold "3:30" leaves the half of the day open, an answer must not.
-    if other is g:
-        same = clock.minutes in (minutes, minutes + 720) or (hour == 12 and clock.minutes == minutes - 720)
-        return same and _half_may_be(clock, context.question or "")
-    return clock.minutes == minutes and (hour > 12 or hour == 0)
-
-
-def _half_may_be(clock: Clock, question: str) -> bool:
-    """Whether the half of the day that an answer adds may be the one meant: "7:15 a.m." for 7:15 after a film that
-    started at 6:30 p.m. is not."""
-    named = [(int(h) % 12 * 60 + int(m or 0), half) for h, m, half in _TIME_NAMED.findall(question)]
-    if clock.half is None or BEFORE.of(question.rpartition(". ")[2]):
-        return True
-    if not named:
-        parts = {"a" if word == "morning" else "p" for word in _PART_OF_DAY.findall(question)}
-        return len(parts) != 1 or clock.half in parts
-    # It is later than each time named, by less than half a day.
-    return any(clock.half == half if clock.minutes % 720 >= at else clock.half != half for at, half in named)
-
-
 def based(g: InBase | Quantity | Expr, a: InBase | Quantity | Expr, context: Context) -> bool:
     """A number in a base against its digits; the base may be dropped where it was asked for."""
     based, other = (g, a) if isinstance(g, InBase) else (a, g)
@@ -220,8 +194,8 @@ def ratios(g: Ratio | Quantity, a: Ratio | Quantity, context: Context) -> bool:
     if all(isinstance(x, Ratio) and len(x.terms) == len(x.terms[1]) == 2 and x.terms[1] < "60" for x in (g, a)):
         # They may be times: 19:15 is 7:15 where the question tells the half of the day.
         later = Clock(int(p[0] + 12) * 60 + int(p[1]), "p") if (p[0] + 12, p[1]) == tuple(q) and q[0] < 24 else None
-        told = context.question and (_TIME_NAMED.search(context.question) or _PART_OF_DAY.search(context.question))
-        return p == q or bool(later and told and _half_may_be(later, context.question))
+        asked = context.question or ""
+        return p == q or bool(later and clocks.told(asked) and clocks.half_may_be(later, asked))
     return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
 
 
@@ -243,6 +217,12 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
 
 
 # ---- values made of others
+
+
+def _in_order(context: Context) -> bool:
+    """Whether the question asks for an order."""
+    question = context.question or ""
+    return ORDER.of(question) or _ORDER_TOO.search(question) is not None
 
 
 def ordered(gs: Sequence[Value], items: Sequence[Value], context: Context) -> bool:
@@ -299,7 +279,7 @@ def named(g: List | Tuple | Interval, a: List | Tuple | Interval, context: Conte
     """`x = 3, y = 5` with the names in alphabetical order is the point of the values."""
     named, point = (g, a) if isinstance(g, List) else (a, g)
     names, coordinates = _names(named), _coordinates(point)
-    if not names and coordinates is not None and ORDER.of(context.question or ""):
+    if not names and coordinates is not None and _in_order(context):
         return ordered(g.items, a.items, context)
     if coordinates is None or not names or len(set(names)) < len(names) or any(i.signs != ("=",) for i in named.items):
         return False
@@ -316,17 +296,28 @@ def _names(items: List) -> list[str]:
 def lists(g: List | Set, a: List | Set, context: Context) -> bool:
     """Lists and sets are equal in any order, but a list that says which value is whose keeps it, and one whose order
     the question asks for."""
-    asked = isinstance(g, List) and not _names(g) and ORDER.of(context.question or "")
+    asked = isinstance(g, List) and not _names(g) and _in_order(context)
     if asked:
         return isinstance(a, List) and ordered(g.items, a.items, context)
     if isinstance(g, List) and len(set(_names(g))) > 1 and not any(isinstance(i, Relation) for i in a.items):
         # `x = 1, y = 2` says which value is whose; without names only their order does.
         return isinstance(a, List) and ordered(g.items, a.items, context)
+    if isinstance(g, List) and isinstance(a, List) and (of_names := _as_named(g, a, context.question or "")):
+        return ordered(g.items, of_names, context)
     if isinstance(g, List) and isinstance(a, List):
         bases = {re.sub(r"_\{?\w+\}?$", "", name) for name in _names(g)}
         if len(bases) == 1 and bases == set(_names(a)):  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
             return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
     return unordered(g.items, a.items, context)
+
+
+def _as_named(g: List, a: List, question: str) -> list[Value]:
+    """The items "6 edges and 4 vertices" in the order of their names in `question`."""
+    places = [question.find(i.unit) if isinstance(i, Quantity) and i.unit else -1 for i in a.items]
+    bare = all(isinstance(i, Quantity) and not i.unit for i in g.items)
+    if not bare or -1 in places or len(set(places)) < len(places):
+        return []
+    return [item for _, item in sorted(zip(places, a.items, strict=True), key=lambda pair: pair[0])]
 
 
 def elements(g: Union, a: Set, context: Context) -> bool:
@@ -337,7 +328,9 @@ def elements(g: Union, a: Set, context: Context) -> bool:
 
 
 def only_element(g: Value, a: Value, context: Context) -> bool:
-    """A set of one element is that element."""
+    """A set of one element is that element, and the empty set is no solution."""
+    if Words("no solution") in (g, a):
+        return Set(()) in (g, a)
     if isinstance(g, Set):
         return len(g.items) == 1 and context.same(g.items[0], a)
     return len(a.items) == 1 and context.same(g, a.items[0])
@@ -462,16 +455,20 @@ def _both_ways(one: type, *others: type) -> list[tuple[type, type]]:
     return [(one, other) for other in others] + [(other, one) for other in others]
 
 
+def _asking(rule: Callable[..., bool]) -> Callable[..., bool]:
+    return lambda g, a, context: rule(g, a, context.question or "")
+
+
 _VALUES = [x for x in TYPES if x is not Relation]
 # A gold number has no rule for an expression, which is left unevaluated.
 RULES = [
     Rule("as numbers", [(Quantity, Quantity)], quantities),
     Rule("as expressions", [(Expr, Expr), (Expr, Quantity)], expressions),
     Rule("as words", [(Words, Words), *_both_ways(Words, Expr)], words),
-    Rule("as times of day", [(Clock, Clock), *_both_ways(Clock, Ratio, Quantity)], times),
+    Rule("as times of day", [(Clock, Clock), *_both_ways(Clock, Ratio, Quantity)], _asking(clocks.times)),
     Rule("as numbers in a base", [(InBase, InBase), *_both_ways(InBase, Quantity, Expr)], based),
     Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], ratios),
-    Rule("as measures", [(Measure, Measure)], lambda g, a, context: ordered(g.parts, a.parts, context)),
+    Rule("as measures", [(Measure, Measure), *_both_ways(Measure, Quantity, Ratio)], _asking(clocks.durations)),
     Rule("as tuples", [(Tuple, Tuple)], lambda g, a, context: ordered(g.items, a.items, context)),
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),

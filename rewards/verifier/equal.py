@@ -15,6 +15,7 @@ from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
 from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, VALUE, Phrase, hedge
+from rewards.verifier.readings import LABELLED, readings
 from rewards.verifier.units import another_was_asked, change, known
 from rewards.verifier.value import (
     Clock,
@@ -36,6 +37,7 @@ from rewards.verifier.value import (
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 _MAX_QUESTION = 2000  # characters of one that is read in the trainer's process, without a limit on the time
 _MAX_ANSWERS = 20
+_MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second time
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -91,6 +93,8 @@ def compare_answers(
         return None, "the gold is too long for an answer"
     if len(answers) == 1:
         return _compare_one(gold, answers[0], question, algebra)
+    if LABELLED.match(gold) and not LABELLED.match(answers[0]):
+        return _compare_one(gold, f"({'; '.join(answers)})", question, algebra)
     different = {key(a): a for a in reversed(answers)}
     if len(different) > _MAX_ANSWERS:
         return False, "several different answers"
@@ -104,6 +108,18 @@ def compare_answers(
 
 
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
+    """The verdict on the answer as it is written, or as its question says how to read it."""
+    verdict = _as_written(gold, answer, question, algebra)
+    if verdict[0] is not False or not question or len(gold) > _MAX_GOLD_READ:
+        return verdict
+    for reading in readings(value(gold), answer, question):
+        right, reason = _as_written(gold, reading, question, algebra)
+        if right:
+            return True, f"{reason}; read as {reading}"
+    return verdict
+
+
+def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
         right = int(gold) == int(whole[1] or whole[2])
         return right, "equal, as whole numbers" if right else "not equal to the gold, as whole numbers"
@@ -190,6 +206,16 @@ _CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
     r"\{?\s*(\w+)\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
 )
 _COUNTING = re.compile(r"\\binom|\d\s*\)?!")
+_COUNTING_TOO = re.compile(
+    _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
+)  # where ways are counted
+_WAYS = re.compile(
+    r"\b(?:ways?|subsets?|functions?|mappings?|sequences?|strings?|codes?|passwords?|orders|orderings?|arrangements?|"
+    r"permutations?|"
+    r"outcomes?|combinations?|colou?rings?|paths?|relations?|teilmengen|möglichkeiten|façons|parties|formas|maneras|"
+    r"modi|"
+    r"способ\w*|подмножеств\w*)\b"
+)
 
 
 def _with_binomials(text: str) -> str:
@@ -213,16 +239,17 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
         not isinstance(g, Quantity | Expr)
         or not question
         or len(answer) > 60
-        or not re.search("!|binom|choose|[CP]", plain(answer))
+        or not re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer))
         or (isinstance(g, Quantity) and g.percent)
     ):
         return None
     spelled, wanted = _with_binomials(answer), _with_binomials(gold)
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
-    if not _COUNTING.search(spelled) or re.search(r"[=<>,+-]|!\s*!|\bor\b", outside) or _too_large(spelled):
+    counting = _COUNTING_TOO if _WAYS.search(question.lower()) else _COUNTING
+    if not counting.search(spelled) or re.search(r"[=<>,+-]|!\s*!|\bor\b", outside) or _too_large(spelled):
         return None
-    asked = _COUNTING.search(_with_binomials(question)) or VALUE.of(question.lower())
-    if asked and not _COUNTING.search(wanted):
+    asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())
+    if asked and not counting.search(wanted):
         return None
     if isinstance(g, Quantity):
         wanted = rf"\frac{{{g.value.numerator}}}{{{g.value.denominator}}}"

@@ -20,6 +20,8 @@ _MAX_LINE = 200  # characters of a response that is nothing but its answer
 _PLAIN = re.compile(r"\s*(\$?-?\d+\$?)\s*", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
+# What a reader does not see, or sees struck out: ~~10~~, a comment of LaTeX.
+_UNSEEN = re.compile(r"~~[^~\n]+~~|<(del|s|strike)>[^<]*</\1>|\\sout\{[^{}]*\}|(?m:(?:^|(?<=answer>))[ \t]*%[^\n]*\n)")
 _SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
@@ -41,6 +43,7 @@ _RIVAL_BEFORE = re.compile(
 )
 _RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
 _LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
+_TAKEN_BACK = phrases.DENIED_AFTER.says.format("a second thought")
 _FINAL = re.compile(
     r"\b(?:final (?:answer|result)|the answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|so)\b)*"
     r"\Z",
@@ -52,6 +55,7 @@ _NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 class Found(NamedTuple):
     answers: list[str]  # what the response gives as its answer, several where it gives several
     reason: str  # why there is none, or why an answer is a whole sentence and not the number in it
+    leads: tuple[str, ...] = ()  # the text that leads to each answer, where they are boxes of one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ def extract(response: str, strict: bool = False) -> Found:
     if visible is None:
         return Found([], "the thought is not closed")
     visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
+    if any(mark in visible for mark in ("~~", "%", "<s", "<del", "\\sout")):
+        visible = _UNSEEN.sub("", visible)
     blocks, closed = blocks_of(visible)
     if strict and not (blocks and closed):
         return Found([], "no closed <answer> block")
@@ -141,21 +147,22 @@ def blocks_of(visible: str) -> tuple[list[str], bool]:
 
 def _of_blocks(blocks: list[str]) -> Found:
     """The answers of all blocks; none if one of the blocks has none."""
-    answers, reason = [], ""
+    answers, reason, leads = [], "", ()
     for block in blocks:
         plain = _PLAIN.fullmatch(block)  # the most frequent answer needs no more looking
         found = Found([plain[1]], "") if plain else _boxes(block) or _stated(block) or _of_sentence(_bare(block))
         if not found.answers or "" in found.answers:
             return Found([], found.reason or "an <answer> block is empty")
-        answers += found.answers
+        answers, leads = answers + found.answers, leads + found.leads
         reason = reason or found.reason
-    return Found(answers, reason)
+    return Found(answers, reason, leads if len(blocks) == 1 else ())
 
 
 def _boxes(text: str) -> Found | None:
-    answers, finals, last = [], [], 0
+    answers, finals, leads, last = [], [], [], 0
     found = boxes(text)
-    for start, end, content in [box for box in found if not _BLANK.fullmatch(box[2])] or found:
+    found = [box for box in found if not _BLANK.fullmatch(box[2])] or found
+    for start, end, content in found:
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)
         before, after = "\n" * (near == 0) + text[near:start], text[end : end + 40]
@@ -163,11 +170,15 @@ def _boxes(text: str) -> Found | None:
             before = _OR_BOX.sub(", ", before + "\\boxed").removesuffix("\\boxed")
         if listed := _OR_BOX.match(after):
             after = ", " + after[listed.end() :]
+        leads.append(text[max(last, start - 80) : start])
         last = end
         named = _named_unit(after)
         before, after = _MARKS.sub("", _TEXT.sub(" ", before)), _TEXT.sub(" ", after)
         unit = _SUFFIX.match(after)
         if objection := _objection(content, before, after, unit.end() if unit else 0):
+            if start != found[-1][0] and objection == _TAKEN_BACK:  # and a later box says what for
+                answers, finals, leads = [], [], []
+                continue
             return Found([], f"the box is {objection}")
         if (held := _inner(content)) is None:
             return Found([], "the box holds more than the box inside it")
@@ -175,8 +186,8 @@ def _boxes(text: str) -> Found | None:
         finals.append(_FINAL.search(before) is not None)
         answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else "") + named)
     if len(answers) > 1 and finals[-1] and not any(finals[:-1]):  # boxes on the way, and the one announced as the last
-        answers = answers[-1:]
-    return Found(answers, "") if answers else None
+        answers, leads = answers[-1:], leads[-1:]
+    return Found(answers, "", tuple(leads)) if answers else None
 
 
 def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
@@ -304,6 +315,7 @@ _WRAPPED = re.compile(
     r"__([^_]*)__|_([^_]*)_"
 )
 _REASON = re.compile(r",?\s+(as|because|since|which|so(?!\s+on\b))\s")
+_COMES_TO = re.compile(r"\A(?:the|its|his|her|their) [a-z ]{1,60}\b(?:is|are|equals) \S*\d")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -316,6 +328,8 @@ def _of_sentence(text: str) -> Found:
         said, reason = text[: because.start()], text[because.end() :]
         if objection := phrases.DOUBTFUL_REASONS.search(reason.lower()):
             return Found([text], objection)
+        if because[1] == "so" and _COMES_TO.search(reason):  # "10^{23}, so the exponent is 23"
+            return Found([text], "the sentence is kept whole: it draws a conclusion")
         # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
         numbers = _NUMERAL.findall(reason) if because[1] in ("as", "so") else []
         if numbers and numbers[-1] not in _NUMERAL.findall(said):

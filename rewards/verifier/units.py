@@ -100,7 +100,27 @@ _IN_LY = (
 )
 NO_DOUBT = frozenset(_IN_LY.split())
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
-_FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
+# Words that change a number right beside them, and not a sentence that has them elsewhere.
+_HARMLESS = frozenset(
+    re.findall(
+        r"\w+",
+        "and to so from then between through till until at over above below under times quarter give",
+    )
+)
+_HEDGED = frozenset(
+    re.findall(
+        r"\w+",
+        "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some "
+        "many few hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively "
+        "possible morning afternoon evening night hex octal binary decimal",
+    )
+)
+_FILLER = frozenset(
+    re.findall(
+        r"\w+",
+        "us of the a an in unit units",
+    )
+)
 
 
 def unit(text: str) -> str | None:
@@ -174,6 +194,11 @@ def _effect(word: str) -> str | None:
     if word.endswith("n't"):
         return "a denial"
     return "a doubt" if word.endswith("ly") and word not in NO_DOUBT else None
+
+
+def shifts(word: str) -> bool:
+    """Whether `word`, in lower case, makes a sentence with one number say something else."""
+    return (word not in _HARMLESS and _effect(word) not in (None, "a claim")) or word in _HEDGED
 
 
 def change(text: str) -> str | None:

@@ -162,7 +162,8 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _CURRENCY = re.compile(
-    r"([+-]?)\s*(?:((?:R|A|C|HK|NT|S|US|CA|AU|NZ|USD)?\s*\$|[£€¥₹₩₽₪₱₫₦₺]|(?:Rs|USD|EUR|GBP|CHF|CAD|AUD|INR|JPY|CNY|KRW|"
+    r"([+-]?)\s*(?:((?:R|A|C|HK|NT|S|US|CA|AU|NZ|USD)?\s*\$|[£€¥₹₩₽₪₱₫₦₺]|(?:Rs|USD|EUR|GBP|CHF|CAD|AUD|INR|JPY|CNY|"
+    r"KRW|"
     r"BRL|RM|Rp|kr|zł)\.?(?=\s*\d)))\s*(?=[-\d.\\(])"
 )
 _MEASURE = re.compile(r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")

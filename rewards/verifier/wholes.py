@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rewards.verifier.notation import PARTS, WORDS, base_named, split
+from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
 
 _N = r"\d+(?:\.\d+)?"
 _POWER = r"10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?"
 _THINGS = (
-    "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|digit|"
-    "card|step|room|power|percentile)"
+    "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|"
+    "digit|card|step|room|power|percentile)"
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n < 100 and word[-1] == "h"}}
+_ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"}}
 _ORDINALS |= {"third": 3, "thirtieth": 30, "fortieth": 40, "fiftieth": 50} | {"fourth": 4}
 _ORDINAL = "|".join(_ORDINALS)
 _COEFFICIENT = rf"(?:{_N}|\\frac\{{\d+\}}\{{\d+\}}|\d*\\sqrt\{{\d+\}})"
@@ -101,8 +101,42 @@ def _in_base(match: re.Match) -> str | None:
     return f"{digits}_{{{base_named(name)}}}" if base_named(name) else None
 
 
+def _clock(match: re.Match) -> str | None:
+    """ "half past six" as 6:30, "a quarter to seven" as 6:45."""
+    hour, minutes = number(match["hour"]), match["minutes"]
+    minutes = {"half": 30, "quarter": 15}.get(minutes) or number(minutes)
+    if hour is None or minutes is None or not 1 <= hour <= 24 or not 0 < minutes < 60:
+        return None
+    total = int(hour) * 60 + (int(minutes) if match["way"] in ("past", "after") else -int(minutes))
+    return f"{(total // 60 - 1) % 12 + 1 if hour < 13 else total // 60}:{total % 60:02}{match['half'] or ''}"
+
+
+# Sentences that say, in several languages, that there is no solution.
+_NO_SOLUTION = (
+    r"(?i)none|(?:(?:there (?:is|are|exists?)|(?:it|the (?:equation|system|inequality)|this equation) has|we get) "
+    r")?no (?:such )?(?:(?:real|integer|whole|complex|valid|rational|such) )?(?:solutions?|roots?|(?:values? of "
+    r")?[a-z])(?: exists?)?(?: (?:in|over|among) the reals)?|(?:(?:es gibt|die gleichung hat) )?keine (?:reellen? "
+    r")?lösung(?:en)?|(?:(?:il n'y a|l'équation n'a) )?(?:aucune|pas de) solutions?(?: réelles?)?|(?:no (?:hay|tiene|"
+    r"existe)|sin) soluci(?:ón|ones)(?: real(?:es)?)?|(?:nessuna|non (?:c'è|ha|ci sono|esiste) (?:alcuna "
+    r")?)soluzion[ei](?: reali?)?|(?:não (?:há|tem|existe)|sem) soluç(?:ão|ões)(?: rea(?:l|is))?|(?:действительных "
+    r")?решений нет|нет (?:действительных )?решени[йя]|(?:nie ma|brak) rozwiązań|(?:er is |er zijn )?geen (?:reële "
+    r")?oplossing(?:en)?|无解|無解|没有(?:实数)?解|解なし"
+)
+
 # fmt: off
 WHOLES = [
+    Whole("half of the day in words", r"(?i)(\d{1,2}(?::\d\d)?)(?: o'clock)? in the (?:(morning)|afternoon|evening)",
+          lambda m: f"{m[1]} {'a' if m[2] else 'p'}.m.",
+          {"3:30 in the afternoon": "3:30 p.m.", "8 o'clock in the morning": "8 a.m."}, ("3 in the box",)),
+    Whole("clock in words",
+          r"(?i)(?:at |a )?(?P<minutes>half|quarter|[a-z]+(?= minutes? | past | after )|\d+(?= min| past))"
+          r"(?: minutes?)? (?P<way>past|to|after|before) (?P<hour>[a-z]+|\d+)(?P<half> [ap]\.?m\.?)?", _clock,
+          {"half past six": "6:30", "a quarter to seven": "6:45", "20 minutes past 4": "4:20"}, ("2 to 3",)),
+    Whole("clock of other languages", r"(\d{1,2})\s*(?:h|Uhr|[.:](?=\d\d\s*(?:Uhr|h)\b))\s*([0-5]\d)(?:\s*(?:Uhr|h))?",
+          lambda m: f"{m[1]}:{m[2]}", {"18h30": "18:30", "18.30 Uhr": "18:30", "14 Uhr 15": "14:15"}, ("18h", "18.30")),
+    Whole("no solution", _NO_SOLUTION, lambda m: r"\text{no solution}",
+          {"There is no real solution": r"\text{no solution}", "keine Lösung": r"\text{no solution}"},
+          ("no solution but 5", "solution")),
     Whole("vector in angle brackets", r"((?:[^<>=]*=\s*)?)<([^<>=]+,[^<>=]+)>", lambda m: f"{m[1]}({m[2]})",
           {"<1, 2>": "(1, 2)", "v = <1,2>": "v = (1,2)"}, ("1<x, y>2",)),
     Whole("transposed row",
@@ -113,14 +147,18 @@ WHOLES = [
           lambda m: rf"\begin{{{m[1]}}}{m[2].replace('&', chr(92) * 2)}\end{{{m[1]}}}",
           {r"\begin{pmatrix}1 & 2\end{pmatrix}^T": r"\begin{pmatrix}1 \\ 2\end{pmatrix}"},
           (r"\begin{pmatrix}1 & 2\end{pmatrix}^2",)),
-    Whole("numbered parts", r"\(?1\)\s*([^();,]+?)\s*[;,]?\s*\(?2\)\s*([^();,]+)", lambda m: f"({m[1]}; {m[2]})",
-          {"1) 5; 2) 7": "(5; 7)", "(1) 5 (2) 7": "(5; 7)"}, ("(1)(2)", "2) 5; 1) 7")),
+    *(Whole(f"parts {a} and {b}",
+            rf"\(?{a}\)\s*([^();,]+?)\s*[;,]?\s*\(?{b}\)\s*([^();,]+?)(?:\s*[;,]?\s*\(?{c}\)\s*([^();,]+))?",
+            lambda m: f"({'; '.join(filter(None, m.groups()))})",
+            {f"{a}) 5; {b}) 7": "(5; 7)", f"({a}) 5 ({b}) 7 ({c}) 9": "(5; 7; 9)"},
+            (f"({a})({b})", f"{b}) 5; {a}) 7"))
+      for a, b, c in (("1", "2", "3"), ("a", "b", "c"), ("i", "ii", "iii"))),
     Whole("column in square brackets", r"\[((?:\s*\[[^\[\],]+\]\s*,?)+)\]",
           lambda m: rf"\begin{{pmatrix}}{re.sub('] *,? *.', chr(92) * 4, m[1].strip(' ,')[1:-1])}\end{{pmatrix}}",
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
     Whole("point by its name", r"[A-Z]('?\s*(?:\([^()]*[,;][^()]*\)))", lambda m: m[1].lstrip("' "),
           {"M(5; -1)": "(5; -1)", "P' (1,2)": "(1,2)"}, ("f(1,2)", "P(3)")),
-    Whole("bar between coordinates", r"\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
+    Whole("bar between coordinates", r"[A-Z]?\s*\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
           {"(-1 | 3)": "(-1 , 3)"}, ("(|x|)", "1 | 3")),
     Whole("for all", r"([^=]+=.*?),?\s*(?:\\text\{\s*)?for (?:all|every) (?:real )?(?:numbers? )?\}?\s*[a-z]"
           r"(?:\s*\\in\s*\\mathbb\{R\})?", lambda m: m[1],

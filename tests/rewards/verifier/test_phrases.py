@@ -45,7 +45,7 @@ def test_an_objection_leaves_no_answer_and_names_its_phrase(table, phrase):
 @pytest.mark.parametrize(("table", "phrase"), entries(*KEPT_WHOLE))
 def test_a_sentence_with_a_reservation_is_kept_whole_and_names_its_phrase(table, phrase):
     for sentence in phrase.matches:
-        assert extract(f"<answer>{sentence}</answer>") == ([sentence], table.says.format(phrase.name))
+        assert extract(f"<answer>{sentence}</answer>")[:2] == ([sentence], table.says.format(phrase.name))
     for sentence in phrase.spares:
         found = extract(f"<answer>{sentence}</answer>")
         assert found.answers != [sentence] and found.reason == ""

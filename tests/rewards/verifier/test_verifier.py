@@ -67,10 +67,9 @@ NOT_READ = {
         *((THREE_AND_A_HALF, a) for a in ("3.5", r"3\frac12", "7/2", "3 1/2")),
     ],
     "words that are not read": [
-        *(("3", "She finished in 3rd place."), ("Friday the 13th", "Friday, the 13th"), ("5 people", "5 persons")),
+        *(("Friday the 13th", "Friday, the 13th"), ("5 people", "5 persons")),
         ("120", r"There are \binom{10}{3} = 120 ways."),
-        *((r"3.5 \text{ (approximately)}", "3.5"), (r"8 \text{ a.m.}", "8 o'clock in the morning")),
-        (r"3:30 \text{ p.m.}", "3:30 in the afternoon"),
+        (r"3.5 \text{ (approximately)}", "3.5"),
     ],
 }
 MISSED = {row: why for why, rows in NOT_READ.items() for row in rows}
