@@ -4,6 +4,7 @@ r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, ch
 decide; `compare_by_algebra` is the same rule in a worker process, with the algebra to ask.
 """
 
+import contextlib
 import re
 from collections.abc import Sequence
 from fractions import Fraction
@@ -113,9 +114,10 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
     if verdict[0] is not False or not question or len(gold) > _MAX_GOLD_READ:
         return verdict
     for reading in readings(value(gold), answer, question):
-        right, reason = _as_written(gold, reading, question, algebra)
-        if right:
-            return True, f"{reason}; read as {reading}"
+        with contextlib.suppress(Unreadable):  # a gold for which no reading can be right, and the verdict stands
+            right, reason = _as_written(gold, reading, question, algebra)
+            if right:
+                return True, f"{reason}; read as {reading}"
     return verdict
 
 

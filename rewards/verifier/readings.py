@@ -16,9 +16,11 @@ from rewards.verifier.units import shifts
 from rewards.verifier.value import Interval, List, Quantity, Ratio, Set, Tuple, Union, Value, value
 
 _LONGEST = 300  # characters of an answer and the last of a question that are looked at
-_PLAIN = re.compile(
-    r"[-−$\s]*(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d{1,2}|\.\d{4,})?[\s$]*(?:\\?%)?"
-)  # has no second reading
+_PLAIN = re.compile(r"[-−$\s]*(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d{1,2}|\.\d{4,})?[\s$]*(?:\\?%)?")
+# Without a word, a mark of a list or a comma, a formula has no second reading.
+_WORTH = re.compile(
+    r"(?<![\\a-zA-Z])[^\W\d_]{2}|[,;|#!?→⟹⇒–—]|[+-]\s*[a-zA-Z]$|\.\d{3}(?!\d)|\d[ºª]|\d\s*/\s*\d+\s*/|\d\s+[^\W\d_]\s+\d"
+)
 LABELLED = re.compile(r"\(?(?:a|i|1)\).*\(?(?:b|ii|2)\)", re.DOTALL)  # (a) 5; (b) 7
 _RIVALS = re.compile(
     r"(?i)\b(?:or|either|another|other|alternativ\w*|also|possib\w*|candidates?|options?|else|maybe|ou|oder|o|или|"
@@ -145,7 +147,8 @@ _COMPARED = re.compile(
 
 def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
     """The texts that `answer` comes to, each step once; none for a plain number or a long text."""
-    if len(answer) > _LONGEST or _PLAIN.fullmatch(answer):
+    several = isinstance(gold, List | Set | Tuple | Interval)
+    if len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
         return
     asked, text = Asked(gold, question[-_LONGEST * 3 :]), answer.strip().rstrip(".。")
     for step in STEPS:
