@@ -94,7 +94,7 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
 def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | None = None) -> Rows:
     """The rows with `problem`, `solution` and `reasoning`, and with their other columns, but those of trl's names."""
     nested = [each for each in (columns or {}).values() if "." in each and not any(each in row for row in rows)]
-    rows = [row | {each: _inside(row, each) for each in nested} for row in rows] if nested else rows
+    rows = [row | {each: at(row, each) for each in nested} for row in rows] if nested else rows
     there = list(dict.fromkeys(key for row in rows for key in row))
     there = [each for each in there if each not in nested or any(row[each] is not None for row in rows)]
     found = {part.replace("solution", "answer"): column for part, column in (columns or {}).items()}
@@ -136,9 +136,14 @@ def _row(row: dict, found: dict[str, str]) -> dict:
     return with_gold(kept | {"problem": problem}, raw, reasoning if worked else None)
 
 
-def _inside(row: dict, path: str) -> Any:
-    """What is at `reward_model.ground_truth` in a column that holds mappings."""
-    for key in path.split("."):
+def at(row: dict, column: str) -> Any:
+    """What a row has in a column; also inside one that holds mappings, as at `reward_model.ground_truth`. None where it
+    has nothing."""
+    if column == "answer" and column not in row:  # a row of ours has it as its gold
+        return row.get(RAW, row.get("solution"))
+    if column in row or "." not in column:
+        return row.get(column)
+    for key in column.split("."):
         row = row.get(key) if isinstance(row, dict) else None
     return row
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from data import SETS
 from data.gold import gold_answer, read_check
 from data.imports import named_function, raised, shown
-from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, of_file, of_folder, of_hub, with_gold
+from data.own import FILE_TYPES, HUB_ID, RAW, TAKEN, Rows, at, of_file, of_folder, of_hub, with_gold
 from data.sources import DataError
 
 WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
@@ -83,20 +83,18 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     found = _rows_of(name, function, split, place | given)
     weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
     rows, dropped, seen, passed_over, where = [], defaultdict(list), set(), 0, shared.get("where", {})
-    if absent := [column for column in where if found and not any(column in row for row in found)]:
+    if absent := [column for column in where if found and all(at(row, column) is None for row in found)]:
         raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {', '.join(map(str, found[0]))}")
     for number, row in enumerate(found, 1):
         if len(rows) == shared.get("limit"):
             break
         try:
-            if not all(_fits(row[column], wanted) for column, wanted in where.items()):
+            if not all(_fits(at(row, column), wanted) for column, wanted in where.items()):
                 passed_over += 1
                 continue
             fault = _fault(row, seen)
         except DataError:
             raise
-        except KeyError as error:
-            raise DataError(f"{name} row {number} has no {error}, which `where` asks for") from None
         except Exception as error:  # a value may be an object of the user's own
             raise DataError(f"{name} row {number} cannot be read: {raised(error)}") from error
         if fault:
@@ -151,7 +149,16 @@ def _fits(value: Any, wanted: Any) -> bool:
             return wanted.get("min", -math.inf) <= float(value) <= wanted.get("max", math.inf)
         except (TypeError, ValueError):
             return False
-    return any(str(value).lower() == str(each).lower() for each in (wanted if isinstance(wanted, list) else [wanted]))
+    return any(_plain(value) == _plain(each) for each in (wanted if isinstance(wanted, list) else [wanted]))
+
+
+def _plain(value: Any) -> float | str:
+    """A number as such, however it is written; of YAML's true and false, and of yes and no, the same text."""
+    text = str(value).strip().lower()
+    try:
+        return float(text)
+    except ValueError:
+        return {"yes": "true", "no": "false"}.get(text, text)
 
 
 def _answered(row: dict) -> dict:

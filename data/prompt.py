@@ -1,8 +1,5 @@
 """The one place where a problem becomes a prompt: SFT, GRPO and evaluation all call it, so they cannot disagree."""
 
-import json
-import re
-
 # For a base model whose tokenizer has no chat template of its own. Plain text on purpose: a base model has never seen
 # special tokens for turns, and would have to learn them before anything else.
 PLAIN_CHAT_TEMPLATE = (
@@ -12,19 +9,6 @@ PLAIN_CHAT_TEMPLATE = (
     "{% else %}{{ message.content }}{{ eos_token }}\n\n{% endif %}"
     "{% endfor %}"
 )
-
-
-def with_arguments(template: str, arguments: dict[str, bool | int | float | str]) -> str:
-    """The template with these arguments set in its first line. So whoever applies it has them: trl, vLLM, the warm
-    start, evaluation and chat, and the tokenizer that a run saves.
-
-    Raises:
-        ValueError: the template reads no such argument.
-    """
-    for name in arguments:
-        if not re.search(rf"\b{name}\b", template):
-            raise ValueError(f"reads no {name!r}")
-    return "".join(f"{{%- set {name} = {json.dumps(each)} %}}" for name, each in arguments.items()) + template
 
 
 def messages(problem: str, system: str | None, example: dict | None = None) -> list[dict[str, str]]:

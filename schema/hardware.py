@@ -115,8 +115,12 @@ def use_fastest_threads(dtype) -> str:
     if now < _threads["next"] or torch.cuda.is_available() or "OMP_NUM_THREADS" in os.environ or processes != "1":
         return ""
     was = torch.get_num_threads()
-    took = _seconds_by_threads(_threads.setdefault("most", was), dtype)
+    _threads["most"] = most = max(was, _threads.get("most", 1))
     _threads["next"] = now + AGAIN
+    torch.set_num_threads(1)
+    if torch.get_num_threads() != 1:  # vLLM's CPU build does not let it change
+        return ""
+    took = _seconds_by_threads({was, *(most >> halved for halved in range(most.bit_length()))}, dtype)
     best = min(took, key=took.__getitem__)
     if took[best] > 0.9 * took[was]:
         best = was
@@ -127,13 +131,13 @@ def use_fastest_threads(dtype) -> str:
     return f"{best} thread{'s' * (best > 1)} from here on, since {times} now"
 
 
-def _seconds_by_threads(most: int, dtype) -> dict[int, float]:
+def _seconds_by_threads(numbers: set[int], dtype) -> dict[int, float]:
     """Mean seconds of sampling's small products and training's large ones, about as long in all, of the shapes of
-    SmolLM2-135M, by number of threads: `most`, half as many, and so on to one."""
+    SmolLM2-135M, by number of threads."""
     import torch
 
     few, many, weight = (torch.ones(rows, 576, dtype=dtype) for rows in (64, 384, 1536))
-    took: dict[int, list[float]] = {most >> halved: [] for halved in range(most.bit_length())}
+    took: dict[int, list[float]] = {each: [] for each in sorted(numbers)}
     for _ in range(3):
         for threads, each in took.items():
             best = min((min(other) for other in took.values() if other), default=float("inf"))

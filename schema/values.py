@@ -174,8 +174,13 @@ class Where:
     def _of_column(self, column: Any, wanted: Any) -> str | None:
         if isinstance(wanted, dict):
             wrong = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted) or (not wanted and "it is empty")
+            if not wrong and wanted.get("min", -math.inf) > wanted.get("max", math.inf):
+                wrong = "`min` is above `max`"
             return f"{column}: {wrong}" if wrong else None
-        plain = all(isinstance(each, str | int | float) for each in (wanted if isinstance(wanted, list) else [wanted]))
+        plain = all(
+            isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each))
+            for each in (wanted if isinstance(wanted, list) else [wanted])
+        )
         return (
             None if plain and wanted != [] else f"{column}: expected a value, a list of values, or {{min: …, max: …}}"
         )

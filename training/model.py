@@ -1,6 +1,8 @@
 """Loads the model, adapter and tokenizer of a recipe, in the same way for every stage."""
 
 import contextlib
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import torch
 from accelerate import PartialState
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from jinja2 import Environment, TemplateError, meta
 from peft import LoraConfig, PeftModel
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, dynamic_module_utils
 from transformers.integrations import is_deepspeed_zero3_enabled
@@ -120,7 +123,29 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
 
 def template_of(tokenizer, own: str | None, arguments: dict) -> str:
     """The template of a recipe, or the tokenizer's, or a plain one; with the recipe's arguments."""
-    return prompt.with_arguments(own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE, arguments)
+    return with_arguments(own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE, arguments)
+
+
+def with_arguments(template: str, arguments: dict[str, bool | int | float | str]) -> str:
+    """The template with these values for its arguments where who applies it gives none. So all have them: trl, vLLM,
+    the warm start, evaluation and chat, and the tokenizer that a run saves.
+
+    Raises:
+        ValueError: the template reads no such argument.
+    """
+    tags = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # transformers' own
+    try:
+        read = meta.find_undeclared_variables(Environment(extensions=["jinja2.ext.loopcontrols"]).parse(tags))
+    except TemplateError:  # said where the template is tried
+        read = {*arguments}
+    if unread := [name for name in arguments if name not in read]:
+        has = ", ".join(sorted(read - {"messages", "add_generation_prompt", "bos_token", "eos_token"})) or "none"
+        raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
+    values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
+    return (
+        "".join(f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n" for name, each in values.items())
+        + template
+    )
 
 
 def require_usable(folder: Path, template: str | None, system: str | None, place: Place | str, arguments: dict):

@@ -228,10 +228,18 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         ({"level": {"min": 2}}, "12"),
         ({"level": {"max": 2}, "source": "a"}, "01"),
         ({"source": "B"}, "23"),
+        ({"level": 2.0}, "1"),
+        ({"answer": [0, "3"]}, "03"),
     ]:
         found, report = load(str(file), "train", {"where": where})
         assert "".join(row["solution"] for row in found) == kept and f"{4 - len(kept)} others passed over" in report
     assert [each["solution"] for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]] == ["2"]
+    file = tmp_path / "mine.jsonl"
+    optional = [{"level": 4.0}, {"level": " 4 "}, {}, {"level": "4.0", "is": {"valid": "Yes"}}]
+    lines = [json.dumps({"problem": f"{i}?", "answer": str(i)} | each) for i, each in enumerate(optional)]
+    file.write_text("\n".join(lines))
+    for where, kept in ({"level": 4}, "013"), ({"is.valid": True}, "3"):
+        assert "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0]) == kept
     with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem"):
         load(str(file), "train", {"where": {"lvl": 2}})
     with pytest.raises(DataError, match="4 others passed over by `where`; nothing is left"):

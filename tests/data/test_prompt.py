@@ -10,7 +10,7 @@ from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT
-from training.model import load_tokenizer
+from training.model import load_tokenizer, with_arguments
 
 SYSTEM = "Think."
 OPENING = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
@@ -32,7 +32,7 @@ def tokenizer(request, tmp_path_factory, tiny_qwen2):
     if request.param == "no template":
         tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
     if request.param == "an argument":
-        tokenizer.chat_template = prompt.with_arguments(THINKS, {"enable_thinking": False})
+        tokenizer.chat_template = with_arguments(THINKS, {"enable_thinking": False})
     if request.param == "opens the thought":
         tokenizer.chat_template = OPENING
     return tokenizer
@@ -83,8 +83,21 @@ def test_a_recipe_gives_its_template_arguments():
         tokenizer = load_tokenizer(load_recipe(recipe, [own, argument]))
         text = tokenizer.apply_chat_template(prompt.messages("?", None), add_generation_prompt=True, tokenize=False)
         assert text == "?\n" + "<|empty thought|>" * thought
-    kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }}'}
-    tokenizer.chat_template = prompt.with_arguments("{{ [no, number, text] | tojson }}", kinds)
+    # A model that was merged has the argument in its template: a later recipe changes it, and so does who applies it.
+    template = with_arguments(tokenizer.chat_template, {"enable_thinking": False})
+    for later, given in (
+        (with_arguments(template, {"enable_thinking": True}), {}),
+        (template, {"enable_thinking": True}),
+    ):
+        tokenizer.chat_template = later
+        text = tokenizer.apply_chat_template(
+            prompt.messages("?", None), add_generation_prompt=True, tokenize=False, **given
+        )
+        assert text == "?\n"
+    with pytest.raises(ValueError, match="reads no argument 'm', but enable_thinking"):  # it is a variable of its own
+        with_arguments(THINKS, {"m": True})
+    kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }} 😀'}
+    tokenizer.chat_template = with_arguments("{{ [no, number, text] | tojson }}", kinds)
     text = tokenizer.apply_chat_template(prompt.messages("?", None), tokenize=False)
     assert json.loads(text) == list(kinds.values())
 

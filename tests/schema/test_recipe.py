@@ -131,6 +131,12 @@ INSTEAD = {
     "steps of an answer": ("{weight: 1.0}", "{weight: 1.0, steps: x}\n  tag_count: {}", ":5:", "a step is no answer"),
     "reward file": ("correct_answer:", "no_such_file.reward:", ":5:", "there is no no_such_file.py in"),
     "where": ("[arithmetic]", "[arithmetic: {where: {}}]", ":3:", "expected a mapping such as {level: [4, 5]}, got {}"),
+    "where upside down": (
+        "[arithmetic]",
+        "[arithmetic: {where: {a: {min: 6, max: 4}}}]",
+        ":3:",
+        "`min` is above `max`",
+    ),
     "where without a range": (
         "[arithmetic]",
         "[arithmetic: {where: {level: {least: 1}}}]",

@@ -205,7 +205,7 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     "a template's argument": (
         ["model.chat_template_kwargs.enable_thinkng=false"],
         "override model.chat_template_kwargs",
-        "the chat template or the tokenizer reads no 'enable_thinkng'",
+        "the chat template or the tokenizer reads no argument 'enable_thinkng', but none",
     ),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
     "no probe": (["data.order=easy first"], "override data.order", "the pass rates of a finished probe: make sft "),

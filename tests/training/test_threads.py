@@ -1,6 +1,5 @@
 """On a CPU that others use too, a run computes with as many threads as are fastest now, to the same bits."""
 
-import os
 import subprocess
 import sys
 
@@ -9,19 +8,6 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from schema import hardware
-from tests.support import ROOT
-
-SAYS = """
-import subprocess, sys, torch
-from schema.hardware import use_fastest_threads
-torch.set_num_threads(2)
-busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-try:
-    print(use_fastest_threads(torch.float32) or "no change", torch.get_num_threads(), sep="|")
-finally:
-    for each in busy:
-        each.kill()
-"""
 
 
 @pytest.fixture
@@ -36,15 +22,37 @@ def threads(monkeypatch):
 
 
 def timed(monkeypatch, **took):
-    monkeypatch.setattr(hardware, "_seconds_by_threads", lambda most, dtype: {int(k[1:]): s for k, s in took.items()})
+    monkeypatch.setattr(
+        hardware, "_seconds_by_threads", lambda numbers, dtype: {int(k[1:]): s for k, s in took.items()}
+    )
     return hardware.use_fastest_threads(torch.float32), torch.get_num_threads()
 
 
-def test_a_busy_machine_makes_two_threads_one():
-    environment = {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
-    run = subprocess.run([sys.executable, "-c", SAYS], env=environment, cwd=ROOT, capture_output=True, text=True)
-    said, threads = run.stdout.strip().rsplit("|", 1)
-    assert threads == "1" and said.startswith("1 thread from here on, since 2 take "), run.stdout + run.stderr
+def test_a_busy_machine_has_the_number_that_was_fastest(threads, monkeypatch):
+    """Often one; which it is, other processes decide."""
+    found = {}
+    measure = hardware._seconds_by_threads
+    monkeypatch.setattr(hardware, "_seconds_by_threads", lambda *given: found.update(measure(*given)) or found)
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        said = hardware.use_fastest_threads(torch.float32)
+    finally:
+        for each in busy:
+            each.kill()
+    assert found.keys() == {1, 2} and min(found.values()) > 0
+    chosen = torch.get_num_threads()
+    assert found[chosen] <= min(found.values()) / 0.9 and bool(said) == (chosen == 1)
+
+
+def test_a_library_that_sets_another_number_stops_no_run(threads, monkeypatch):
+    torch.set_num_threads(3)
+    hardware._threads["most"] = 2
+    hardware.use_fastest_threads(torch.float32)
+    assert torch.get_num_threads() in (1, 3)
+    hardware._threads["next"] = 0.0
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # as vLLM's build for CPUs has it
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert hardware.use_fastest_threads(torch.float32) == ""
 
 
 def test_the_number_of_threads_follows_their_times(threads, monkeypatch):
