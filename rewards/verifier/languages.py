@@ -18,12 +18,13 @@ from rewards.verifier.notation import plain
 from rewards.verifier.units import NAMES
 
 _LONGEST = 200  # characters of a sentence that is read
+_THAN = re.compile(r"\s*(?:(?:que|di|de|do|of|als|than|чем|niż|dan|het|of|el|la|le)\s+)?")
 _CHINESE_PART = re.compile("([一二三四五六七八九十百]+|[0-9]+)分[之の]([一二三四五六七八九十百]+|[0-9]+)")
 _LISTING = re.compile(  # what may stand between two candidates
     r"(?:[\W_]|(?<!\w)(?:and|or|to|et|und|y|e|i|и|ou|oder|o|u|или|à|a|bis|до|en|of|sau|și|lub|do|ve|veya|ile|hasta|at"
     r"é|fino|tot|và|hoặc|dan|atau|sampai|और|या|এবং|বা|أو|و|یا|اور)(?!\w)|[和或至到と]|か|または|から|또는)*"
 )
-_KO_ENDS = r"(?=\s*(?:입니다|이다|이에요|예요|개|명|원|시간|분|초|살|마리|권|장|[.]|$))"
+_KO_ENDS = r"(?=\s*(?:도|입니다|이다|이에요|예요|개|명|원|시간|분|초|살|마리|권|장|[.]|$))"
 
 LANGUAGES = {
     "Spanish": Language(
@@ -173,12 +174,13 @@ LANGUAGES = {
     "Turkish": Language(
         "",
         words.TURKISH,
-        "cevap sonuç var toplam kaç olur öyleyse kalır sepette eder elması",
+        "cevap sonuç sayı büyük küçük kaçtır kaçı var toplam kaç olur öyleyse kalır sepette eder elması",
         r"değil\w* yok fazla az en ya veya belki muhtemelen yaklaşık civarında neredeyse yarı\w* iki_katı kat\w* "
         r"arasında kadar düzine ama fakat hariç kare\w* kök\w* olabilir m[iıuü] yanlış",
         "saniye=s dakika=min saat=h gün=day hafta=week ay=month yıl=year kilometre=km santimetre=cm metre=m",
         "kaç",
         comma=True,
+        counter="(?:'?[dt][ıiuü]r)?",
     ),
     "Vietnamese": Language(
         "",
@@ -400,7 +402,7 @@ def _unasked(
 
 def _asked(change: re.Match, found: list[tuple[int, int, str]], question: str) -> bool:
     """Whether the question has the word too, as "mayor" in "el mayor divisor es 6", and no number stands behind it."""
-    behind = any(len(change.string[change.end() : start].split()) < 2 for start, *_ in found if start >= change.end())
+    behind = any(_THAN.fullmatch(change.string[change.end() : start]) for start, *_ in found if start >= change.end())
     return (
         not behind
         and re.search(

@@ -117,7 +117,7 @@ _FALLING = re.compile(
     r"décroissant|plus grand|descendente|mayor a|decrescente|убыва"
 )
 _LEAD = re.compile(
-    r"[^\W\d_][^\d=<>(){}$\\]{2,60}?(?<!\w)(?:is|are|sind|ist|lauten|sont|est|son|es|sono|è|são|é|это|są|:|"
+    r"[^\W\d_][^\d=<>(){}$\\]{2,60}?(?<!\w)(?:is|are|sind|ist|lauten|sont|est|son|es|sono|è|são|é|это|są|vaut|vale|beträgt|wynosi|:|"
     r"—)\s+(?=[-−(\d\\a-z])"
 )
 _NAMED = re.compile(r"(?i)(?:the )?([^\W\d_]{3,}(?: [^\W\d_]{3,})?\s*(?:is|=|:)?)\s+([-−]?[\d(][^A-Za-z]*)")

@@ -27,7 +27,8 @@ FUNCTION_WORDS = frozenset(
         "these he she we they you i one ones its their his her our so answer result value number total exactly just "
         "only equals equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands "
         "sits needs takes costs left remain remains altogether all with and as then hence therefore thus which who "
-        "must can ist est es è é sind sont son sono são jest är um à das der die le la el il lo",
+        "must can ist est es è é sind sont son sono são jest är je είναι це дорівнює vaut vale beträgt wynosi "
+        "um à das der die le la el il lo",
     )
 )
 _TOKEN = re.compile(
@@ -107,6 +108,7 @@ def _number_told(
         return None
     behind = re.match(r"(?:\s+[^\W\d_]+)*", text[end:])[0].split()
     unit = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, behind))
+    unit = [word for word in unit if word.isascii() or not _said(word, stems)]
     if re.search(r"[^\W\d_]$", token):  # an ordinal: "the tenth power", where the question speaks of powers
         if before and before[-1].lower() in ("a", "an", "one"):
             return None
