@@ -10,9 +10,10 @@ tests/rewards/verifier/cases.tsv and second_mile.tsv.
 
 `extract` reduces a response to its answer by the tables in `phrases`, and `equal` compares that with the gold: by
 spelling (`notation`; `wholes`, of all of an answer; `languages`), by its typed `value` with its `units`, and by the
-rule for its type (`compare`; `arithmetic`). Only the pairs that this does not decide go to the `algebra`, in a worker
-process under a time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`). The
-package can stand alone: of the project it uses only data/gold.py.
+rule for its type (`compare`; `arithmetic`, `clocks`). A wrong answer has second `readings`, as its question says; a
+sentence has the one that is `told`. Only the pairs that this does not decide go to the `algebra`, in a worker process
+under a time limit (`pool`). A problem that many answers solve has a check in place of a gold (`checks`). The package
+can stand alone: of the project it uses only data/gold.py.
 """
 
 import re
