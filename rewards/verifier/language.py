@@ -6,7 +6,8 @@ from functools import cached_property
 
 from rewards.verifier.units import NAMES
 
-_BOUND = r" m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"  # much the same in all with Latin letters
+# Much the same in all with Latin letters.
+_BOUND = r" anything everything nothing except m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"
 _W = r"\w\u064b-\u065f\u0900-\u0dff"  # of a word: vowel signs are no letters to Python
 
 

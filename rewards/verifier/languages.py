@@ -18,6 +18,9 @@ from rewards.verifier.notation import plain
 from rewards.verifier.units import NAMES
 
 _LONGEST = 200  # characters of a sentence that is read
+_OR = re.compile(
+    r"(?<!\w)(?:or|ou|oder|o|ή|или|либо|lub|albo|of|sau|veya|atau|hoặc|eller|nebo)(?!\w)|或|または|또는|أو|या|বা"
+)
 _THAN = re.compile(r"\s*(?:(?:que|di|de|do|of|als|than|чем|niż|dan|het|of|el|la|le)\s+)?")
 _CHINESE_PART = re.compile("([一二三四五六七八九十百]+|[0-9]+)分[之の]([一二三四五六七八九十百]+|[0-9]+)")
 _LISTING = re.compile(  # what may stand between two candidates
@@ -391,6 +394,8 @@ def _unasked(
     new = [each for each in found if _english(each[2], language.comma) not in asked]
     for (_, end, one), (start, _, other) in pairwise(found):
         between = spoken[end:start].strip(" %€$")
+        if _OR.search(between):
+            return found
         if (
             _LISTING.fullmatch(between)
             and not (between and f"{between} {other}" in question)

@@ -156,4 +156,6 @@ def _counts(token: str) -> bool:
 def _apart(numbers: list[tuple[str, int, int]], text: str) -> bool:
     """Whether words stand between the numbers of a sentence, and no list of candidates."""
     between = [JOINTS.sub(" ", f" {text[a[2] : b[1]]} ") for a, b in pairwise(numbers)]
+    if any(re.search(r"[.!?;:\n](?:\s|$)", text[a[2] : b[1]]) for a, b in pairwise(numbers)):
+        return False
     return all(re.search(r"[^\W\d_]{2}", re.sub(r"\b(?:and|or|to)\b", "", each)) for each in between)
