@@ -187,12 +187,13 @@ seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, 
 tune: setup  ## GRPO at each of RATES, from one warm start, compared on held-out problems; then run `make seeds` at the best
 	@$(PY) stages.seeds $(ASKED) --check --seeds=101
 	@case "$$RATES" in ""|*[!0-9.e\ -]*) echo 'RATES: expected learning rates, as RATES="2e-5 1e-4"' >&2; exit 2;; esac
-	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; runs=; trap '' PIPE; for rate in $$RATES; do \
-	  echo "tune: $$rate of $$RATES" 2>&-; runs="$$runs 'outputs/$$name/rate-$$rate'"; \
-	  $(MAKE) --no-print-directory grpo \
+	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; trap '' PIPE; for rate in $$RATES; do \
+	  echo "tune: $$rate of $$RATES" 2>&-; $(MAKE) --no-print-directory grpo \
 	    ARGS="$$ARGS seed=101 grpo.learning_rate=$$rate 'output_dir=outputs/$$name/rate-$$rate'" || exit $$?; \
-	done; $(PY) stages.compare "RUNS=$$runs" && \
-	echo "next: make seeds RECIPE=$$name ARGS=grpo.learning_rate=… (the best of them)" 2>&-
+	done
+	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; \
+	$(PY) stages.compare "RUNS=$$(for rate in $$RATES; do printf "'outputs/%s/rate-%s' " "$$name" "$$rate"; done)"
+	@echo "next: make seeds RECIPE=$$RECIPE ARGS=grpo.learning_rate=… (the best of them)"
 
 report: setup  ## make every figure again from the files on disk: FILE=outputs/x/eval/gsm8k or FILE=outputs/x/grpo
 	@$(PY) stages.report "FILE=$$FILE"

@@ -6,6 +6,7 @@ from rewards.format_tags import format_tags, tag_count
 from rewards.language_consistency import language_consistency
 from rewards.learned import learned
 from rewards.partial_credit import partial_credit
+from rewards.sum_steps import sum_steps
 from rewards.true_equations import true_equations
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "language_consistency",
     "learned",
     "partial_credit",
+    "sum_steps",
     "tag_count",
     "true_equations",
 ]

@@ -6,6 +6,7 @@ otherwise than its table says is printed with its class (a: we refuse a right an
 convention, d: no answer of mathematics, ?: not looked at) and our reason, from published.tsv, beside its hash.
 """
 
+import argparse
 import ast
 import csv
 import hashlib
@@ -128,7 +129,9 @@ def _pairs(table: str, pairs: list[tuple]) -> Iterator[Case]:
 
 
 def main() -> None:
-    cases = [case for table in (math_verify, latex2sympy, others) for case in table(Path(sys.argv[1]))]
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.published", description=__doc__)
+    folder = parser.add_argument("folder", type=Path) and parser.parse_args().folder
+    cases = [case for table in (math_verify, latex2sympy, others) for case in table(folder)]
     verdicts = judge_all([c.response for c in cases], [c.gold for c in cases], [c.question for c in cases], timeout=20)
     rows = csv.DictReader(Path(__file__).with_suffix(".tsv").open(encoding="utf-8"), delimiter="\t")
     looked_at = {case: (row["class"], row["reason"]) for row in rows for case in row["cases"].split()}
