@@ -87,7 +87,7 @@ def _last_boxes(text: str) -> str | None:
     first = len(found) - 1
     while (
         first > 0
-        and (_said(found[first - 1][2]) or 0) != _said(found[first][2])
+        and not _say_the_same(found[first - 1][2], found[first][2])
         and found[first][0] - found[first - 1][1] < 40
         and (beside := _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]]))
         # "k = \boxed{12} and k = \boxed{18}", but not "x = … and y = …"
@@ -96,6 +96,11 @@ def _last_boxes(text: str) -> str | None:
         first -= 1
     contents = dict.fromkeys(content for _, _, content in found[max(first, 0) :] if content)
     return ", ".join(contents) or None
+
+
+def _say_the_same(one: str, other: str) -> bool:
+    bases = [re.findall(r"(?<=\d)_\{?(\w+)", each) for each in (one, other)]
+    return (not all(bases) or bases[0] == bases[1]) and (_said(one) or 0) == _said(other)
 
 
 def _said(text: str) -> list[str] | None:

@@ -140,9 +140,7 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
     if isinstance(a, Expr):
         if BASE.of(context.question or "") and all(map(_DIGITS.fullmatch, (g.text, a.text))):
             return g.text == a.text.upper()  # FE is not E times F
-        # Any name will do for the constant of an integral.
-        named = re.sub(r"\+ ?[cCkK]$", "+ C", a.text) if re.search(r"\+ ?C$", g.text) else a.text
-        return _same_texts(g.text, named, context)
+        return _same_texts(g.text, a.text, context)
     return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
 
 

@@ -161,7 +161,9 @@ def _of_blocks(blocks: list[str]) -> Found:
 def _boxes(text: str) -> Found | None:
     answers, finals, leads, last = [], [], [], 0
     found = boxes(text)
-    found = [box for box in found if not _BLANK.fullmatch(box[2])] or found
+    said = [i for i, box in enumerate(found) if not _BLANK.fullmatch(box[2])]
+    # One behind the last answer asks whether it is one: "Is it \boxed{7} or \boxed{?}"
+    found = [box for i, box in enumerate(found) if i in said or not said or i > said[-1]]
     for start, end, content in found:
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)

@@ -366,7 +366,7 @@ def _symbols(text: str, asked: Asked) -> str | None:
         known_name = (
             constant
             and constant[2]
-            and re.search(rf"(?<![A-Za-z\\]){constant[2]}(?![A-Za-z])", asked.text + constant[1])
+            and re.search(rf"(?<![A-Za-z\\])(?:C|{constant[2]})(?![A-Za-z])", asked.text + constant[1])
         )
         return f"{constant[1]} + C" if constant and not known_name else text
     if isinstance(asked.gold, Quantity) and asked.gold.value < 0 and (fallen := _DECREASE.fullmatch(text)):
