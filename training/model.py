@@ -133,6 +133,8 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
     Raises:
         ValueError: the template reads no such argument.
     """
+    if not arguments:
+        return template
     tags = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # transformers' own
     try:
         read = meta.find_undeclared_variables(Environment(extensions=["jinja2.ext.loopcontrols"]).parse(tags))
@@ -148,7 +150,9 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
     )
 
 
-def require_usable(folder: Path, template: str | None, system: str | None, place: Place | str, arguments: dict):
+def require_usable(
+    folder: Path, template: str | None, system: str | None, place: Place | str, arguments: dict | None = None
+):
     """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short conversations. One
     that fails only at some later question stops or hangs that run, but still reaches no file and no network.
 
@@ -160,7 +164,7 @@ def require_usable(folder: Path, template: str | None, system: str | None, place
             given.
     """
     try:
-        wrong = limited(_complaint, folder, template, system, arguments, seconds=SECONDS)
+        wrong = limited(_complaint, folder, template, system, arguments or {}, seconds=SECONDS)
     except Exceeded as error:
         wrong = f"{error} for a few short questions"
     if wrong:

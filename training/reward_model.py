@@ -124,7 +124,7 @@ def load_tokenizer_of(recipe: Recipe) -> PreTrainedTokenizerBase:
     require_head(recipe)
     options = recipe.rewards[LEARNED]
     with _looked_at(recipe, weights=False) as folder:
-        require_usable(folder, None, recipe.prompt.system, recipe.place("rewards", LEARNED, "model"), {})
+        require_usable(folder, None, recipe.prompt.system, recipe.place("rewards", LEARNED, "model"))
         tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="right", trust_remote_code=False)
     if head(options) is OF_STEPS:
         mark = options.get("separator", "\n")

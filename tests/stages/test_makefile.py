@@ -188,7 +188,8 @@ def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
         [recipe, *args, "seed=101", f"grpo.learning_rate={rate}", f"output_dir={run}"] for rate, run in given
     ]
     assert told[-1] == ["stages.compare", *runs]
-    wrong = subprocess.run(["make", "tune", "RATES=1e-4;touch ran"], cwd=checkout, capture_output=True, text=True)
+    command, environment = ["make", "tune", "RATES=1e-4;touch ran"], {"PATH": "/usr/bin:/bin"}
+    wrong = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
     assert wrong.returncode == 2 and "RATES: expected learning rates" in wrong.stderr
     assert not (checkout / "ran").exists()
 
