@@ -39,6 +39,7 @@ _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
 _MAX_QUESTION = 2000  # characters of one that is read in the trainer's process, without a limit on the time
 _MAX_ANSWERS = 20
 _MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second time
+_OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
 _MAX_DEPTH = 12
 _MAX_EXPONENT = 9999
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -111,7 +112,7 @@ def compare_answers(
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     """The verdict on the answer as it is written, or as its question says how to read it."""
     verdict = _as_written(gold, answer, question, algebra)
-    if verdict[0] is not False or not question or len(gold) > _MAX_GOLD_READ:
+    if verdict[0] is not False or not question or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
         return verdict
     for reading in readings(value(gold), answer, question):
         with contextlib.suppress(Unreadable):  # a gold for which no reading can be right, and the verdict stands
@@ -124,7 +125,7 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
 def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
         right = int(gold) == int(whole[1] or whole[2])
-        return right, "equal, as whole numbers" if right else "not equal to the gold, as whole numbers"
+        return right, "equal, as whole numbers" if right else _OTHER_NUMBER
     if not answer.strip():
         return False, "empty answer"
     if key(gold) == key(answer):
