@@ -174,10 +174,13 @@ evaluate: setup  ## evaluate base, warm start and policy (or MODEL=…) on the r
 	@$(PREFLIGHT) evaluate
 	@$(PY) stages.evaluate $(ASKED) "MODEL=$$MODEL"
 
+# For a shell: the recipe's name, by which its runs go.
+NAMED := name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}
+
 seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, and report the gains with their intervals
 	$(if $(filter grpo dpo,$(CHAIN)),,$(error CHAIN=$(CHAIN): expected grpo or dpo))
 	@$(PY) stages.seeds $(ASKED) --check "--seeds=$$SEEDS"
-	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; trap '' PIPE; for seed in $$SEEDS; do \
+	@$(NAMED); trap '' PIPE; for seed in $$SEEDS; do \
 	  echo "seeds: $$seed of $$SEEDS" 2>&-; \
 	  $(MAKE) --no-print-directory "$$CHAIN" ARGS="$$ARGS seed=$$seed 'output_dir=outputs/$$name/seed-$$seed'" || exit $$?; \
 	done
@@ -187,11 +190,11 @@ seeds: setup  ## run the chain of `make grpo`, or CHAIN=dpo, for each of SEEDS, 
 tune: setup  ## GRPO at each of RATES, from one warm start, compared on held-out problems; then run `make seeds` at the best
 	@$(PY) stages.seeds $(ASKED) --check --seeds=101
 	@case "$$RATES" in ""|*[!0-9.e\ -]*) echo 'RATES: expected learning rates, as RATES="2e-5 1e-4"' >&2; exit 2;; esac
-	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; trap '' PIPE; for rate in $$RATES; do \
+	@$(NAMED); trap '' PIPE; for rate in $$RATES; do \
 	  echo "tune: $$rate of $$RATES" 2>&-; $(MAKE) --no-print-directory grpo \
 	    ARGS="$$ARGS seed=101 grpo.learning_rate=$$rate 'output_dir=outputs/$$name/rate-$$rate'" || exit $$?; \
 	done
-	@name=$$(basename -- "$$RECIPE_FILE"); name=$${name%.*}; \
+	@$(NAMED); \
 	$(PY) stages.compare "RUNS=$$(for rate in $$RATES; do printf "'outputs/%s/rate-%s' " "$$name" "$$rate"; done)"
 	@echo "next: make seeds RECIPE=$$RECIPE ARGS=grpo.learning_rate=… (the best of them)"
 

@@ -81,9 +81,8 @@ def run(algorithm: str = "grpo", landscape: str = "one peak", **settings) -> dic
     logits, temperature = np.array(settings["logits"], dtype=float), settings["temperature"]
     clip = settings["epsilon"] if algorithm in CLIPS else None
     now = reference = log_policy(logits, temperature)
-    in_reward, in_loss = settings["beta"], 0.0
-    if algorithm != "reinforce_plus_plus":
-        in_reward, in_loss = in_loss, in_reward
+    in_reward = settings["beta"] if algorithm == "reinforce_plus_plus" else 0.0
+    in_loss = settings["beta"] - in_reward
     rates = {"beta": in_loss, "temperature": temperature, "learning_rate": settings["learning_rate"]}
     if settings["matched"] and divides(algorithm, settings["scale_rewards"]):
         chances = np.exp(now)

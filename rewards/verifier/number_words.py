@@ -18,17 +18,15 @@ FRENCH_TH = {
     re.sub("q$", "qu", re.sub("f$", "v", w.removesuffix("e"))) + "ième": n for w, n in FRENCH.items() if 1 < n < 100
 }
 FRENCH_TH |= {f"{w}s": n for w, n in FRENCH_TH.items()} | {"premier": 1, "première": 1}
-IT = """zero uno|un|una due tre sei_ quattro cinque sei sette otto nove dieci undici dodici tredici
-quattordici quindici
-sedici diciassette diciotto diciannove""".replace("sei_ ", "")
+IT = """zero uno|un|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici
+sedici diciassette diciotto diciannove"""
 ITALIAN = spell(IT, "venti trenta quaranta cinquanta sessanta settanta ottanta novanta", "{t}{o}")
 ITALIAN |= {re.sub(r"[ai](?=uno$|otto$)|(?<=.)e$(?!.)", "", w): n for w, n in ITALIAN.items() if n % 10 in (1, 8)}
 ITALIAN |= {f"{w[:-1]}é": n for w, n in ITALIAN.items() if n > 20 and n % 10 == 3} | {"cento": 100, "mille": 1000}
 ITALIAN |= {"mila": 1000, "milione": 10**6, "milioni": 10**6}
 ITALIAN_TH = {w[:-1] + f"esim{e}": n for w, n in ITALIAN.items() if 10 < n < 100 for e in "oaie"}
 ITALIAN_TH |= endings("second terz quart quint sest settim ottav non decim", "o|a", 2)
-DE = """null eins|ein|eine zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn
-fünfzehn sechzehn
+DE = """null eins|ein|eine zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
 siebzehn achtzehn neunzehn"""
 GERMAN = spell(
     DE,
@@ -84,9 +82,8 @@ VIETNAMESE |= {f"mười {o}": 10 + n for o, n in spell(VI, "", "").items() if 0
 VIETNAMESE |= {"trăm": 100, "nghìn": 1000, "ngàn": 1000, "triệu": 10**6}
 PT = """zero um|uma dois|duas três quatro cinco seis sete oito nove dez onze doze treze catorze|quatorze quinze
 dezesseis|dezasseis dezessete|dezassete dezoito dezenove|dezanove"""
-RU = """ноль|нуль один|одна|одно два|две три четыре пять шесть семь восемь девять десять одиннадцать
-двенадцать тринадцать
-четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать"""
+RU = """ноль|нуль один|одна|одно два|две три четыре пять шесть семь восемь девять десять одиннадцать двенадцать
+тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать"""
 HI = """शून्य एक दो तीन चार पांच|पाँच छह|छः सात आठ नौ दस ग्यारह बारह तेरह चौदह पंद्रह|पन्द्रह सोलह सत्रह अठारह उन्नीस
 बीस इक्कीस बाईस तेईस चौबीस पच्चीस छब्बीस सत्ताईस अट्ठाईस उनतीस तीस इकतीस बत्तीस तैंतीस चौंतीस पैंतीस छत्तीस सैंतीस
 अड़तीस उनतालीस चालीस इकतालीस बयालीस तैंतालीस चौवालीस|चवालीस पैंतालीस छियालीस सैंतालीस अड़तालीस उनचास पचास इक्यावन बावन

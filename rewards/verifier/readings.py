@@ -86,8 +86,7 @@ _SO_TOO = re.compile(r"[.,;:–—-]\s*(?:also|luego|entonces)\s+")  # "5, also 
 _SENTENCES = re.compile(r"(?<=[.!?。])\s*(?=[^\W\d_])|[;–—]\s+|\s-\s+|:\s+(?=[-−\\$]*\d)")
 _OPENERS = (
     r"(?:since|because|as|by|verified|checked|confirmed|found|obtained|using|from|the|check|see|where|with C|C |weil|"
-    r"denn|da|puisque|parce que|porque|ya que|"
-    r"pues|perché|poiché|так как|потому что|bo|因为|since|namely|in words|both|all)"
+    r"denn|da|puisque|parce que|porque|ya que|pues|perché|poiché|так как|потому что|bo|因为|namely|in words|both|all)"
 )
 _REMARK = re.compile(rf"(?i)(.*?\S)\s*(?:\(({_OPENERS}\b[^()]*(?:\([^()]*\)[^()]*)*)\)|[–—]\s*({_OPENERS}\b.*))")
 _NO_REMARK = re.compile(
@@ -195,11 +194,11 @@ def _correction(text: str, asked: Asked) -> str | None:
 
 def _conclusion(text: str, asked: Asked) -> str | None:
     """`1/8` of "4/32, soit 1/8"."""
-    if (since := _SINCE.fullmatch(text)) and not phrases.hedge(text):
-        return since[1]
-    marks = [*_SO.finditer(text), *(_SO_TOO.finditer(text) if asked.foreign else ())]
-    if not marks or phrases.hedge(text):
+    since, marks = _SINCE.fullmatch(text), [*_SO.finditer(text), *(_SO_TOO.finditer(text) if asked.foreign else ())]
+    if not (since or marks) or phrases.hedge(text):
         return None
+    if since:
+        return since[1]
     rest = text[max(mark.end() for mark in marks) :]
     return rest.rstrip(")") if "(" not in rest else rest
 
@@ -340,12 +339,9 @@ def _ranked(text: str, n: int, question: str) -> list[str] | None:
     """The items of "B < C < A", where the question asks for that direction."""
     wanted = {"<": _RISING, ">": _FALLING}.get("".join({*re.findall("[<>]", text)}))
     parts = re.split(r"\s*[<>]\s*", text)
-    first = (
-        min((m.start(), sign) for sign, of in (("<", _RISING), (">", _FALLING)) for m in [of.search(question)] if m)
-        if _RISING.search(question) or _FALLING.search(question)
-        else (0, "")
-    )
-    return parts if wanted and len(parts) == n and first[1] in text and "=" not in text else None
+    named = ((m.start(), sign) for sign, of in (("<", _RISING), (">", _FALLING)) if (m := of.search(question)))
+    _, first = min(named, default=(0, ""))
+    return parts if wanted and len(parts) == n and first in text and "=" not in text else None
 
 
 def _powers(parts: list[str]) -> list[str]:

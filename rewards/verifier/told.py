@@ -1,8 +1,9 @@
 """What a sentence says beside its question: words and numbers that both have tell nothing, and what is left does."""
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, takewhile
-from typing import NamedTuple
 
 from rewards.verifier import phrases
 from rewards.verifier.languages import number_said
@@ -20,17 +21,15 @@ JOINTS = re.compile(
     r"(?i)\s+(?:et|und|y|e|i|и|й|ou|oder|o|u|или|och|eller|en|of|și|sau|lub|oraz|albo|ve|veya|dan|atau|và|hoặc|και|"
     r"або|та)\s+|[和或与及]|または|と|(?<=\d)(?:와|과)\s|\s(?:또는|और|या|এবং|বা|أو)\s"
 )
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the it is are was were be been will would has have had of in on at to for by from there this that "
-        "these he she we they you i one ones its their his her our so answer result value number total exactly just "
-        "only equals equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands "
-        "sits needs takes costs left remain remains altogether all with and as then hence therefore thus which who "
-        "must can ist est es è é sind sont son sono são jest är je είναι це дорівнює vaut vale beträgt wynosi "
-        "um à das der die le la el il lo",
-    )
+_FUNCTION_WORDS = (
+    "a an the it is are was were be been will would has have had of in on at to for by from there this that these he "
+    "she we they you i one ones its their his her our so answer result value number total exactly just only equals "
+    "equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands sits needs "
+    "takes costs left remain remains altogether all with and as then hence therefore thus which who must can ist est "
+    "es è é sind sont son sono são jest är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la el "
+    "il lo"
 )
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _TOKEN = re.compile(
     r"[$€£]?\s?[-−]?\d++(?:[.,:/]\d++)*+(?:st|nd|rd|th)?+(?![^\W\d_])(?:\s?(?:%|°|€|[ap]\.?m\b\.?))?|"
     r"[^\W\d_]+(?:['’][^\W\d_]+)?|[=<>^_\\{}|+*/?\d]"
@@ -41,13 +40,14 @@ DOUBTS = re.compile(
 )
 
 
-class Asked(NamedTuple):
+@dataclass
+class Asked:
     """What the steps may look at."""
 
     gold: Value
     text: str  # of the question
 
-    @property
+    @cached_property  # most steps ask for it
     def foreign(self) -> bool:
         """Whether the question is in another language than English."""
         return _ENGLISH.search(self.text) is None and re.search(r"[^\W\d_]{3}", self.text) is not None

@@ -101,26 +101,14 @@ _IN_LY = (
 NO_DOUBT = frozenset(_IN_LY.split())
 AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
 # Words that change a number right beside them, and not a sentence that has them elsewhere.
-_HARMLESS = frozenset(
-    re.findall(
-        r"\w+",
-        "and to so from then at times quarter give",
-    )
+_HARMLESS = frozenset(["and", "to", "so", "from", "then", "at", "times", "quarter", "give"])
+_HEDGES = (
+    "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some many few "
+    "hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively possible "
+    "morning afternoon evening night hex octal binary decimal"
 )
-_HEDGED = frozenset(
-    re.findall(
-        r"\w+",
-        "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some "
-        "many few hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively "
-        "possible morning afternoon evening night hex octal binary decimal",
-    )
-)
-_FILLER = frozenset(
-    re.findall(
-        r"\w+",
-        "us of the a an in unit units",
-    )
-)
+_HEDGED = frozenset(_HEDGES.split())
+_FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
 
 
 def unit(text: str) -> str | None:
