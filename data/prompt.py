@@ -52,3 +52,9 @@ def end_of_turn(tokenizer) -> str | None:
     tail = tokenizer.apply_chat_template(turn, tokenize=False).rpartition("@@")[2].lstrip()
     special = {token.content for token in tokenizer.added_tokens_decoder.values()}
     return max((token for token in special if tail.startswith(token)), key=len, default=None)
+
+
+def tells_the_day(tokenizer) -> bool:
+    """Whether the chat template writes today's date: the prompts of another day are then others."""
+    asked = {"add_generation_prompt": True, "tokenize": False, "strftime_now": lambda form: "@@"}
+    return "@@" in tokenizer.apply_chat_template(messages("?", None), **asked)

@@ -64,6 +64,10 @@ def model_findings(
         if prompt.end_of_turn(tokenizer) is None:
             message = "the chat template ends no turn with a special token; eos ends an answer"
             yield finding(recipe, "note", ("model",), message)
+        if prompt.tells_the_day(tokenizer):
+            message = "the chat template writes today's date, so a run that goes on, or is judged, on another day has "
+            message += "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul 2024}), or "
+            yield finding(recipe, "warning", ("model",), f"{message}a model.chat_template without it")
         yield from _probe_findings(recipe, tokenizer)
     if rows:
         gradable, ungraded, message = some_golds(rows, recipe)

@@ -48,6 +48,8 @@ WITH_VLLM = [
     pytest.mark.gpu,
     pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
 ]
+# trl's copies of the chat templates of models that no test can download.
+TEMPLATES = Path(find_spec("trl").submodule_search_locations[0], "chat_templates")
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
 # For TRUST_FILES: what recipes of tests name.
 OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py tests/bench/learning/sums.py tests/training/test_bandit.py"

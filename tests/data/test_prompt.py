@@ -9,7 +9,7 @@ from data import prompt
 from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.sft import tokenised
-from tests.support import ROOT
+from tests.support import ROOT, TEMPLATES
 from training.model import load_tokenizer, with_arguments
 
 SYSTEM = "Think."
@@ -74,6 +74,39 @@ def test_think_opened_and_end_of_turn(tiny_qwen2):
     tokenizer.chat_template = OPENING
     assert prompt.think_opened(tokenizer)
     assert prompt.end_of_turn(tokenizer) is None
+
+
+QWEN = "<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\n"
+R1 = "<｜{}｜>".format
+# As SmolLM3's, which trl has no copy of: today's date stands in it, and no argument changes that.
+SMOLLM3 = "{{ strftime_now('%d %B %Y') }}" + "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "tail", "end", "opened", "dated"),
+    [
+        ("qwen3", {}, QWEN, "<|im_end|>", False, False),
+        ("qwen3", {"enable_thinking": True}, QWEN, "<|im_end|>", False, False),
+        ("qwen3", {"enable_thinking": False}, QWEN + "<think>\n\n</think>\n\n", "<|im_end|>", False, False),
+        ("qwen3_instruct_2507", {}, QWEN, "<|im_end|>", False, False),
+        ("qwen3_5_think", {}, QWEN + "<think>\n", "<|im_end|>", True, False),
+        ("llama3_2", {}, "assistant<|end_header_id|>\n\n", "<|eot_id|>", False, True),
+        ("llama3_2", {"date_string": "26 Jul 2024"}, "assistant<|end_header_id|>\n\n", "<|eot_id|>", False, False),
+        ("deepseek_r1_distill", {}, R1("Assistant") + "<think>\n", R1("end▁of▁sentence"), True, False),
+        (SMOLLM3, {}, "<|im_start|>?<|im_end|>", "<|im_end|>", False, True),
+    ],
+)
+def test_the_templates_of_known_models(template, arguments, tail, end, opened, dated, tiny_qwen2):
+    """Where a completion starts, and what ends it."""
+    tokenizer, file = AutoTokenizer.from_pretrained(tiny_qwen2), TEMPLATES / f"{template[:40]}.jinja"
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]})
+    tokenizer.chat_template = with_arguments(file.read_text() if file.is_file() else template, arguments)
+    conversation = prompt.messages("?", None)
+    text = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
+    assert text.endswith(tail)
+    assert tokenizer.decode(prompt.prompt_ids(tokenizer, conversation)) == text
+    found = prompt.end_of_turn(tokenizer), prompt.think_opened(tokenizer), prompt.tells_the_day(tokenizer)
+    assert found == (end, opened, dated)
 
 
 def test_a_recipe_gives_its_template_arguments():
