@@ -767,7 +767,10 @@ def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playgr
     group.get_by_label("G, completions in the group").fill("1")
     assert "it teaches nothing" in group.locator(".sums").inner_text()
     assert group.locator("[data-gain]:visible").all_inner_texts() == ["0.000"]
+    tab.get_by_label("β, the weight of the KL").first.fill("0.5")  # the trap is the same whatever was set before
+    tab.get_by_label("scale_rewards").select_option("none")
     tab.get_by_role("button", name="Set the trap").click()
+    assert tab.get_by_label("scale_rewards").input_value() == "group"
     tab.locator(".seeds [data-trapped='8']", has_text="8, at 3").first.wait_for(timeout=60_000)
     assert tab.get_by_label("Learning rates").input_value() == "false"
     written = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))

@@ -48,13 +48,20 @@ async function labView() {
     const told = (run) => `${NAMES[run.algorithm]} ${number(run.expected_reward[run.expected_reward.length - 1])}${run.diverged === null ? "" : ` (diverged at step ${run.diverged})`}`;
     key.replaceChildren(...runs.map((run, i) => h("span", { class: "key" }, h("span", { class: `chip c${i + 1}` }), told(run))));
     const factor = runs[algorithms.indexOf("reinforce_plus_plus")].learning_rate / asked.learning_rate;
-    rates.textContent = `GRPO and REINFORCE++ divide by the rewards' standard deviation, so the same learning rate moves them further, and they seem to learn faster. ${asked.matched ? `Matched, theirs is multiplied by the first policy's deviation, ${number(factor)}.` : "As set, all have the same rate."}`;
+    const divided = asked.scale_rewards === "group";
+    rates.textContent = [
+      `${divided ? "GRPO and REINFORCE++ divide" : "REINFORCE++ divides"} by the rewards' standard deviation, so the same learning rate moves ${divided ? "them further, and they seem" : "it further, and it seems"} to learn faster.`,
+      asked.matched ? `Matched, ${divided ? "theirs" : "its rate"} is multiplied by the first policy's deviation, ${number(factor)}.` : "As set, all have the same rate.",
+      divided && asked.beta ? "GRPO's KL is not divided: the same β holds it back less." : "",
+      asked.temperature === 1 ? "" : `All chances begin equal, so this temperature is no more than a learning rate multiplied by ${number(asked.temperature ** -2)}.`,
+    ].join(" ");
     stepByStep();
     overSeeds();
   }
   /** What became of 30 seeds, one after the other, so that the page still answers. */
   async function overSeeds() {
     const mine = (state.asking = {});
+    over.classList.add("left-out"); // what stands there is of other settings
     const found = algorithms.map(() => []);
     await new Promise((next) => setTimeout(next, 400)); // a slider may be moving
     for (let seed = 0; seed < SEEDS; seed++) {
@@ -73,6 +80,7 @@ async function labView() {
       return h("tr", {}, h("th", { scope: "row" }, NAMES[name]), h("td", {}, middle === Infinity ? "never" : number(middle)), h("td", { "data-trapped": trapped.length }, trapped.length ? `${trapped.length}, at ${[...new Set(trapped)].sort().join(", ")}` : "0"));
     });
     over.replaceChildren(...rows);
+    over.classList.remove("left-out");
   }
   function goToStep(step) {
     state.step = Math.max(0, Math.min(state.run.steps.length - 1, step));
@@ -117,9 +125,9 @@ async function labView() {
     choice("scale_rewards", [["group", "group"], ["none", "none"]], asked.scale_rewards, set("scale_rewards")),
   ];
   function trap() {
-    Object.assign(asked, TRAP);
+    Object.assign(asked, defaults, TRAP);
     KNOBS.forEach(([name], i) => knobs[i].say(asked[name]));
-    for (const [i, name] of ["algorithm", "landscape", "matched"].entries()) chosen[i].querySelector("select").value = String(asked[name]);
+    for (const [i, name] of ["algorithm", "landscape", "matched", "scale_rewards"].entries()) chosen[i].querySelector("select").value = String(asked[name]);
     compute();
   }
   compute();

@@ -99,8 +99,8 @@ function batchesPlay() {
   }
   redraw();
   const methods = [["group", "GRPO: the group's mean and deviation"], ["none", "Dr. GRPO: the group's mean"], ["batch", "the group's mean, the batch's deviation"], ["whole", "REINFORCE++: the batch's mean and deviation"], ["rloo", "RLOO: mean of the others"]];
-  const sliders = [["size", "G, completions in a group", 2, 32, 1], ["questions", "questions in a batch", 2, 16, 1], ["high", "the easiest is right in", 0, 1, 0.05], ["low", "the hardest is right in", 0, 1, 0.05], ["seed", "seed of the batches", 0, 50, 1]];
-  const words = "A completion earns 1 or 0. GRPO gives the only right answer to a hard question far more than a right one among many, up to (G − 1) / √G; undivided, a question weighs most that is right half of the time.";
+  const sliders = [["size", "G, completions in a group", 2, 32, 1], ["questions", "questions in a batch", 2, 16, 1], ["high", "chance of the easiest", 0, 1, 0.05], ["low", "chance of the hardest", 0, 1, 0.05], ["seed", "seed of the batches", 0, 50, 1]];
+  const words = "A completion earns 1 or 0. GRPO gives the only right answer to a hard question far more than a right one among many, up to (G − 1) / √G; undivided, a question that is right half of the time weighs most.";
   return beside([h("div", { class: "choices" }, pick("method", "Advantage by", methods)), sliders.map((each) => slide(...each)), h("p", { class: "quiet" }, words)], [figure.figure, said]);
 }
 
@@ -131,7 +131,7 @@ function completionPlay() {
     figure.show({ x: tokens.map((_, i) => i), labels: tokens, series: [{ values: told.loss, colour: 0, bars: true }], domain: [-0.6, tokens.length - 0.4], range: [Math.min(0, ...told.loss) * 1.1, Math.max(0.001, ...told.loss) * 1.1], said: total.textContent });
   }
   redraw();
-  const losses = [["dapo", "dapo: ÷ tokens of the batch"], ["grpo", "grpo: ÷ its own tokens, ÷ completions"], ["dr_grpo", "dr_grpo: ÷ 40, the longest allowed, ÷ completions"]];
+  const losses = [["dapo", "dapo: ÷ tokens of the batch"], ["grpo", "grpo: ÷ its own tokens, ÷ completions"], ["dr_grpo", "dr_grpo: ÷ 40, the limit, ÷ completions"]];
   return beside(
     [
       h("p", { class: "quiet" }, "A wrong answer of eight tokens, in a batch with seven others. Press a token and drag its probabilities; an outline marks one that the clip stops."),

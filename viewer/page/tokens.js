@@ -121,7 +121,7 @@ function workedOut(told, settings, i) {
   else {
     lines.push(["unclipped", `${n(told.ratio[i])} × ${n(told.advantages[i])} = ${n(told.unclipped[i])}`]);
     lines.push(["clipped", `clip(${n(told.ratio[i])}, ${n(1 - s.epsilon)}, ${n(1 + s.epsilon_high)}) × ${n(told.advantages[i])} = ${n(told.clipped[i])}`]);
-    lines.push(["the smaller of both", `${n(Math.min(told.unclipped[i], told.clipped[i]))}${told.stopped[i] ? ", where the clip would leave no gradient" : ""}`]);
+    lines.push(["the smaller of both", `${n(Math.min(told.unclipped[i], told.clipped[i]))}${told.stopped[i] ? `, where the clip would leave ${s.beta ? "only the KL's" : "no"} gradient` : ""}`]);
   }
   lines.push(["KL to the reference", `exp(${n(told.reference[i])} − ${n(told.new[i])}) − (${n(told.reference[i])} − ${n(told.new[i])}) − 1${s.use_bias_correction_kl ? ", × ratio," : ""} = ${n(told.kl[i])}`]);
   lines.push(["loss", `−(${n(cispo ? told.clipped[i] : Math.min(told.unclipped[i], told.clipped[i]))}) + ${n(s.beta)} × ${n(told.kl[i])} = ${n(told.loss[i])}`]);
@@ -130,7 +130,7 @@ function workedOut(told, settings, i) {
   return h(
     "div",
     { class: "tile" },
-    h("h3", {}, "Token ", told.tokens.length > 1 ? `${i} ` : "", "“", visible(told.tokens[i].replace(/\n/g, "↵")), "”"),
+    h("h3", {}, "Token ", told.tokens.length > 1 ? `${i + 1} ` : "", "“", visible(told.tokens[i].replace(/\n/g, "↵")), "”"),
     h("dl", { class: "sum", "data-loss": told.loss[i] }, lines.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
   );
 }
