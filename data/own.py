@@ -30,9 +30,10 @@ HUB_ID = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 
 
 class Rows(list):
-    """Rows, and what is to say of how they were read."""
+    """Rows, what is to say of how they were read, and the same rows `as_given`."""
 
     said: str = ""
+    as_given: list[dict]
 
 
 def of_file(file: str, part: str, /, columns: dict | None = None) -> Rows:
@@ -121,6 +122,7 @@ def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | Non
         said.append(f"worked solutions in {found['answer']} → reasoning")
     if left := sorted(TAKEN.intersection(there) - set(found.values())):
         said.append(f"without {', '.join(left)}, which the trainer itself has")
+    made.as_given = rows
     made.said = f" ({', '.join(said)})" if said else ""
     return made
 

@@ -83,13 +83,17 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     found = _rows_of(name, function, split, place | given)
     weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
     rows, dropped, seen, passed_over, where = [], defaultdict(list), set(), 0, shared.get("where", {})
-    if absent := [column for column in where if found and all(at(row, column) is None for row in found)]:
-        raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {', '.join(map(str, found[0]))}")
-    for number, row in enumerate(found, 1):
+    # By the data's own names first, since trl's are not among ours, and ours may be those of other columns there.
+    theirs = getattr(found, "as_given", found)
+    as_given = [row | own for row, own in zip(found, theirs, strict=True)] if where else found
+    if absent := [column for column in where if found and all(at(row, column) is None for row in as_given)]:
+        there = ", ".join(str(each) for each in as_given[0] if each != RAW)
+        raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {there}")
+    for number, (row, own) in enumerate(zip(found, as_given, strict=True), 1):
         if len(rows) == shared.get("limit"):
             break
         try:
-            if not all(_fits(at(row, column), wanted) for column, wanted in where.items()):
+            if not all(_fits(at(own, column), wanted) for column, wanted in where.items()):
                 passed_over += 1
                 continue
             fault = _fault(row, seen)

@@ -240,7 +240,14 @@ def test_where_takes_rows_by_their_columns(tmp_path):
     file.write_text("\n".join(lines))
     for where, kept in ({"level": 4}, "013"), ({"is.valid": True}, "3"):
         assert "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0]) == kept
-    with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem"):
+    # Columns under trl's names, and under ours that are others there.
+    theirs = [{"prompt": f"{i}?", "key": str(i), "answer": "ab"[i % 2], "completion": i // 2} for i in range(4)]
+    trls = tmp_path / "trls.jsonl"
+    trls.write_text("\n".join(map(json.dumps, theirs)))
+    for where, kept in ({"prompt": "1?"}, "1"), ({"completion": 1}, "23"), ({"answer": "b"}, "13"), ({"key": 2}, "2"):
+        found, _ = load(str(trls), "train", {"where": where, "columns": {"answer": "key"}})
+        assert "".join(row["solution"] for row in found) == kept and not {"prompt", "completion"} & found[0].keys()
+    with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem, level, solution, reasoning, an"):
         load(str(file), "train", {"where": {"lvl": 2}})
     with pytest.raises(DataError, match="4 others passed over by `where`; nothing is left"):
         load(str(file), "train", {"where": {"level": 9}})
