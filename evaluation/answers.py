@@ -19,6 +19,7 @@ from runs.folder import CONTROL, hash_of, weights_of
 from schema.faults import RecipeError
 from schema.names import no_such_folder
 from schema.recipe import Recipe
+from schema.sections import Sampling
 from schema.stages import POLICIES, finished
 from schema.terminal import say
 from training.model import base_model, is_adapter
@@ -27,13 +28,18 @@ from training.progress import bar
 
 class Contestant(NamedTuple):
     """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model. `example`: a worked
-    problem shown before each question. `sampling`: see `evaluation.engines.engine`."""
+    problem shown before each question. `sampling`: how it is asked, where that is not what the recipe says of all its
+    benchmarks."""
 
     label: str
     recipe: Recipe
     trained: Path | None = None
     example: dict | None = None
-    sampling: dict | None = None
+    sampling: Sampling | None = None
+
+    @property
+    def asked(self) -> Sampling:
+        return self.sampling or self.recipe.evaluate.sampling()
 
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
@@ -69,8 +75,7 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
 
 def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
     """Everything an answer depends on. It is the first line of the answers' file, so that answers of another model, to
-    other problems or with another prompt are never mistaken for these. `limit`, how many of the problems are answered,
-    is left out on purpose."""
+    other problems or with another prompt are never mistaken for these."""
     recipe = contestant.recipe
     return {
         "model": base_model(recipe),
@@ -86,10 +91,8 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
         "batch_size": recipe.evaluate.batch_size,
-        "samples": recipe.evaluate.samples,
-        "temperature": recipe.evaluate.temperature,
-        "seed": recipe.seed if recipe.evaluate.temperature else None,
-        **(contestant.sampling or {}),
+        "seed": recipe.seed if contestant.asked.temperature else None,
+        **contestant.asked.settings,
     }
 
 
@@ -103,7 +106,8 @@ class Answers:
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
         self.file = folder / f"{contestant.label}.jsonl"
-        self.recipe, self.rows = contestant.recipe, rows[: contestant.recipe.evaluate.limit]
+        self.recipe, self.sampling = contestant.recipe, contestant.asked
+        self.rows = rows[: self.sampling.limit]
         self.opened = prompt.think_opened(tokenizer)
         system, example = self.recipe.prompt.system, contestant.example
         conversations = [prompt.messages(row["problem"], system, example) for row in self.rows]
@@ -128,7 +132,7 @@ class Answers:
     def batches(self) -> dict[int, list[tuple[int, int]]]:
         """(row, sample) of every answer, batch by batch. A batch's number makes its seed."""
         order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
-        every = [(i, sample) for i in order for sample in range(self.recipe.evaluate.samples)]
+        every = [(i, sample) for i in order for sample in range(self.sampling.samples)]
         size = self.recipe.evaluate.batch_size
         return dict(enumerate(every[i : i + size] for i in range(0, len(every), size)))
 
@@ -160,7 +164,7 @@ class Answers:
             for number, batch in missing.items():
                 batch_began = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
-                made = policy([self.prompts[i] for i, _ in batch], seed)
+                made = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
                 took = {"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)}
                 seconds.write(_line(took))
                 seconds.flush()

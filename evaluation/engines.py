@@ -14,6 +14,7 @@ from schema import configs
 from schema.faults import Fault, RecipeError
 from schema.hardware import use_fastest_threads
 from schema.recipe import Recipe
+from schema.sections import Sampling
 from schema.terminal import say
 from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
 
@@ -26,8 +27,8 @@ class Completion(NamedTuple):
     truncated: bool
 
 
-Engine = Callable[[list[list[int]], int], list[Completion]]
-"""(token ids of each prompt, seed) → one completion for each prompt."""
+Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
+"""(token ids of each prompt, seed, how to sample) → one completion for each prompt, whatever `samples` and `limit`."""
 
 
 def shared(recipe: Recipe, trained: str | Path | None) -> tuple:
@@ -42,23 +43,21 @@ def engine(
     tokenizer: PreTrainedTokenizerBase,
     trained: list[str | Path | None],
     longest_prompt: int,
-    sampling: dict | None = None,
 ) -> Iterator[list[Engine]]:
     """The recipe's engine while the block runs, for each model that it is to serve.
 
     Args:
         trained: the folders of the stages whose models to use, None for the base model; `shared` is equal for all.
         longest_prompt: its length in tokens, for which vLLM reserves memory.
-        sampling: the engine's own options beside the temperature; without them no token is excluded.
 
     Raises:
         RecipeError: the weights cannot be loaded, or vLLM is not installed or has no GPU.
     """
     if recipe.evaluate.engine == "vllm":
-        with vllm_engine(recipe, tokenizer, trained, longest_prompt, sampling) as served:
+        with vllm_engine(recipe, tokenizer, trained, longest_prompt) as served:
             yield served
     else:
-        yield [transformers_engine(recipe, tokenizer, each, sampling) for each in trained]
+        yield [transformers_engine(recipe, tokenizer, each) for each in trained]
     gc.collect()  # a model that is still in memory leaves no room for the next
 
 
@@ -72,15 +71,13 @@ def dtype(recipe: Recipe) -> str:
     return configs.vllm_dtype(recipe) if recipe.evaluate.engine == "vllm" else recipe.model.dtype
 
 
-def transformers_engine(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None, sampling: dict | None = None
-) -> Engine:
+def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
     """transformers' `generate` with the recipe's model, on the GPU where there is one."""
     model = load_for_answers(recipe, tokenizer, trained)
 
-    def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
+    def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
         torch.manual_seed(seed)
-        return generate(model, tokenizer, prompts, max_new_tokens(recipe), recipe.evaluate.temperature, sampling)
+        return generate(model, tokenizer, prompts, max_new_tokens(recipe), sampling)
 
     return complete
 
@@ -91,22 +88,22 @@ def generate(
     tokenizer: PreTrainedTokenizerBase,
     prompts: list[list[int]],
     max_new_tokens: int,
-    temperature: float = 0.0,
-    sampling: dict | None = None,
+    sampling: Sampling,
 ) -> list[Completion]:
-    """Completions of a batch of prompts (token ids); greedy at temperature 0. `sampling`: see `engine`."""
+    """Completions of a batch of prompts (token ids)."""
     if line := use_fastest_threads(model.dtype):
         say(line)
     batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
     # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
-    options = {"top_p": 1.0, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
+    temperature = float(sampling.temperature)  # transformers takes no whole number
+    options = {"top_p": sampling.top_p, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
     tokens = model.generate(
         **batch.to(model.device),
         do_sample=temperature > 0,
         temperature=temperature or None,
         max_new_tokens=max_new_tokens,
         pad_token_id=tokenizer.pad_token_id,
-        **options | {"repetition_penalty": 1.0} | (sampling or {}),
+        **options | {"repetition_penalty": 1.0} | sampling.more,
     )[:, batch["input_ids"].shape[1] :]
     ends = set(model.generation_config.eos_token_id)
     until = [(row, next((i for i, t in enumerate(row) if t in ends), len(row))) for row in tokens.tolist()]
@@ -119,7 +116,6 @@ def vllm_engine(
     tokenizer: PreTrainedTokenizerBase,
     trained: list[str | Path | None],
     longest_prompt: int,
-    sampling: dict | None = None,
 ) -> Iterator[list[Engine]]:
     """vLLM's offline `LLM`, which serves adapters beside their base, without merging."""
     # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines lack the compiler
@@ -156,18 +152,18 @@ def vllm_engine(
         message = f"evaluate.engine: vllm cannot serve {name}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
     requests = {each: LoRARequest(each, i, str(place)) for i, (each, (place, _)) in enumerate(adapters.items(), 1)}
-    yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer, sampling) for each in trained]
+    yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer) for each in trained]
     # Its process lives on, and keeps its memory, for as long as anything refers to it.
     model.llm_engine.engine_core.shutdown()
 
 
-def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase, sampling: dict | None) -> Engine:
+def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Engine:
     """vLLM's `LLM` with an adapter that it serves, or None, as an engine."""
     from vllm import SamplingParams
 
-    def complete(prompts: list[list[int]], seed: int) -> list[Completion]:
-        options = {"temperature": recipe.evaluate.temperature, "max_tokens": max_new_tokens(recipe)}
-        options |= {"stop_token_ids": [tokenizer.eos_token_id]} | (sampling or {})
+    def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
+        options = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": max_new_tokens(recipe)}
+        options |= {"stop_token_ids": [tokenizer.eos_token_id]} | sampling.more
         parameters = [SamplingParams(seed=seed + i, **options) for i in range(len(prompts))]
         asked = [{"prompt_token_ids": ids} for ids in prompts]
         outputs = model.generate(asked, parameters, lora_request=adapter, use_tqdm=False)

@@ -45,22 +45,24 @@ def starting_policy(recipe: Recipe) -> Contestant:
     Raises:
         RecipeError: the warm start is not finished, or the engine lacks an option of the one that samples in training.
     """
-    values = {key: setting(recipe, "grpo", key) for key in ("top_p", "top_k", "min_p", "repetition_penalty")}
+    values = {key: setting(recipe, "grpo", key) for key in ("top_k", "min_p", "repetition_penalty")}
     values = {key: value for key, value in with_floats("grpo", values).items() if value is not None}
     more = setting(recipe, "grpo", "generation_kwargs") or {}
     by = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
     if more and recipe.evaluate.engine != by:
         message = f"grpo.generation_kwargs are options of {by}: a probe needs evaluate.engine: {by} for them"
         raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
-    asked = sampled_at(recipe, setting(recipe, "grpo", "temperature"))
-    return Contestant("completions", asked, warm_start_of(recipe), sampling=values | more)
+    asked = sampled_at(recipe, setting(recipe, "grpo", "temperature"), float(setting(recipe, "grpo", "top_p")))
+    sampling = dataclasses.replace(asked.evaluate.sampling(), more=values | more)
+    return Contestant("completions", asked, warm_start_of(recipe), sampling=sampling)
 
 
-def sampled_at(recipe: Recipe, temperature: float) -> Recipe:
-    """The recipe with an evaluation that samples at this temperature, and completions as long as GRPO's."""
+def sampled_at(recipe: Recipe, temperature: float, top_p: float = 1.0) -> Recipe:
+    """The recipe with an evaluation that samples so, and completions as long as GRPO's."""
     evaluate = dataclasses.replace(
         recipe.evaluate,
         temperature=float(temperature),
+        top_p=top_p,
         max_new_tokens=setting(recipe, "grpo", "max_completion_length"),
         samples=1,  # `RepeatedAnswers` counts its own
         limit=None,
@@ -82,9 +84,8 @@ class RepeatedAnswers(Answers):
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict], problems: int, samples: int):
         self.samples, self.blocks = samples, -(-len(rows) // contestant.recipe.evaluate.batch_size)
-        evaluate = dataclasses.replace(contestant.recipe.evaluate, limit=problems)
-        recipe = dataclasses.replace(contestant.recipe, evaluate=evaluate)
-        super().__init__(folder, contestant._replace(recipe=recipe), tokenizer, rows)
+        sampling = dataclasses.replace(contestant.asked, limit=problems)
+        super().__init__(folder, contestant._replace(sampling=sampling), tokenizer, rows)
 
     def batches(self) -> dict[int, list[tuple[int, int]]]:
         size, problems = self.recipe.evaluate.batch_size, range(len(self.rows))

@@ -16,7 +16,7 @@ from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip
 MOST = 50  # levels or subjects that get a row each
-TERMS = ("problems", "samples", "temperature", "max_new_tokens", "strict")
+TERMS = ("problems", "samples", "temperature", "top_p", "max_new_tokens", "strict")
 
 Samples = list[dict]  # the answers to one problem
 
@@ -71,7 +71,9 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     if not common:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
     figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
-    return Comparison(terms, answers, figures, [*_table(folder.name, figures), "", *_verdicts(answers)])
+    return Comparison(
+        terms, answers, figures, [*_table(folder.name, figures, terms[labels[0]]), "", *_verdicts(answers)]
+    )
 
 
 def gained(folder: Path, labels: list[str]) -> list[str]:
@@ -80,7 +82,7 @@ def gained(folder: Path, labels: list[str]) -> list[str]:
     *_, before, after = labels = _trained(labels)
     steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
     return [
-        f"{folder.name}: {steps}",
+        f"{folder.name}, {_mean(figures[after]['samples'])}: {steps}",
         f"{before} → {after}: {verdict(_shares(answers[before]), _shares(answers[after]))}",
     ]
 
@@ -128,11 +130,27 @@ def _shares(problems: list[Samples], key: str = "right") -> list[float]:
     return [sum(item[key] is True for item in samples) / len(samples) for samples in problems]
 
 
-def _table(name: str, figures: dict[str, dict]) -> list[str]:
+def _mean(samples: int) -> str:
+    """What the mean over the samples of a problem, and then over the problems, is called."""
+    return f"avg@{samples}" if samples > 1 else "accuracy"
+
+
+def _table(name: str, figures: dict[str, dict], terms: dict) -> list[str]:
     first = next(iter(figures.values()))
     n = f"n = {first['n']}" + (f" × {first['samples']}" if first["samples"] > 1 else "")
+    for key, usual in (("temperature", 0), ("top_p", 1)):
+        n += f", {key} {inline(str(terms[key]))}" if terms.get(key, usual) != usual else ""
     extra = [key for key in first if "@" in key and "interval" not in key]
-    head = [f"{inline(name)} ({n})", "accuracy", "95% interval", *extra, "strict", "lenient", "answered", "truncated"]
+    head = [
+        f"{inline(name)} ({n})",
+        _mean(first["samples"]),
+        "95% interval",
+        *extra,
+        "strict",
+        "lenient",
+        "answered",
+        "truncated",
+    ]
     head += ["tokens", "tokens/s"]
     lines = [row(head), row(["---", "---:", ":---:", *["---:"] * (len(head) - 3)])]
     for label, f in figures.items():

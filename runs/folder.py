@@ -258,4 +258,5 @@ def read_answers(file: Path) -> list[dict]:
             raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
     except (ValueError, TypeError, LookupError) as error:
         raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
+    lines[:1] = [{"top_p": 1.0} | head for head in lines[:1]]  # once it was that of all, and was not written
     return lines

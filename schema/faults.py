@@ -36,6 +36,11 @@ def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Pl
     return places.get(keys, otherwise)
 
 
+def item(value: object) -> tuple[str]:
+    """What stands for an item of a list among the keys of a place, whichever items are beside it."""
+    return (repr(value),)
+
+
 class Fault(NamedTuple):
     """What is wrong in what a user wrote. A fault must be mended before anything runs; `schema.meaning.Finding`, which
     `make check` prints, may also be a warning or a note.

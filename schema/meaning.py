@@ -21,7 +21,7 @@ from data.own import of_file, wrong_columns
 from data.problems import data_set
 from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
-from schema.faults import Complaints, Fault, NotReached, Place, RecipeError, nearest, nearest_or_all
+from schema.faults import Complaints, Fault, NotReached, Place, RecipeError, item, nearest, nearest_or_all
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import SECTIONS
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
@@ -249,7 +249,7 @@ def quantization(section: dict, recipe: dict) -> Complaints:
 def data(section: dict, recipe: dict) -> Complaints:
     if section.get("train", []) == []:
         yield ("train",) if "train" in section else (), "data.train: name at least one data set"
-    yield from _data_sets("data", "train", section.get("train"))
+    yield from _data_sets("data", "train", section.get("train"), names.TRAIN_KEYS)
     if section.get("dir") and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
     if section.get("own_solutions") is not None and recipe.get("sft") is None:
@@ -261,43 +261,55 @@ def data(section: dict, recipe: dict) -> Complaints:
 
 
 def evaluate(section: dict, recipe: dict) -> Complaints:
-    entries = section.get("benchmarks", [])
-    yield from _data_sets("evaluate", "benchmarks", entries)
+    entries, default = section.get("benchmarks", []), {each: getattr(Evaluate, each) for each in names.SAMPLED}
+    own = {key: section[key] for key in default if key in section}
+    yield from _data_sets("evaluate", "benchmarks", entries, names.BENCHMARK_KEYS, default | own)
     if isinstance(entries, list) and all(isinstance(e, str) or (isinstance(e, dict) and e) for e in entries):
-        for label, times in Counter(map(names.benchmark_label, entries)).items():
+        for label, times in Counter(names.benchmark_labels(entries)).items():
             if times > 1:
                 yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
-    samples, temperature = section.get("samples", Evaluate.samples), section.get("temperature", Evaluate.temperature)
-    if samples > 1 and temperature == 0:
-        message = "greedy answers to a problem would all be the same; set evaluate.temperature"
-        yield ("samples",), f"evaluate.samples: {samples} {message}"
+    yield from ((("samples",), f"evaluate.{each}") for each in _greedy(default, own | {"top_p": 1}, "evaluate."))
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         message = "vllm would serve the adapter on unquantised weights, on which it was not trained: set it to "
         yield ("engine",), f"evaluate.engine: {message}transformers"
 
 
-def _data_sets(section: str, key: str, entries: object) -> Complaints:
+def _greedy(default: dict, own: dict, section: str = "") -> list[str]:
+    """What is wrong with a benchmark's own sampling, or a section's, where its answers are greedy."""
+    asked, wrong = default | own, []
+    if not asked["temperature"] and asked["samples"] > 1 and own.keys() & {"samples", "temperature"}:
+        message = "greedy answers to a problem would all be the same"
+        wrong.append(f"samples: {asked['samples']} {message}; set {section}temperature")
+    if not asked["temperature"] and own.get("top_p", 1) < 1:
+        wrong.append("top_p: greedy answers do not read it; set temperature, or leave it out")
+    return wrong
+
+
+def _data_sets(section: str, key: str, entries: object, shared: dict, sampling: dict | None = None) -> Complaints:
+    """`shared`: the keys of every set, each with its rule. `sampling`: how benchmarks are answered that do not say."""
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            yield (key,), f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"
+            yield (key, item(entry)), f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"
             continue
         name, options = names.named(entry)
         if not isinstance(options, dict):
-            yield (key, name), f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"
+            yield (key, item(entry)), f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"
             continue
         try:
             function = data_set(name)
         except LookupError:
-            yield (key, name), f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}"
+            yield (key, item(entry)), f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}"
             continue
         except ImportError as error:
-            yield (key, name), f"data set {name!r}: {error}"
+            yield (key, item(entry)), f"data set {name!r}: {error}"
             continue
-        wrong = _of_set(function, options, [key for key in names.DATA_KEYS if (section, key) != ("evaluate", "weight")])
-        yield from (((key, name), f"{name}: {message}") for message in wrong)
+        wrong = _of_set(function, options, shared)
+        if sampling and not wrong:
+            wrong = _greedy(sampling, names.own_sampling(entry))
+        yield from (((key, item(entry)), f"{name}: {message}") for message in wrong)
 
 
-def _of_set(function: Callable, options: dict, shared: list[str]) -> list[str]:
+def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
     """What is wrong with the arguments of a data set, those that it shares with all others among them."""
     takes = inspect.signature(function).parameters
     ours = {key: options[key] for key in shared if key in options and key not in takes}
@@ -307,7 +319,7 @@ def _of_set(function: Callable, options: dict, shared: list[str]) -> list[str]:
     if isinstance(function, partial) and function.func is of_file and given.pop("split", None) is not None:
         wrong.append("split: a file has no splits: leave it out, or name a folder that has a file for each")
     wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(function, ["split", *given])
-    refused = [(key, names.DATA_KEYS[key].refusal(value)) for key, value in ours.items()]
+    refused = [(key, shared[key].refusal(value)) for key, value in ours.items()]
     wrong += [f"{key}: {each}" for key, each in refused if each]
     if isinstance(function, partial) and isinstance(given.get("columns"), dict):
         wrong += wrong_columns(given["columns"])

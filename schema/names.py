@@ -1,6 +1,7 @@
 """What the names in a recipe stand for: a model, a data set with its arguments, the folder of a benchmark, a reward;
 and whether a recipe gives a function the arguments that it takes."""
 
+import hashlib
 import inspect
 import re
 import types
@@ -12,9 +13,10 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import rewards
 from data.imports import named_function
 from data.own import FILE_TYPES
+from data.problems import data_set
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
-from schema.sections import Recipe
-from schema.values import Number, Pattern, Where, count
+from schema.sections import SAMPLED, Recipe, Sampling
+from schema.values import RULES, Number, Pattern, Where, count
 
 
 def wrong_arguments(function: Callable, given: dict, also: Iterable[str] = ()) -> list[str]:
@@ -100,18 +102,39 @@ def named(entry: str | dict) -> tuple[str, dict]:
     return (entry, {}) if isinstance(entry, str) else next((name, options or {}) for name, options in entry.items())
 
 
-def benchmark_label(entry: str | dict) -> str:
-    """The name of a benchmark's folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`, whatever its
-    columns."""
+def benchmark_labels(entries: list) -> list[str]:
+    """The name of each benchmark's folder: `gsm8k`, `arithmetic-digits-3`, `mine` for `some/mine.jsonl`, whatever its
+    columns. Where that is the same for two, all that the recipe says of each is in it, and a hash of that."""
+    short = list(map(_label, entries))
+    return [_label(each, short.count(label) > entries.count(each)) for each, label in zip(entries, short, strict=True)]
+
+
+def _label(entry: str | dict, whole: bool = False) -> str:
     name, arguments = named(entry)
-    name = Path(name).stem if Path(name).suffix in FILE_TYPES else name
-    arguments = arguments if isinstance(arguments, dict) else {}
-    label = "-".join([name, *(f"{key}-{value}" for key, value in arguments.items() if key != "columns")])
-    return re.sub(r"[^\w.-]+", "_", label)[:100].lstrip(".") or "_"
+    end = f"-{hashlib.sha256(str((name, arguments)).encode()).hexdigest()[:8]}" if whole else ""
+    name = Path(name).stem if Path(name).suffix in FILE_TYPES and not whole else name
+    given = arguments.items() if isinstance(arguments, dict) else ()
+    label = "-".join([name, *(f"{key}-{value}" for key, value in given if whole or key != "columns")])
+    return re.sub(r"[^\w.-]+", "_", label)[: 100 - len(end)].lstrip(".") + end or "_"
 
 
-# Keys of a data set that are not arguments of its function.
-DATA_KEYS = {"limit": count(), "weight": Number(0, 100, above=True), "where": Where()}
+def own_sampling(entry: str | dict) -> dict:
+    """The keys of a benchmark that say how it is answered, but those that its function takes itself."""
+    name, arguments = named(entry)
+    own = SAMPLED & arguments.keys()
+    return {key: arguments[key] for key in own - inspect.signature(data_set(name)).parameters.keys()} if own else {}
+
+
+def samplings(recipe: Recipe) -> dict[str, Sampling]:
+    """Label to sampling of every benchmark of the recipe."""
+    entries, of = recipe.evaluate.benchmarks, recipe.evaluate.sampling
+    return {label: of(**own_sampling(each)) for label, each in zip(benchmark_labels(entries), entries, strict=True)}
+
+
+# Keys of a data set that are not arguments of its function, of one to train on and of a benchmark.
+DATA_KEYS = {"limit": count(), "where": Where()}
+TRAIN_KEYS = DATA_KEYS | {"weight": Number(0, 100, above=True)}
+BENCHMARK_KEYS = DATA_KEYS | {key: RULES["evaluate"][key] for key in SAMPLED}
 # Keys of a reward that are not arguments of its function. A negative weight is a penalty; a timeout is in seconds per
 # batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}

@@ -13,8 +13,8 @@ from data.sources import DataError
 from data.sources import NotReached as DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
-from schema.faults import Fault, NotReached, RecipeError
-from schema.names import WORDS, benchmark_label, missing_columns, named
+from schema.faults import Fault, NotReached, RecipeError, item
+from schema.names import WORDS, benchmark_labels, missing_columns, named
 from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import say
@@ -140,7 +140,7 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
 def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
     """Label to test problems of every benchmark of the recipe."""
     entries = recipe.evaluate.benchmarks
-    return dict(zip(map(benchmark_label, entries), _load(recipe, entries, "test"), strict=True))
+    return dict(zip(benchmark_labels(entries), _load(recipe, entries, "test"), strict=True))
 
 
 def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
@@ -150,8 +150,9 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
         RecipeError: the faults of all of them. NotReached: they would be read where the Hub is reached.
     """
     found, faults, unreached = [], [], []
-    for name, arguments in map(named, entries):
-        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), name)
+    for entry in entries:
+        name, arguments = named(entry)
+        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), item(entry))
         try:
             rows, report = load(name, part, arguments, recipe.data.dir)
         except DataError as error:

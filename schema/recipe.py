@@ -7,7 +7,7 @@ from typing import Any
 
 from data.imports import is_trusted
 from schema import configs, meaning, values
-from schema.faults import Fault, Place, RecipeError, closest, nearest, nearest_or_all, place_of
+from schema.faults import Fault, Place, RecipeError, closest, item, nearest, nearest_or_all, place_of
 from schema.names import describe
 from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
@@ -206,7 +206,7 @@ class Draft:
             if isinstance(section, dict):
                 section.pop(keys[-1], None)
             elif isinstance(section, list):  # of data sets
-                section[:] = [each for each in section if keys[-1] not in (each if isinstance(each, dict) else [each])]
+                section[:] = [each for each in section if item(each) != keys[-1]]
         try:
             return self.recipe()
         except TypeError:  # a required section is missing

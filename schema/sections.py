@@ -1,6 +1,6 @@
 """The recipe as the stages see it: the sections that are ours, with their defaults, and `Recipe`, which holds all."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +93,35 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How problems are answered: `samples` times each, at `temperature`, each token one of the likeliest that together
+    have the probability `top_p`; only the first `limit` of them. `more`: the engine's own options besides."""
+
+    samples: int = 1
+    temperature: float = 0.0
+    top_p: float = 1.0
+    limit: int | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What an answer depends on; `limit` is left out on purpose, since it changes no answer."""
+        return {"samples": self.samples, "temperature": self.temperature, "top_p": self.top_p, **self.more}
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """How the stages are compared, and which checkpoint is kept.
 
-    `benchmarks`: named as in `data.train`. Example: `[gsm8k, math-500]`
+    `benchmarks`: named as in `data.train`; each may have a `limit`, `samples`, `temperature` and `top_p` of its own, in
+    place of those below. Example: `[gsm8k, aime-2024: {samples: 64, temperature: 0.6}]`
     `limit`: only the first so many problems of each. Example: `200`
     `engine`: what answers.
     `batch_size`: problems that transformers answers at once.
     `max_new_tokens`: of an answer; by default as long as a completion in training. Example: `2048`
     `samples`: answers per problem.
     `temperature`: of these answers; 0 is greedy.
+    `top_p`: of these answers, where they are not greedy: the share of the probability that the tokens drawn from have.
     `control`: whether the base model is also evaluated with a worked example in its prompt.
     `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
     others compare the stages.
@@ -111,15 +130,24 @@ class Evaluate:
     """
 
     benchmarks: list = field(default_factory=list)
-    limit: int | None = None
+    limit: int | None = Sampling.limit
     engine: str = "transformers"
     batch_size: int = 32
     max_new_tokens: int | None = None
-    samples: int = 1
-    temperature: float = 0.0
+    samples: int = Sampling.samples
+    temperature: float = Sampling.temperature
+    top_p: float = Sampling.top_p
     control: bool = True
     checkpoint_problems: int = 192  # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
     patience: int = 3
+
+    def sampling(self, **own) -> Sampling:
+        """How problems are answered that have these settings of their own."""
+        asked = Sampling(**{key: getattr(self, key) for key in SAMPLED} | own)
+        return asked if asked.temperature else replace(asked, top_p=Sampling.top_p)  # greedy answers do not read it
+
+
+SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")
 
 
 @dataclass(frozen=True)
@@ -148,8 +176,8 @@ class Recipe:
     asked_for: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple, Place] = field(default_factory=dict)
 
-    def place(self, *keys: str) -> Place:
-        """Where a key stands, or else the nearest section above it that the recipe has."""
+    def place(self, *keys: str | tuple) -> Place:
+        """Where a key, or an item of a list, stands, or else the nearest section above it that the recipe has."""
         return place_of(keys, self.places, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:

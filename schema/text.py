@@ -12,12 +12,13 @@ default. Two keys have `null` as a value of their own (`schema.values.MAY_BE_NOT
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML, YAMLError, events
 
-from schema.faults import Fault, Place, RecipeError, nearest_or_all
+from schema.faults import Fault, Place, RecipeError, item, nearest_or_all
 from schema.values import MAY_BE_NOTHING
 
 LARGEST = 64 * 1024  # bytes; the largest recipe here has 2,000
@@ -81,7 +82,8 @@ def value_of(text: str) -> Any:
 
 
 def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
-    """The value of a text; and every key, with those above it, and its line, in the order of the text.
+    """The value of a text; and every key and every `item` of a list, with the keys above it, and its line, in the
+    order of the text.
 
     Raises:
         Unreadable: see there.
@@ -105,7 +107,7 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
     _require_plain_values(value)
-    return value, [] if root is None else _keys(root, ())
+    return value, [] if root is None else _keys(root, (), yaml.constructor.construct_document)
 
 
 def _require_plain_values(value: Any):
@@ -113,18 +115,20 @@ def _require_plain_values(value: Any):
         raise Unreadable("not valid YAML: a number of hundreds of digits")
     for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else []:
         _require_plain_values(each)
-    for key in value if isinstance(value, dict) else []:
-        if not isinstance(key, str):
-            raise Unreadable(f"the key {key} is no name")
 
 
-def _keys(node, above: tuple) -> list[tuple[tuple, int]]:
+def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
     found = []
-    for child in node.value if node.id == "sequence" else []:
-        found += _keys(child, above)
+    items: dict[tuple, Any] = {}
+    for each in node.value if node.id == "sequence" else []:
+        items.setdefault(item(construct(each)), each)
+    for key, each in items.items():
+        found += [((*above, key), each.start_mark.line + 1), *_keys(each, (*above, key), construct)]
     for key, value in node.value if node.id == "mapping" else []:
-        here = (*above, key.value)
-        found += [(here, key.start_mark.line + 1), *_keys(value, here)]
+        here, line = (*above, key.value), key.start_mark.line + 1
+        if key.tag != "tag:yaml.org,2002:str":
+            raise Unreadable(f"the key {key.value} is no name: YAML reads it as a value; put it in quotes", line)
+        found += [(here, line), *_keys(value, here, construct)]
     return found
 
 
@@ -198,7 +202,8 @@ def _read(path: Path) -> Text:
     faults = []
     for keys, line in lines:
         if keys in places:
-            message = f"{'.'.join(keys)} is set again, first in line {places[keys].line}: keep one of them"
+            name = ".".join(each for each in keys if isinstance(each, str))
+            message = f"{name} is set again, first in line {places[keys].line}: keep one of them"
             faults.append(Fault(Place(str(path), line), message))
         places.setdefault(keys, Place(str(path), line))
     return Text(values, places, faults, [str(path)])

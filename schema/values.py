@@ -322,6 +322,7 @@ RULES["evaluate"] = {
     "max_new_tokens": count(1, 2**20),
     "samples": count(1, 10_000),
     "temperature": Number(0, 100),
+    "top_p": Number(0, 1, above=True),
     "patience": count(0, MANY),
 }
 TRAINING = {

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from schema import hardware
 from schema.faults import Fault, RecipeError
 from schema.launch import require
+from schema.names import samplings
 from schema.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from schema.recipe import Recipe
+from schema.sections import Sampling
 from schema.stages import POLICIES, finished
 from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
@@ -30,14 +32,15 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     if not held_out and not recipe.evaluate.benchmarks:
         raise RecipeError([Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")])
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    dtype, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("evaluate",))
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     if wrong := link_inside(recipe.stage_dir("eval")):
         raise RecipeError([wrong])
     train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
-    say(f"evaluate: {hardware.line(recipe, asked)}")
+    asked = {HELD_OUT: recipe.evaluate.sampling()} if held_out else samplings(recipe)
+    say(f"evaluate: {hardware.line(recipe, dtype)}")
     quiet_libraries()
 
     from evaluation import report
@@ -53,7 +56,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     if begun and not model:
         say(f"left out, for it is not finished: {', '.join(begun)}")
     for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
-        complete(list(together), root, problems)
+        complete(list(together), root, problems, asked)
     labels = [contestant.label for contestant in contestants]
     for benchmark in problems:
         say()
@@ -71,8 +74,8 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
 
 
-def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, list[dict]]):
-    """Write what is missing of the answers of contestants whom one engine serves."""
+def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, list[dict]], asked: dict[str, Sampling]):
+    """Write what is missing of the answers of contestants whom one engine serves. `asked`: how, by benchmark."""
     from evaluation.answers import Answers
     from evaluation.engines import engine
     from training.model import load_tokenizer
@@ -80,7 +83,7 @@ def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, li
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
     every = [
-        (contestant.trained, Answers(root / name, contestant, tokenizer, rows))
+        (contestant.trained, Answers(root / name, contestant._replace(sampling=asked[name]), tokenizer, rows))
         for contestant in contestants
         for name, rows in problems.items()
     ]

@@ -45,7 +45,7 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     answers = probe.RepeatedAnswers(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
     say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {policy.trained or 'the base model'}")
     if answers.missing():
-        with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt, policy.sampling) as [complete]:
+        with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt) as [complete]:
             answers.complete(complete)
     terms = probe.terms(policy, tokenizer, rows)
     figures = probe.write(folder, terms, answers, ids[:problems], group)

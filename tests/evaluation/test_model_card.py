@@ -11,6 +11,7 @@ from evaluation.engines import generate
 from evaluation.run_pages import QUESTION
 from schema.models import built_model
 from schema.recipe import load_recipe
+from schema.sections import Sampling
 from tests import stage_process
 from tests.support import ROOT, run_stage
 from training.model import load_model, load_tokenizer
@@ -50,7 +51,7 @@ def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments, tmp_pat
     tokenizer = load_tokenizer(recipe)
     asked = prompt.prompt_ids(tokenizer, prompt.messages(QUESTION, recipe.prompt.system))
     policy = load_model(recipe, tokenizer, folder_of(arguments) / "grpo")
-    (answer,) = generate(policy, tokenizer, [asked], 24)
+    (answer,) = generate(policy, tokenizer, [asked], 24, Sampling())
     assert "<think>" in answer.text  # it has learned something
     card = (folder_of(arguments) / stage / "README.md").read_text()
     (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]

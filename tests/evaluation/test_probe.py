@@ -12,6 +12,7 @@ from evaluation.engines import generate
 from evaluation.statistics import all_alike
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
+from schema.sections import Sampling
 from tests.support import write_lines
 from training.model import load_model, load_tokenizer
 
@@ -95,20 +96,22 @@ def test_the_engine_is_given_the_sampling_of_training():
     overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3", "grpo.max_completion_length=7"]
     recipe = load_recipe(TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=())
     policy = probe.starting_policy(recipe)
-    assert policy.sampling == {"top_p": 0.9, "top_k": 1, "repetition_penalty": 1.0}
-    assert (policy.recipe.evaluate.temperature, policy.recipe.evaluate.max_new_tokens) == (3.0, 7)
+    more = {"top_k": 1, "repetition_penalty": 1.0}
+    assert policy.asked == Sampling(temperature=3.0, top_p=0.9, more=more)
+    assert policy.recipe.evaluate.max_new_tokens == 7
     tokenizer = load_tokenizer(recipe)
     model = load_model(recipe, tokenizer).eval()
     prompts = [tokenizer("What is 12 + 34?")["input_ids"]]
-    greedy = generate(model, tokenizer, prompts, 20)
-    torch.manual_seed(0)
-    assert generate(model, tokenizer, prompts, 20, 3.0) != greedy
-    assert generate(model, tokenizer, prompts, 20, 3.0, policy.sampling) == greedy  # of one token there is no choice
+    greedy = generate(model, tokenizer, prompts, 20, Sampling())
+    for others in ({}, {"top_p": 1e-6}, {"more": more}):
+        torch.manual_seed(0)
+        answers = generate(model, tokenizer, prompts, 20, Sampling(temperature=3, **others))
+        assert (answers == greedy) == bool(others)  # of one token there is no choice
 
 
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
-    assert probe.starting_policy(load_recipe(TINY, overrides, check=())).sampling["min_new_tokens"] == 3
+    assert probe.starting_policy(load_recipe(TINY, overrides, check=())).asked.more["min_new_tokens"] == 3
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
     with pytest.raises(RecipeError, match=r"are options of transformers: a probe needs evaluate\.engine: transformers"):
         probe.starting_policy(other)

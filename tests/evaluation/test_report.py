@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from evaluation.report import write
+from evaluation.report import gained, write
 from tests.schema.test_terminal import MARKDOWN, kinds
 from tests.support import refused, run_stage, write_lines
 
 
-def answers(folder, label, right, samples=1, lenient=None, tokens=10):
+def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
     """Answers to problems 0, 1, …; `right` has a truth a problem, or one a sample."""
-    lines = [{"problems": "p", "samples": samples}]
+    lines = [{"problems": "p", "samples": samples} | terms]
     for i, each in enumerate(right):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
             line = {"id": i, "sample": sample, "problem": f"{i} + 0?", "gold": str(i), "level": "1" if i < 60 else "2"}
@@ -56,17 +56,23 @@ def test_what_of_a_gain_is_form(tmp_path):
 
 
 def test_several_samples_a_problem(tmp_path):
-    answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20)
-    answers(tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20)
+    sampled = {"samples": 4, "temperature": 0.6}
+    answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20, **sampled, top_p=1.0)
+    answers(tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20, **sampled)  # as once
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
-    assert "(n = 40 × 4)" in text and "| pass@2 | pass@4 | maj@4 |" in text
+    assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text and "| pass@2 | pass@4 | maj@4 |" in text
     assert figures["base"]["accuracy"] == 0.125 and figures["base"]["pass@4"] == 0.5
     assert figures["base"]["pass@2"] == pytest.approx(0.25) and figures["base"]["maj@4"] == 0.0
     assert figures["grpo"]["accuracy"] == 0.5 and figures["grpo"]["pass@4"] == 1.0 and figures["grpo"]["maj@4"] == 0.5
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
+    assert gained(tmp_path, ["base", "grpo"])[0].endswith(", avg@4: base 12.5% → grpo 50.0%")
+    answers(tmp_path, "sft", [[True] * 4] * 40, **sampled, top_p=0.95)
+    with pytest.raises(ValueError, match="sft and base cannot be compared: they differ in top_p"):
+        write(tmp_path, ["base", "sft"])
+    assert "(n = 40 × 4, temperature `0.6`, top_p `0.95`) | avg@4 |" in write(tmp_path, ["sft"])
     assert "base → grpo, pass@4: +50.0" in text and "20 won, 0 lost, p = 1.9e-06" in text
 
 

@@ -306,7 +306,8 @@ WRONG |= {
     "writes elsewhere": ("output_dir: ../x\n" + GOOD, ":1:", "writes outside outputs/: only the command line may"),
     "no folder's name": ('output_dir: "\\0x"\n' + GOOD, ":1:", "output_dir: expected the name of a folder"),
     "circle": ("a: &a [*a]\n", ":1:", "write the value out"),
-    "number as a key": (GOOD + "  3: 1\n", "", "the key 3 is no name"),
+    "number as a key": (GOOD + "  3: 1\n", ":9:", "the key 3 is no name"),
+    "nothing as a key": (GOOD + "  : 1\n", ":9:", "the key  is no name"),
     "deep": (GOOD + "  lr_scheduler_kwargs: " + "[" * 5000 + "\n", ":9:", "levels deep"),
     "half a character": (GOOD + '  loss_type: "\\ud800"\n', ":9:", "half of a character"),
     "thousands of digits": (GOOD + f"  beta: 0x{'f' * 5000}\n", "", "not valid YAML: Exceeds the limit (4300 digits)"),
@@ -317,6 +318,17 @@ WRONG |= {
         GOOD.replace("[arithmetic]", "[arithmetic: {limits: 5}]"),
         ":3:",
         "unknown argument 'limits'; did you mean limit?",
+    ),
+    "one set of two": (
+        GOOD + "evaluate:\n  benchmarks:\n  - arithmetic: {digits: 2}\n  - arithmetic: {digits: 3, digit: 2}\n",
+        ":12:",
+        "unknown argument 'digit'; did you mean digits?",
+    ),
+    "one name of two": (GOOD + "evaluate:\n  benchmarks:\n  - arithmetic\n  - gsm9k\n", ":12:", "did you mean gsm8k?"),
+    "twice in one set": (
+        GOOD.replace("[arithmetic]", "[arithmetic: {limit: 1, limit: 2}]"),
+        ":3:",
+        "data.train.arithmetic.limit is set again",
     ),
     "no limit": (GOOD.replace("[arithmetic]", "[arithmetic: {limit: 0}]"), ":3:", "limit: expected a whole number"),
     "no weight": (
@@ -418,7 +430,7 @@ def test_what_is_neither_a_data_set_nor_a_mapping_leaves_no_trace(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("[arithmetic]", "[arithmetik, 1, [2], {}]"))
     recipe, faults = read_recipe(path, check=())
-    assert recipe is None  # nothing is left to train on
+    assert recipe.data.train == []
     assert [fault.place.line for fault in faults] == [3] * 4
     assert "data.train: [2] is neither a name nor" in faults[2].message
 

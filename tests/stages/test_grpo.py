@@ -239,8 +239,10 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
     (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "my-exam.jsonl"
     exam.write_text("".join(json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)))
-    benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}]"
+    sampled = "arithmetic: {digits: 1, samples: 2, temperature: 1.5, top_p: 0.9, limit: 3}"
+    benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}, {sampled}]"
     out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
+    assert "(n = 3 × 2, temperature `1.5`, top_p `0.9`) | avg@2 |" in out
     assert "left out, for it is not finished: grpo\n" in out
     assert "my-exam (n = 2)" in out and "arithmetic-digits-1 (n = 5)" in out
     assert "| base+example |" in out and "form or reasoning? base → sft, strict" in out

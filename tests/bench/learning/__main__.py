@@ -103,10 +103,10 @@ def curve(recipe, task: Task, models: list[Path], problems: str) -> tuple[list[f
     rows = [row for benchmark in each for row in benchmark[first : first + share]]
     tokenizer = load_tokenizer(recipe)
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
-    size, found = recipe.evaluate.batch_size, []
+    size, asked, found = recipe.evaluate.batch_size, recipe.evaluate.sampling(), []
     for model in models:
         policy = transformers_engine(recipe, tokenizer, model)
-        texts = [each.text for i in range(0, len(rows), size) for each in policy(prompts[i : i + size], 0)]
+        texts = [each.text for i in range(0, len(rows), size) for each in policy(prompts[i : i + size], 0, asked)]
         right = [line["right"] for line in judged(rows, texts, recipe.strict)]
         found.append(sum(right) / len(right))
     return found, len(rows)
