@@ -28,6 +28,7 @@ WITHOUT_SIGNAL = "groups_without_signal"
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
+PATTERNS, OF_EXPERTS = ("rank_pattern", "alpha_pattern"), r".*\."  # what peft writes before the name of experts in them
 EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch, where transformers answers
 
 
@@ -129,9 +130,13 @@ def training_config(recipe: Recipe, section: str):
     GRPO's defaults where its own differ: a key that is left out says the same under every algorithm.
 
     Raises:
-        RecipeError: it was launched to be sharded, and here it would not be.
+        RecipeError: it was launched to be sharded, and here it would not be; or float16 does not go with the stage.
     """
     arguments, kind = training_arguments(recipe, section), section_class(section)
+    sharded = "true" in (os.environ.get("ACCELERATE_USE_FSDP"), os.environ.get("ACCELERATE_USE_DEEPSPEED"))
+    if arguments.get("fp16") and (sharded or section == "reward_model"):  # whose head is trained whole
+        instead = "sharded here: take ACCELERATE=ddp" if sharded else "for a reward model: take model.dtype=float32"
+        raise RecipeError([Fault(recipe.place("model", "dtype"), f"float16 is not {instead}")])
     if section == "grpo" and recipe.algorithm is not None:
         kind = _class(stages.algorithm(recipe.algorithm).config)
         ours, theirs = (defaults(each) for each in ("grpo", recipe.algorithm))
@@ -145,12 +150,12 @@ def training_config(recipe: Recipe, section: str):
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
     """The arguments that differ from the library's defaults: a few set here, and the recipe's own, which win."""
-    import torch
-
-    has_gpu = torch.cuda.is_available()
+    has_gpu = hardware.gpu() is not None
     if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
-    machine = {"use_cpu": not has_gpu, "bf16": has_gpu and hardware.has_arithmetic("bfloat16")}
+    half = has_gpu and recipe.model.dtype == "float16"  # accelerate then scales the loss
+    machine = {"use_cpu": not has_gpu, "bf16": has_gpu and not half and hardware.has_arithmetic("bfloat16")}
+    machine |= {"fp16": True} if half else {}
     return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
 
 
@@ -308,19 +313,23 @@ def adapter_config(recipe: Recipe):
 
 
 def require_modules(recipe: Recipe, model):
-    """Refuse an adapter that names modules which the model does not have: peft silently ignores them as long as it
-    finds one.
+    """Refuse an adapter that names modules or parameters which the model does not have: peft silently ignores them as
+    long as it finds one.
 
     Raises:
-        RecipeError: names the first such module, and the nearest that exists.
+        RecipeError: names the first such name, and the nearest that exists.
     """
-    given, there = recipe.adapter or {}, [name for name, _ in model.named_modules()]
-    for key in ("target_modules", "exclude_modules", "modules_to_save", "rank_pattern", "alpha_pattern"):
+    given, modules = recipe.adapter or {}, [name for name, _ in model.named_modules()]
+    parameters = [name for name, _ in model.named_parameters()]
+    kinds = {"target_parameters": ("parameter", parameters, 2)}
+    kinds |= dict.fromkeys(PATTERNS, ("module", [*modules, *parameters], 1))
+    for key in ("target_modules", "target_parameters", "exclude_modules", "modules_to_save", *PATTERNS):
         named = given.get(key) or []
+        kind, there, parts = kinds.get(key, ("module", modules, 1))
         for each in [] if isinstance(named, str) else named:
-            if not any(f".{name}".endswith(f".{each}") for name in there):
-                ends = sorted({name.rpartition(".")[2] for name in there})
-                message = f"adapter.{key}: the model has no module {each}{nearest(each, ends)}"
+            if not any(f".{name}".endswith(f".{each.removeprefix(OF_EXPERTS)}") for name in there):
+                ends = sorted({".".join(name.split(".")[-parts:]) for name in there})
+                message = f"adapter.{key}: the model has no {kind} {each}{nearest(each, ends)}"
                 raise RecipeError([Fault(recipe.place("adapter", key), message)])
     layers = given.get("layers_to_transform")
     most = model.config.get_text_config().num_hidden_layers

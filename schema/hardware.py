@@ -36,6 +36,17 @@ AGAIN = 60  # seconds, at least, between two timings of threads
 _threads = {"next": 0.0}  # when they may be timed again, and how many torch had at first, as `most`
 
 CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
+OLD = 16  # GiB of a T4 or most V100s, at most
+
+
+def gpu() -> str | None:
+    """torch's name of the kind of GPU that is used, or None. Apple's is used where somebody asks accelerate for it: no
+    run has been tried on one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps" and torch.backends.mps.is_available() else None
 
 
 @cache
@@ -46,8 +57,8 @@ def has_arithmetic(dtype: str) -> bool:
         return True
     import torch
 
-    if torch.cuda.is_available():
-        return dtype == "float16" or torch.cuda.is_bf16_supported(including_emulation=False)
+    if gpu():
+        return dtype == "float16" or (gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False))
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
         return False
     found = torch.cpu.get_capabilities()
@@ -98,6 +109,8 @@ def device() -> str:
         # Not mem_get_info, which opens a context of half a GiB: each process of a launch would, on the first GPU.
         card = torch.cuda.get_device_properties()
         return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
+    if gpu() == "mps":
+        return "Apple's GPU (not tried yet: compare with a run without ACCELERATE_TORCH_DEVICE)"
     threads = torch.get_num_threads()
     return f"CPU ({cpu_name()}), {threads} thread{'s' * (threads > 1)}"
 
@@ -112,7 +125,7 @@ def use_fastest_threads(dtype) -> str:
     import torch
 
     now, processes = time.monotonic(), os.environ.get("WORLD_SIZE", "1")
-    if now < _threads["next"] or torch.cuda.is_available() or "OMP_NUM_THREADS" in os.environ or processes != "1":
+    if now < _threads["next"] or gpu() or "OMP_NUM_THREADS" in os.environ or processes != "1":
         return ""
     was = torch.get_num_threads()
     _threads["most"] = most = max(was, _threads.get("most", 1))
@@ -164,13 +177,16 @@ def refuse_unusable_gpu():
     of torch is for CPUs.
 
     Raises:
-        RecipeError: names the driver and the ways out.
+        RecipeError: names the driver and the ways out; or Apple's GPU was asked for, and there is none.
     """
-    if not gpus_to_use():
+    wants_apples = os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps"
+    if not gpus_to_use() and not wants_apples:
         return
     import torch
 
-    if torch.cuda.is_available():
+    if wants_apples and not torch.backends.mps.is_available():
+        raise RecipeError(["ACCELERATE_TORCH_DEVICE=mps: torch finds no GPU of Apple's here: unset it"])
+    if wants_apples or torch.cuda.is_available():
         return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"

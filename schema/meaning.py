@@ -232,11 +232,28 @@ def model(section: dict, recipe: dict) -> Complaints:
     if isinstance(build, str) and build not in models.BUILDERS:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, models.BUILDERS)}"
     attention = section.get("attn_implementation")
+    if section.get("dtype") == "float16":
+        instead = "leave adapter.modules_to_save out" if recipe.get("adapter") else "add an `adapter` section"
+        if not recipe.get("adapter") or recipe["adapter"].get("modules_to_save"):
+            message = f"float16 weights cannot be trained, only an adapter beside them: {instead}, or take float32"
+            yield ("dtype",), f"model.dtype: {message}"
     package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))
     if package and find_spec(package) is None:
         message = f"{attention} needs the package {package}, which is not installed; transformers would download a "
         message += "kernel from the Hub instead; sdpa is as fast for most models"
         yield ("attn_implementation",), f"model.attn_implementation: {message}"
+
+
+def adapter(section: dict, recipe: dict) -> Complaints:
+    """What peft and vLLM cannot do with an adapter on parameters, such as a layer's experts."""
+    if not section.get("target_parameters"):
+        return
+    for key in ("lora_dropout", "lora_bias", "use_dora"):
+        if section.get(key):
+            yield (key,), f"adapter.{key}: peft has none for adapter.target_parameters: leave it out"
+    if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
+        message = "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine: transformers"
+        yield ("target_parameters",), f"adapter.target_parameters: {message}"
 
 
 def quantization(section: dict, recipe: dict) -> Complaints:
@@ -369,7 +386,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
 
 
 CHECKS = {
-    **{"model": model, "quantization": quantization, "data": data, "rewards": rewards},
+    **{"model": model, "adapter": adapter, "quantization": quantization, "data": data, "rewards": rewards},
     **{section: partial(of_stage, section) for section in SECTIONS},
     "evaluate": evaluate,
 }
@@ -423,7 +440,8 @@ def _unwise(recipe: Recipe) -> Complaints:
         message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
         yield ("rewards", names.LEARNED), message
     if recipe.model.dtype == "float16":
-        yield ("model", "dtype"), "float16 overflows in long completions and ends in NaN; use bfloat16 or float32"
+        message = "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without bfloat16"
+        yield ("model", "dtype"), message
     strict = recipe.strict or not any(name in paid for name in TRUTH)
     if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
         message = "without a warm start a model seldom writes the tags, and no reward here pays without them: add an "

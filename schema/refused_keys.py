@@ -32,7 +32,7 @@ _NOT_IN_TRAINING = _said(
         "set grpo.eval_steps, and the rest follows": "eval_strategy eval_delay eval_on_start load_best_model_at_end "
         "metric_for_best_model greater_is_better prediction_loss_only eval_do_concat_batches eval_use_gather_object "
         "eval_accumulation_steps include_for_metrics batch_eval_metrics bf16_full_eval fp16_full_eval",
-        "float16 overflows in long completions and ends in NaN; bfloat16 is used where the machine has it": "fp16",
+        "set model.dtype: float16": "fp16",
         "set per_device_train_batch_size; `make memory` estimates what fits": "auto_find_batch_size",
         "every run logs to the screen and to metrics.jsonl": "logging_strategy logging_nan_inf_filter disable_tqdm "
         "log_level log_level_replica include_num_input_tokens_seen",
@@ -117,7 +117,6 @@ RESERVED: dict[str, dict[str, str]] = {
             "an adapter here is plain LoRA": "velora_config monteclora_config arrow_config use_bdlora use_qalora "
             "qalora_group_size alora_invocation_tokens trainable_token_indices runtime_config",
             "peft reads it off the layer": "fan_in_fan_out",
-            "set target_modules": "target_parameters",
             "it would train nothing": "inference_mode",
             "peft writes it itself": "peft_version",
         }

@@ -201,11 +201,12 @@ class PerModule:
     """A mapping of modules' names to values of one kind."""
 
     kind: Any
+    names: Each
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping from modules' names to values, got {value!r:.80}"
-        return MODULES.refusal(list(value)) or next(filter(None, map(self.kind.refusal, value.values())), None)
+        return self.names.refusal(list(value)) or next(filter(None, map(self.kind.refusal, value.values())), None)
 
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:
@@ -223,6 +224,8 @@ ANY_NUMBER = Number(-1e18, 1e18)
 # Plain names only: peft reads most of these as regular expressions, and a malicious one never ends.
 MODULE = Pattern(r"\w[\w.]{0,200}", "the name of a module such as q_proj")
 MODULES = Each(MODULE)
+# Of experts peft writes it with a beginning of its own, which is no danger.
+PATTERNS = Each(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
 
 
 def remote_trackers(report_to: Any) -> list[str]:
@@ -419,14 +422,15 @@ RULES["adapter"] = {
     "lora_alpha": count(1, 65536),
     "lora_dropout": Number(0, 1, below=True),
     "target_modules": Either((MODULES, OneOf(("all-linear",)))),
+    "target_parameters": MODULES,
     "exclude_modules": MODULES,
     "modules_to_save": MODULES,
     "bias": OneOf(("none",)),
     "init_lora_weights": OneOf((True, "gaussian", "orthogonal")),
     "layers_to_transform": Each(count(0, 10_000), single=True),
     "layers_pattern": Each(MODULE, single=True),
-    "rank_pattern": PerModule(count(1, 4096)),
-    "alpha_pattern": PerModule(Number(0, 65536, above=True)),
+    "rank_pattern": PerModule(count(1, 4096), PATTERNS),
+    "alpha_pattern": PerModule(Number(0, 65536, above=True), PATTERNS),
 }
 RULES["quantization"] = {
     "llm_int8_threshold": Number(0, 1000),

@@ -99,9 +99,14 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
         fitted = recipe if card else hardware.fitted(recipe)
     except RecipeError as error:
         return recipe, [Finding("error", each.place or "this machine", each.message) for each in error.faults]
+    half = "with an adapter, set model.dtype: float16, which takes half of that memory"
+    if card and card <= hardware.OLD and recipe.model.dtype == "bfloat16":
+        message = f"a T4 or a V100 has no arithmetic for bfloat16 and would compute in float32; {half}"
+        return recipe, [finding(recipe, "note", ("model", "dtype"), message)]
     if fitted is recipe:
         return recipe, []
     message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"
+    message += f"; {half}" if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16" else ""
     return fitted, [finding(recipe, "note", ("model", "dtype"), message)]
 
 

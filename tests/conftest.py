@@ -84,6 +84,26 @@ def peaked_qwen2(tiny_qwen2, tmp_path_factory) -> Path:
     return random_qwen2(folder, tokenizer, torch.bfloat16, num_hidden_layers=2, initializer_range=0.2)
 
 
+@pytest.fixture(scope="session")
+def tiny_moe(tmp_path_factory) -> Path:
+    """A random Qwen3 of two layers with four experts each, beside the tiny model's tokenizer."""
+    import torch
+    from transformers import AutoTokenizer, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    from schema.models import built_model
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-moe"
+    tokenizer = AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 42))
+    torch.manual_seed(0)
+    small = dict.fromkeys(("num_hidden_layers", "num_attention_heads", "num_experts_per_tok"), 2)
+    small |= dict.fromkeys(("moe_intermediate_size", "head_dim"), 16) | {"hidden_size": 32, "num_experts": 4}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    config = Qwen3MoeConfig(vocab_size=len(tokenizer), num_key_value_heads=1, **small, **ends)
+    Qwen3MoeForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def random_qwen2(folder: Path, tokenizer, dtype=None, **settings) -> Path:
     """Write a small random model of Qwen2.5's architecture beside its tokenizer."""
     import torch

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from peft import get_peft_model
+from peft.tuners.lora import ParamWrapper
 from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
 from schema import configs
@@ -236,12 +237,21 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
         return tensor
 
     model.train()
+    # Beside its experts a layer keeps these with their adapter added. peft does that under an autocast that the meta
+    # device has not: as if they were merged, they are left alone here. And their product is there in bfloat16 alone.
+    for each in (wrapped := [each for each in model.modules() if isinstance(each, ParamWrapper)]):
+        each.merged_adapters = each.active_adapters
+    added, times = sum(each.get_param().nbytes for each in wrapped), 1
+    if any(".experts." in name for name, _ in model.named_parameters()):
+        times = next(model.parameters()).itemsize // 2
+        model = model.to(torch.bfloat16)
+        known |= {each.untyped_storage()._cdata for each in model.parameters()}
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         backbone = (model.get_base_model() if recipe.adapter is not None else model).base_model
         ids = torch.zeros(batch, tokens, dtype=torch.long, device="meta")
         last = backbone(input_ids=ids, use_cache=False).last_hidden_state
     del last
-    return sum(storage.nbytes() for storage in saved.values())
+    return times * sum(storage.nbytes() for storage in saved.values()) + added
 
 
 def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:

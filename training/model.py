@@ -349,5 +349,5 @@ def load_for_answers(
     """`load_model`, on the GPU where there is one, and in evaluation mode."""
     model = load_model(recipe, tokenizer, trained).eval()
     # A quantised model has been placed already.
-    placed = getattr(model, "is_quantized", False) or not torch.cuda.is_available()
-    return model if placed else model.to("cuda")
+    placed = getattr(model, "is_quantized", False) or hardware.gpu() is None
+    return model if placed else model.to(hardware.gpu())

@@ -13,6 +13,7 @@ from collections import Counter
 
 import torch
 from peft import PeftModel
+from peft.tuners.lora import ParamWrapper
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
@@ -73,19 +74,21 @@ def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
 
 
 @torch.inference_mode()
-def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bool = False) -> torch.Tensor:
+def log_probabilities(
+    model: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
+) -> torch.Tensor:
     """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of len(prompt) - 1,).
 
     Args:
         prompts: token ids.
-        bf16: compute under bfloat16 autocast.
+        autocast: compute under autocast to it.
     """
     training = model.training
     model.eval()
     found = []
     for ids in prompts:
         batch = torch.tensor([ids], device=next(model.parameters()).device)
-        with torch.autocast(batch.device.type, torch.bfloat16, enabled=bf16):
+        with torch.autocast(batch.device.type, autocast, enabled=autocast is not None):
             logits = model(input_ids=batch).logits[0, :-1].float()
         found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
     model.train(training)
@@ -93,12 +96,14 @@ def log_probabilities(model: torch.nn.Module, prompts: list[list[int]], bf16: bo
 
 
 def adapter_error(
-    trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], bf16: bool = False
+    trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
 ) -> float:
     """The largest difference, in nats, between a token's log-probability under the trained policy and under its saved
-    adapter on a clean base. `bf16`: the trainer has wrapped the policy in bfloat16 autocast."""
+    adapter on a clean base. `autocast`: to which the trainer has wrapped the policy."""
     clean = clean.to(next(trained.parameters()).device)
-    return (log_probabilities(trained, prompts, bf16) - log_probabilities(clean, prompts, bf16)).abs().max().item()
+    return (
+        (log_probabilities(trained, prompts, autocast) - log_probabilities(clean, prompts, autocast)).abs().max().item()
+    )
 
 
 def mergeable(model: PeftModel) -> bool:
@@ -120,7 +125,7 @@ def surviving_share(model: PeftModel) -> float:
     survives."""
     there = true = 0.0
     for layer in (each for each in model.modules() if isinstance(each, BaseTunerLayer)):
-        weight = layer.get_base_layer().weight
+        weight = layer.get_param() if isinstance(layer, ParamWrapper) else layer.get_base_layer().weight
         if weight.dtype == torch.float32:
             return 1.0
         for adapter in layer.active_adapters:

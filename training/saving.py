@@ -72,8 +72,10 @@ class Checkpoints(TrainerCallback):
 
 
 class FiniteNumbers(TrainerCallback):
-    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved.
-    DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved. In
+    float16 such a gradient tells that the loss was scaled too far: accelerate skips the step and halves the scale, and
+    the run stops once that has not helped. DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too:
+    there it sees nothing.
 
     `prompts`: those of the current batch, written beside the run when it stops.
     """
@@ -85,7 +87,10 @@ class FiniteNumbers(TrainerCallback):
         """Take note of a batch that was scored (training/scoring.py)."""
         self.prompts = batch.columns["prompts"]
 
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
+        scaler = getattr(optimizer, "scaler", None)
+        if scaler is not None and scaler.get_scale() > 1:
+            return
         gradients = [each.grad for each in model.parameters() if each.grad is not None]
         self._require(gradients, "gradient", "applied", args, state)
 

@@ -303,8 +303,9 @@ def check_adapter(trainer: GRPOTrainer, recipe: Recipe, tokenizer, rows: list[di
     trainer.accelerator.wait_for_everyone()  # the first of them saved it
     prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
-    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, trainer.args.bf16)
-    limit = 1e-4 if recipe.model.dtype == "float32" and not trainer.args.bf16 else 0.05
+    autocast = torch.bfloat16 if trainer.args.bf16 else torch.float16 if trainer.args.fp16 else None
+    error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, autocast)
+    limit = 1e-4 if recipe.model.dtype == "float32" and autocast is None else 0.05
     if error <= limit:
         say(f"grpo: the saved adapter on a clean base is the trained policy (log-probabilities within {limit:g})")
     else:

@@ -140,6 +140,40 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
     assert configs.training_arguments(recipe(), "grpo")["bf16"] is False
 
 
+def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
+    monkeypatch.setattr(hardware, "gpu", lambda: "cuda")
+    monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
+    half, whole = (configs.training_arguments(recipe(f"model.dtype={each}"), "grpo") for each in ("float16", "float32"))
+    assert half["fp16"] and not half["bf16"] and whole["bf16"] and "fp16" not in whole
+    for sharded in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
+        monkeypatch.setenv(sharded, "true")
+        with pytest.raises(RecipeError, match="float16 is not sharded here"):
+            configs.training_config(recipe("model.dtype=float16"), "grpo")
+        monkeypatch.delenv(sharded)
+    with pytest.raises(RecipeError, match="float16 is not for a reward model"):
+        configs.training_config(recipe("model.dtype=float16", "reward_model={max_steps: 1}"), "reward_model")
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "found"), [(None, True, None), ("mps", True, "mps"), ("mps", False, None), ("cpu", True, None)]
+)
+def test_apple_s_gpu_is_used_where_it_is_asked_for(asked, there, found, monkeypatch):
+    """No run has been tried on one: what is shown is who is asked, not that it learns."""
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there)
+    monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", asked) if asked else None
+    assert hardware.gpu() == found
+    if asked and not there:
+        with pytest.raises(RecipeError, match="torch finds no GPU of Apple's here"):
+            hardware.fitted(recipe())
+    elif found:
+        assert hardware.fitted(recipe()).model.dtype == "float32" and hardware.has_arithmetic("float16")
+        given = configs.training_arguments(recipe(), "grpo")
+        assert not given["use_cpu"] and not given["bf16"] and "fp16" not in given
+        assert hardware.device().startswith("Apple's GPU (not tried yet") and hardware.use_fastest_threads(None) == ""
+    else:
+        assert configs.training_arguments(recipe(), "grpo")["use_cpu"] and hardware.device().startswith("CPU")
+
+
 def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
     """A process of a launch asks before it has a GPU of its own, and would open one on the first."""
     called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8)

@@ -78,6 +78,17 @@ AFTER = {
     "a key of GRPO in DPO": ("dpo: {num_generations: 8}", "unknown key dpo.num_generations"),
     "DPO that uploads": ("dpo: {push_to_hub: true}", "dpo.push_to_hub is not set here: a run uploads"),
     "rank 0": ("adapter: {r: 0}", "from 1 to 4,096, got 0"),
+    "one expert": ("adapter: {target_parameters: experts.down_proj}", "write [experts.down_proj]"),
+    "experts by an expression": ("adapter: {target_parameters: [(a+)+$]}", "expected the name of a module such as"),
+    "experts with dropout": (
+        "adapter: {target_parameters: [experts.down_proj], lora_dropout: 0.1}",
+        "peft has none for adapter.target_parameters",
+    ),
+    "experts in vLLM": (
+        "evaluate: {engine: vllm}\nadapter: {target_parameters: [experts.down_proj]}",
+        "vLLM has not been tried with them",
+    ),
+    "half precision by its other name": ("  fp16: true", "set model.dtype: float16"),
     "yes": ("  gradient_checkpointing: no", "YAML 1.2 reads that as text"),
     "gone from trl": ("  max_prompt_length: 512", "trl has no limit on prompts any more"),
     "gone from transformers": ("  warmup_ratio: 0.1", "a number below 1 is a share"),
@@ -175,6 +186,13 @@ INSTEAD = {
         "tiny-qwen3, chat_template_kwargs: {x: [1]}}",
         ":1:",
         "x: expected a text",
+    ),
+    "float16 trained whole": ("tiny-qwen3}", "tiny-qwen3, dtype: float16}", ":1:", "add an `adapter` section"),
+    "float16 trained in part": (
+        "{build: tiny-qwen3}",
+        "{build: tiny-qwen3, dtype: float16}\nadapter: {modules_to_save: [lm_head]}",
+        ":1:",
+        "leave adapter.modules_to_save out, or",
     ),
     "a kernel": ("tiny-qwen3}", "tiny-qwen3, attn_implementation: a/b}", ":1:", "not one of eager, sdpa"),
     "flash attention": (

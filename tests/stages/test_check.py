@@ -42,7 +42,7 @@ FOUND = [  # level, line, a part of the message
     ("warning", 9, "in a group of 2 the mean says little"),
     ("warning", 4, "form is paid 0.5 and a right answer 0.5"),
     ("warning", 1, "float16 overflows"),
-    ("error", 13, "grpo.fp16 is not set here: float16 overflows"),
+    ("error", 13, "grpo.fp16 is not set here: set model.dtype: float16"),
     ("warning", 4, "without a warm start a model seldom writes the tags"),
     ("error", 10, "do not fit the model's 32768"),
     ("error", 12, "do not fit 64"),
@@ -125,6 +125,12 @@ def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys,
     assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
 
 
+def test_a_card_without_bfloat16_has_a_remedy():
+    recipe, _ = read_recipe("recipes/qwen-math-lora.yaml", check=())
+    assert "set model.dtype: float16" in str(check.fitted_to_machine(recipe, hardware.card_named("T4"))[1])
+    assert check.fitted_to_machine(recipe, hardware.card_named("L4")) == (recipe, [])
+
+
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
     monkeypatch.setattr("schema.launch.find_spec", lambda package: package)
@@ -199,6 +205,10 @@ NOT_READY = {  # overrides, and a part of the line it ends with
         ["adapter.target_modules=[nothing_so]"],
         "override adapter.target_modules",
         "no module nothing_so",
+    ),
+    "no such expert": (
+        ["adapter.target_parameters=[experts.down_proj]"],
+        "the model has no parameter experts.down_proj",
     ),
     "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
     "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),

@@ -9,10 +9,12 @@ import re
 import signal
 import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
+from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
 from schema.faults import RunStopped
@@ -166,6 +168,19 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
     with pytest.raises(RunStopped, match="a gradient is not finite after step 5"):
         watch.on_pre_optimizer_step(args, State, None, model=model)
     assert json.loads((tmp_path / "not-finite-5.json").read_text()) == ["the culprit"]
+
+
+@pytest.mark.parametrize(("scale", "stops"), [(2.0**16, False), (2.0, False), (1.0, True)])
+def test_a_gradient_whose_loss_was_scaled_stops_a_run_once_no_scale_helps(scale, stops, tmp_path):
+    model = torch.nn.Linear(2, 2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    optimizer = AcceleratedOptimizer(torch.optim.SGD(model.parameters()), scaler=scaler)
+    scaler.scale(model(torch.full((1, 2), math.inf)).sum()).backward()
+    before, args = model.weight.clone(), type("Args", (), {"output_dir": str(tmp_path)})
+    with pytest.raises(RunStopped, match="a gradient is not finite") if stops else nullcontext():
+        FiniteNumbers().on_pre_optimizer_step(args, State, None, model=model, optimizer=optimizer)
+    optimizer.step()
+    assert optimizer.step_was_skipped and torch.equal(before, model.weight) and scaler.get_scale() == scale / 2
 
 
 SHARDED = """

@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
-from tests.support import as_process_1, kill_when, run_stage, same_weights, send, weights
+from tests.support import as_process_1, kill_when, run_program, run_stage, same_weights, send, weights
 
 pytestmark = pytest.mark.train
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
@@ -66,6 +67,39 @@ def test_resumed_to_the_bit(stage, overrides, processes, tiny_qwen2, tmp_path):
     if stage == "grpo":
         before, after = (weights(tmp_path / "apart/whole" / each) for each in ("sft", "grpo"))
         assert any(not np.array_equal(before[name], after[name]) for name in after)  # it did train
+
+
+HALF = """
+import torch, transformers
+from schema import hardware
+from stages.cli import run
+from stages.grpo import main
+hardware.has_arithmetic = lambda dtype: True
+made = transformers.Trainer.create_accelerator_and_postprocess
+def half(self):
+    made(self)
+    self.accelerator.state._mixed_precision, self.accelerator.native_amp = "fp16", True
+    self.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=2)
+transformers.Trainer.create_accelerator_and_postprocess = half
+run("grpo", main)
+"""
+
+
+def test_float16_is_resumed_to_the_bit_with_the_scale_of_its_loss(tmp_path):
+    """As on a GPU, where accelerate does what the program does here: steps overflow and are skipped."""
+    (tmp_path / "half.py").write_text(HALF)
+    given = ["recipes/tiny-arithmetic.yaml", LORA, *SHORT, *SMALL, "sft=null", "model.dtype=float16"]
+    given += ["grpo.learning_rate=1e-2"]
+    done = run_program(tmp_path / "half.py", *given, f"output_dir={tmp_path / 'whole'}")
+    assert "the saved adapter on a clean base is the trained policy" in done.stdout
+    folder = shutil.copytree(tmp_path / "whole", tmp_path / "cut") / "grpo"
+    for each in (folder / "checkpoint-8", folder / "adapter_model.safetensors", folder / "summary.json"):
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    scale = torch.load(folder / "checkpoint-6/scaler.pt")
+    assert scale["scale"] != 2.0**24
+    assert "checkpoint-6" in run_program(tmp_path / "half.py", *given, f"output_dir={tmp_path / 'cut'}").stdout
+    assert same_weights(folder, tmp_path / "whole/grpo")
+    assert any(each.any() for name, each in weights(folder).items() if "lora_B" in name)
 
 
 @pytest.mark.parametrize("algorithm", ["null", pytest.param("rloo", marks=pytest.mark.slow)])

@@ -15,6 +15,7 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from schema import configs
+from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage
 from training.model import load_model, load_tokenizer
@@ -108,6 +109,32 @@ def test_a_sampling_that_fails_leaves_the_base_as_it_was():
     with pytest.raises(AttributeError):
         model.generate(input_ids="no tokens")
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    "of", ["target_parameters: [experts.gate_up_proj, experts.down_proj]", "target_modules: all-linear"]
+)
+def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_path):
+    """And an adapter on them is read again as any other is."""
+    given = [f"model.name_or_path={tiny_moe}", "model.build=null", "adapter=null", f"adapter={{r: 4, {of}}}"]
+    model = tuned(*given)
+    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    assert surviving_share(model) == 1.0 and mergeable(model)
+    policy = log_probabilities(model, [[5, 6, 7, 8]])
+    keep_base_exact(model)
+    model.merge_adapter()
+    assert torch.allclose(log_probabilities(model, [[5, 6, 7, 8]]), policy, atol=1e-5)
+    changed = [name for name, each in model.named_parameters() if not torch.equal(before[name], each)]
+    assert any(name.endswith("experts.base_layer.base_layer.down_proj") for name in changed)
+    model.unmerge_adapter()
+    assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
+    assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
+    model.float().save_pretrained(tmp_path)
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
+    again = load_model(recipe, load_tokenizer(recipe), tmp_path)
+    assert {name for name, _ in again.named_parameters()} == before.keys()
+    with pytest.raises(RecipeError, match=r"no parameter experts.up; did you mean experts.\w+\?"):
+        tuned(*given[:3], "adapter={target_parameters: [experts.up]}")
 
 
 def test_what_merging_would_change_elsewhere_is_not_merged():
