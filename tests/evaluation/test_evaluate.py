@@ -159,7 +159,7 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
     [
         (True, True, ["model.dtype=float32"], "bfloat16"),
         (True, True, ["model.dtype=float32", "grpo.bf16=false"], "float32"),
-        (True, True, ["model.dtype=float16"], "float16"),
+        (True, True, ["model.dtype=float16", "adapter.r=8"], "float16"),
         (True, False, ["model.dtype=float32"], "float32"),
         (False, True, ["model.dtype=float32"], "float32"),
     ],
