@@ -85,7 +85,7 @@ AFTER = {
         "peft has none for adapter.target_parameters",
     ),
     "experts in vLLM": (
-        "evaluate: {engine: vllm}\nadapter: {target_parameters: [experts.down_proj]}",
+        "adapter: {target_parameters: [experts.down_proj]}\nevaluate: {engine: vllm}",
         "vLLM has not been tried with them",
     ),
     "half precision by its other name": ("  fp16: true", "set model.dtype: float16"),
