@@ -81,8 +81,9 @@ def gained(folder: Path, labels: list[str]) -> list[str]:
     _, answers, figures, _ = compare(folder, labels)
     *_, before, after = labels = _trained(labels)
     steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
+    average = f", {_mean(samples)}" if (samples := figures[after]["samples"]) > 1 else ""
     return [
-        f"{folder.name}, {_mean(figures[after]['samples'])}: {steps}",
+        f"{folder.name}{average}: {steps}",
         f"{before} → {after}: {verdict(_shares(answers[before]), _shares(answers[after]))}",
     ]
 
