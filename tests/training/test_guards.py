@@ -14,6 +14,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
@@ -173,6 +174,7 @@ def test_a_gradient_that_is_not_finite_stops_before_it_is_applied(value, tmp_pat
 @pytest.mark.parametrize(("scale", "stops"), [(2.0**16, False), (2.0, False), (1.0, True)])
 def test_a_gradient_whose_loss_was_scaled_stops_a_run_once_no_scale_helps(scale, stops, tmp_path):
     model = torch.nn.Linear(2, 2)
+    Accelerator(cpu=True)  # the optimizer asks for its state
     scaler = torch.amp.GradScaler("cpu", init_scale=scale)
     optimizer = AcceleratedOptimizer(torch.optim.SGD(model.parameters()), scaler=scaler)
     scaler.scale(model(torch.full((1, 2), math.inf)).sum()).backward()
