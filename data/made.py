@@ -67,6 +67,29 @@ def worked_sum(a: int, b: int, forgets: Sequence[bool], again: int = 0) -> dict[
     return {"reasoning": ", ".join(steps * (1 + again)), "answer": str(total)[:-1] + digits}
 
 
+def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25) -> list[dict]:
+    """Distinct products of two numbers of `digits` digits, for the tool `calculator`. `calls` is the share of worked
+    solutions that call it; the others guess, and end in a wrong `answer`. A row:
+
+    `{"problem": "What is 123 * 456?", "solution": "56088", "answer": "56088", "reasoning": '<tool_call>{"name":
+    "calculator", "arguments": {"expression": "123*456"}}</tool_call>'}`
+
+    Raises:
+        DataError: an argument is out of range.
+    """
+    _require(digits=(digits, 2, 9), rows=(rows, 1, 1_000_000), calls=(calls, 0, 1))
+    low, count = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
+    drawn, made = random.Random(digits + 1), []
+    for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
+        a, b = low + pair // count, low + pair % count
+        guess, called = str(a * b + drawn.randint(1, low)), drawn.random() < calls
+        call = {"name": "calculator", "arguments": {"expression": f"{a}*{b}"}}
+        worked = f"<tool_call>{json.dumps(call)}</tool_call>" if called else f"{a}*{b}={guess}"
+        row = {"problem": f"What is {a} * {b}?", "solution": str(a * b), "reasoning": worked}
+        made += [row | {"answer": str(a * b) if called else guess}] if _is_in(split, f"{a}*{b}") else []
+    return made
+
+
 # Countdown -----------------------------------------------------------------------------------------------------------
 
 Tree = int | tuple[str, "Tree", "Tree"]

@@ -42,6 +42,25 @@ def completion(reasoning: str, answer: str, opened: bool) -> str:
     return f"{'' if opened else '<think>'}{reasoning}</think>\n<answer>{answer}</answer>"
 
 
+def transcript(completion: object) -> str:
+    """A completion to read, which may be a stranger's: the model's text, and on lines of their own each call of a tool
+    and what the tool said. One without calls is its text."""
+    lines = []
+    for message in completion if isinstance(completion, list) else [{"content": completion}]:
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        for each in [message, *(calls or [])]:
+            match each:
+                case {"role": "tool", "name": name, "content": said}:
+                    lines.append(f"← {name}: {said}")
+                case {"content": said}:
+                    lines += [str(said)] if said else []
+                case {"function": {"name": name, "arguments": dict(given)}}:
+                    lines.append(f"→ {name}: {' '.join(str(text) for text in given.values() if text is not None)}")
+                case _:
+                    lines.append(str(each))
+    return "\n".join(lines)
+
+
 def end_of_turn(tokenizer) -> str | None:
     """The special token the chat template writes after an assistant's text, or None where it writes none.
 

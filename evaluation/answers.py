@@ -16,6 +16,7 @@ from evaluation import report
 from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
 from runs.folder import CONTROL, hash_of, weights_of
+from schema.configs import setting
 from schema.faults import RecipeError
 from schema.names import no_such_folder
 from schema.recipe import Recipe
@@ -90,6 +91,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
+        **({"tools": [recipe.tools, setting(recipe, "grpo", "max_tool_calling_iterations")]} if recipe.tools else {}),
         "batch_size": recipe.evaluate.batch_size,
         "seed": recipe.seed if contestant.asked.temperature else None,
         **contestant.asked.settings,
@@ -174,6 +176,7 @@ class Answers:
                 for (i, sample), completion, line in zip(batch, made, lines, strict=True):
                     item = {"id": i, "sample": sample, **line}
                     item |= {"tokens": completion.tokens, "truncated": completion.truncated}
+                    item |= {} if completion.turns is None else {"turns": completion.turns}
                     self.done.append(item)
                     file.write(_line(item))
                 file.flush()

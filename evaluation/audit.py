@@ -111,6 +111,14 @@ TRICKS = {
     "right, with tags stuffed before it": lambda p: form(".", ".") * 20 + form(p.reasoning, p.gold),
 }
 
+# With `tools` in the recipe. What a tool says is no answer.
+ON_TOOLS = {
+    "right only in what a tool says": lambda p: [
+        {"role": role, "content": text}
+        for role, text in (("assistant", "<think>"), ("tool", p.gold), ("assistant", "</think>"))
+    ],
+}
+
 # Answers that cheat on a kind of check, made from the problem and what its check needs. To a problem without one they
 # are nothing at all.
 ON_CHECKS = {
@@ -205,6 +213,7 @@ def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list
     for check in sorted({read_check(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
         table = ON_CHECKS[check]
         kinds.append(("cheat", {name: partial(on_check, each, check) for name, each in table.items()}))
+    kinds += [("cheat", ON_TOOLS)] if recipe.tools else []
     paid = {
         (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
         for kind, responses in kinds
@@ -250,7 +259,7 @@ def some(names: list[str], most: int = 3) -> str:
 
 
 def _paid(
-    responses: list[str], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+    responses: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
 ) -> list[list[float | None]]:
     """What each reward pays for one response to each row, called as the trainer would call it. Rewards that count
     tokens see one token for every four characters."""
@@ -258,13 +267,13 @@ def _paid(
     columns = {
         **{key: [row[key] for row in given] for key in given[0]},
         "prompts": [prompt.messages(row["problem"], recipe.prompt.system) for row in rows],
-        "completion_ids": [list(range(len(text) // 4)) for text in responses],
+        "completion_ids": [list(range(len(prompt.transcript(each)) // 4)) for each in responses],
         "think_opened": [False] * len(rows),
         "trainer_state": TrainerState(max_steps=(size_of_run(recipe) or [1])[0]),
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-    completions = [[{"role": "assistant", "content": text}] for text in responses]
+    completions = [[{"role": "assistant", "content": e}] if isinstance(e, str) else e for e in responses]
     return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 

@@ -4,27 +4,33 @@ import contextlib
 import gc
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rewards.verifier.extract import last_turn
 from schema import configs
 from schema.faults import Fault, RecipeError
 from schema.hardware import use_fastest_threads
+from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.terminal import say
 from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
+from training.tools import in_turns
 
 
 class Completion(NamedTuple):
-    """`tokens`: the length without the end token. `truncated`: it reached the limit before it ended."""
+    """`text`: what is judged. `tokens`: the length without the end token, with what tools said. `truncated`: it reached
+    the limit before it ended. `turns`: its messages, where it may call tools."""
 
     text: str
     tokens: int
     truncated: bool
+    turns: list[dict] | None = None
 
 
 Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
@@ -73,11 +79,19 @@ def dtype(recipe: Recipe) -> str:
 
 def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
     """transformers' `generate` with the recipe's model, on the GPU where there is one."""
-    model = load_for_answers(recipe, tokenizer, trained)
+    return answering(recipe, load_for_answers(recipe, tokenizer, trained), tokenizer)
+
+
+def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
+    """The engine of a model that is loaded, with the turns of the recipe's tools."""
+    longest, most = max_new_tokens(recipe), configs.setting(recipe, "grpo", "max_tool_calling_iterations")
+    ends = model.generation_config.eos_token_id
 
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
         torch.manual_seed(seed)
-        return generate(model, tokenizer, prompts, max_new_tokens(recipe), sampling)
+        sample = partial(generate, model, tokenizer, max_new_tokens=longest, sampling=sampling)
+        made = in_turns(sample, tokenizer, tools_of(recipe), prompts, longest, most)
+        return [_completion(tokenizer, tokens, tokens[-1] not in ends, turns) for tokens, turns in made]
 
     return complete
 
@@ -89,8 +103,8 @@ def generate(
     prompts: list[list[int]],
     max_new_tokens: int,
     sampling: Sampling,
-) -> list[Completion]:
-    """Completions of a batch of prompts (token ids)."""
+) -> list[list[int]]:
+    """The tokens that follow each of a batch of prompts (token ids), with the one that ends them where they ended."""
     if line := use_fastest_threads(model.dtype):
         say(line)
     batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
@@ -106,8 +120,7 @@ def generate(
         **options | {"repetition_penalty": 1.0} | sampling.more,
     )[:, batch["input_ids"].shape[1] :]
     ends = set(model.generation_config.eos_token_id)
-    until = [(row, next((i for i, t in enumerate(row) if t in ends), len(row))) for row in tokens.tolist()]
-    return [_completion(tokenizer, row[:length], length == len(row)) for row, length in until]
+    return [row[: next((i for i, t in enumerate(row, 1) if t in ends), len(row))] for row in tokens.tolist()]
 
 
 @contextlib.contextmanager
@@ -171,7 +184,7 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
             raise RuntimeError("vLLM answered other prompts than it was given")
         answers = [(list(each.token_ids), each.finish_reason == "length") for each in (o.outputs[0] for o in outputs)]
         # The last token of an answer is the one that ends it, unless the limit came first.
-        return [_completion(tokenizer, tokens if cut else tokens[:-1], cut) for tokens, cut in answers]
+        return [_completion(tokenizer, tokens, cut) for tokens, cut in answers]
 
     return complete
 
@@ -181,5 +194,11 @@ def _rank_for_vllm(rank: int) -> int:
     return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 
 
-def _completion(tokenizer: PreTrainedTokenizerBase, tokens: list[int], truncated: bool) -> Completion:
-    return Completion(tokenizer.decode(tokens, skip_special_tokens=True), len(tokens), truncated)
+def _completion(tokenizer, tokens: list[int], truncated: bool, turns: list[dict] | None = None) -> Completion:
+    """`tokens`: with the last, which ends it unless it is truncated."""
+    length = len(tokens) if truncated else len(tokens) - 1
+    text = tokenizer.decode(tokens[:length], skip_special_tokens=True)
+    if turns:
+        text = last_turn([each["content"] for each in turns if each["role"] == "assistant"])
+        truncated = truncated or "tool_calls" in turns[-1]
+    return Completion(text, length, truncated, turns)

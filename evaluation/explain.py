@@ -141,6 +141,8 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     if recipe.algorithm:
         message = f"algorithm: {recipe.algorithm} has one loss for a completion, which is not worked out token by token"
         raise RecipeError([Fault(recipe.place("algorithm"), message)])
+    if recipe.tools:
+        raise RecipeError([Fault(recipe.place("tools"), "tools: their turns are not worked out token by token")])
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
         value = setting(recipe, "grpo", key)

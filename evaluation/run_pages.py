@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 from data import own
 from data.json_files import read_object
-from data.prompt import messages
+from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare
@@ -400,7 +400,7 @@ def group(rows: list[dict]) -> list[str]:
         words += [f"{row['tokens']} tokens"] if is_of(row.get("tokens"), int) else []
         words += ["truncated"] if row.get("truncated") is True else []
         words += [f"advantage {row['advantage']:+.3g}"] if is_of(row["advantage"], float) else []
-        lines += ["", f"{number}. {', '.join(words)}", "", *shortened(row["completion"])]
+        lines += ["", f"{number}. {', '.join(words)}", "", *shortened(transcript(row["completion"]))]
     return lines
 
 

@@ -1,13 +1,24 @@
 """What a completion and a prompt say: TRL passes each as a string or as a list of messages."""
 
+from rewards.verifier.extract import last_turn
+
 Messages = list[dict[str, str]]
 
 
 def content(completion: str | Messages) -> str:
-    """What the model itself wrote: the messages of a tool between its turns are not its text."""
-    if isinstance(completion, str):
-        return completion
-    return "".join(_text(message) for message in completion if message.get("role", "assistant") == "assistant")
+    """What the model itself wrote, calls as code: the messages of a tool between its turns are not its text."""
+    calls = [[f"\n```\n{call}\n```\n" for call in each.get("tool_calls") or []] for each in _own(completion)]
+    return "".join(_text(each) + "".join(of) for each, of in zip(_own(completion), calls, strict=True))
+
+
+def answered(completion: str | Messages) -> str:
+    """What is judged of a completion: the model's last turn, see `last_turn`."""
+    return last_turn(list(map(_text, _own(completion))))
+
+
+def _own(completion: str | Messages) -> Messages:
+    messages = [{"content": completion}] if isinstance(completion, str) else completion
+    return [each for each in messages if each.get("role", "assistant") == "assistant"]
 
 
 def question(prompt: str | Messages) -> str:

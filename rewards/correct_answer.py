@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rewards.completion import Messages, content, question
+from rewards.completion import Messages, answered, question
 from rewards.verifier import judge_all, prepare
 
 
@@ -23,7 +23,7 @@ def correct_answer(
     of the prompt. Logs `verifier/timeouts`, the number of answers whose judging was cut off.
     """
     questions = columns.get("problem") or [question(p) for p in prompts or [""] * len(completions)]
-    texts = [content(c) for c in completions]
+    texts = [answered(c) for c in completions]
     questions, checks = [each or None for each in questions], columns.get("check")
     verdicts = judge_all(texts, solution, questions, checks, strict=strict, run_programs=run_programs)
     if log_metric is not None:

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 
 from data.gold import boxed, gold_answer
-from rewards.completion import Messages, content
+from rewards.completion import Messages, answered
 
 _ANSWER = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>\s*\Z", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d{1,30}(?:\.\d{1,30})?(?:/\d{1,30})?")
@@ -21,7 +21,7 @@ def partial_credit(completions: list[str | Messages], solution: list[str], **col
     Limits: it compares numbers and spelling, without algebra, and it pays a policy that is unsure of its second root to
     leave it out. Use it beside `correct_answer`, at a smaller weight.
     """
-    return [_share(content(c), gold_answer(gold)) for c, gold in zip(completions, solution, strict=True)]
+    return [_share(answered(c), gold_answer(gold)) for c, gold in zip(completions, solution, strict=True)]
 
 
 def _share(text: str, gold: str | None) -> float | None:

@@ -48,7 +48,7 @@ def _is_true(text: str, run: re.Match) -> bool | None:
     if attached or open_left or equation[-1] in "+−-*/×÷·":
         return None
     written = re.split("[=≈]", equation.translate(_SPELLED))
-    sides = [_value(each) for each in written]
+    sides = [value_of_numbers(each) for each in written]
     if None in sides or not any(operations for _, operations in sides):
         return None
     first = sides[0][0]
@@ -62,7 +62,7 @@ def _same(exact: Fraction, value: Fraction, written: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _value(side: str) -> tuple[Fraction, int] | None:
+def value_of_numbers(side: str) -> tuple[Fraction, int] | None:
     """The value of an expression of numbers, exactly, and how many operations it has."""
     try:
         tree = ast.parse(" ".join(side.split()), mode="eval")

@@ -37,12 +37,17 @@ FORM = ("format_tags", "tag_count", "language_consistency")
 
 FEW = 50  # held-out problems: the 95% interval of an accuracy is then up to 27 points wide
 
+NOT_BY_VLLM = "only transformers samples, vLLM has not been tried: leave one of them out"
+ONE_TURN = "it learns from answers of one turn, and `tools` make several: leave one of them out"
+
 LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # and their colours
 
 
 def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
     """A section of a stage that trains: what is its own, and its schedule."""
     yield from OWN[name](section, recipe) if name in OWN else ()
+    if recipe.get("tools") and name in ("dpo", "reward_model"):
+        yield (), f"{name}: {ONE_TURN}"
     yield from _schedule(name, configs.defaults(name) | section)
 
 
@@ -85,6 +90,13 @@ def grpo(section: dict, recipe: dict) -> Complaints:
         yield ("shuffle_dataset",), message
     if values["eval_steps"]:
         yield from _validation(recipe)
+    tools = recipe.get("tools", [])
+    if tools and values["use_vllm"]:
+        yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
+    if twice := [each for each in tools if tools.count(each) > 1]:
+        yield (), f"tools: {names.named(twice[0])[0]} is named twice"
+    if "max_tool_calling_iterations" in section and not tools:
+        yield ("max_tool_calling_iterations",), "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out"
     yield from _batch(values, section)
     yield from _losses(values, section)
     if recipe.get("rounds"):
@@ -100,6 +112,8 @@ def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints
     if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
         message = "has one advantage for a completion, and none for its steps: leave `steps` out"
         yield (), f"algorithm: {other.name} {message}"
+    if recipe.get("tools"):
+        yield (), f"algorithm: {other.made} has no loop of `tools`: leave one of them out"
 
 
 def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
@@ -272,6 +286,8 @@ def data(section: dict, recipe: dict) -> Complaints:
     if section.get("own_solutions") is not None and recipe.get("sft") is None:
         message = "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one"
         yield ("own_solutions",), message
+    if section.get("own_solutions") is not None and recipe.get("tools"):
+        yield ("own_solutions",), f"data.own_solutions: {ONE_TURN}"
     if section.get("own_solutions") is not None and section.get("worked") is not None:
         message = "it counts the data's worked solutions, which data.own_solutions replaces: keep one of them"
         yield ("worked",), f"data.worked: {message}"
@@ -289,6 +305,8 @@ def evaluate(section: dict, recipe: dict) -> Complaints:
     if section.get("engine") == "vllm" and recipe.get("quantization"):
         message = "vllm would serve the adapter on unquantised weights, on which it was not trained: set it to "
         yield ("engine",), f"evaluate.engine: {message}transformers"
+    if section.get("engine") == "vllm" and recipe.get("tools"):
+        yield ("engine",), f"evaluate.engine: with `tools` {NOT_BY_VLLM}"
 
 
 def _greedy(default: dict, own: dict, section: str = "") -> list[str]:
@@ -353,6 +371,8 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} has `steps` already, and only one may"
     if steps == list(section):
         yield (), "rewards: add one for whole completions, such as correct_answer: only the steps have one"
+    if recipe.get("tools") and (wrong := [*steps, *section.keys() & {names.LEARNED}]):
+        yield (wrong[0],), f"rewards.{wrong[0]}: {ONE_TURN}"
     for name, options in section.items():
         if not isinstance(options, dict):
             yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"

@@ -3,7 +3,7 @@ a learned reward, as far as their name and their config.json tell."""
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +26,11 @@ OPTIONS = {
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
 _TINY_CHAT_TEMPLATE = (
+    "{% for tool in tools or [] %}{{ tool.function.name }}{{ '\\n' }}{% endfor %}"
     "{% for message in messages %}"
-    "{{ message.content }}{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}"
+    "{{ message.content }}{% for call in message.tool_calls or [] %}"
+    '<tool_call>{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}</tool_call>'
+    "{% endfor %}{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}"
     "{% endfor %}"
 )
 
@@ -115,7 +118,16 @@ def _wrong_folder(folder: Path, wanted: Head) -> str | None:
     return None if safe else f"{folder} holds no model.safetensors: other formats may hold code and are not read"
 
 
-def tiny_qwen3(folder: Path, seed: int):
+# The tools' form of Qwen, in two tokens and what stands between them.
+_CALL = ['<tool_call>{"name": "calculator", "arguments": {"expression": "', '"}}</tool_call>']
+
+
+def tiny_qwen3_tools(folder: Path, seed: int):
+    """The tiny Qwen3, which has a call of the calculator as two more tokens."""
+    tiny_qwen3(folder, seed, _TAGS + _CALL)
+
+
+def tiny_qwen3(folder: Path, seed: int, tags: Sequence[str] = _TAGS):
     """A two-layer Qwen3 of 0.3 M random parameters with a character tokenizer that has the four tags as tokens."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, set_seed
@@ -124,7 +136,7 @@ def tiny_qwen3(folder: Path, seed: int):
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
     backend.decoder = decoders.Fuse()
-    backend.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
+    backend.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in tags])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
     )
@@ -169,6 +181,7 @@ def smollm2_135m_instruct(folder: Path, seed: int):
 
 BUILDERS: dict[str, Callable[[Path, int], None]] = {
     "tiny-qwen3": tiny_qwen3,
+    "tiny-qwen3-tools": tiny_qwen3_tools,
     "smollm2-135m-instruct": smollm2_135m_instruct,
 }
 

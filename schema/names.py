@@ -14,6 +14,7 @@ import rewards
 from data.imports import named_function
 from data.own import FILE_TYPES
 from data.problems import data_set
+from rewards.tools import TOOLS
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import SAMPLED, Recipe, Sampling
 from schema.values import RULES, Number, Pattern, Where, count
@@ -177,6 +178,11 @@ def bind_reward(name: str, options: dict) -> Callable:
     arguments = {key: value for key, value in options.items() if key not in REWARD_KEYS}
     with said_by_library(f"rewards.{name}"):
         return partial(function, **arguments) if is_reward(function) else function(**arguments)
+
+
+def tools_of(recipe: Recipe) -> dict[str, Callable[..., str]]:
+    """The functions that the recipe's policy may call, by name."""
+    return {name: TOOLS[name] for name, _ in map(named, recipe.tools or [])}
 
 
 def prepare_rewards(recipe: Recipe, solutions: list):

@@ -18,7 +18,7 @@ from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"): str | None, ("data", "train"): list, ("evaluate", "benchmarks"): list}
-KEYS = ("seed", "output_dir", "rounds", "algorithm", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = ("seed", "output_dir", "rounds", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 

@@ -100,7 +100,6 @@ RESERVED: dict[str, dict[str, str]] = {
             "GRPO has no labels": "label_smoothing_factor average_tokens_across_devices",
             "trl's sampler keeps groups whole": "train_sampling_strategy dataloader_drop_last",
             "a checkpoint would not contain the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
-            "tools are not supported here": "max_tool_calling_iterations",
             "it casts the weights being trained; set use_vllm": "use_transformers_continuous_batching "
             "transformers_continuous_batching_config use_transformers_paged",
         }

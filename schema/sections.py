@@ -155,7 +155,7 @@ class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
     recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
     policy that it begins with for its reference. `algorithm`: which the section `grpo` is for, where it is another.
-    `reward_model`: how `make reward-model` trains one on a run's completions."""
+    `reward_model`: how `make reward-model` trains one on a run's completions. `tools`: what the policy may call."""
 
     name: str
     seed: int
@@ -173,6 +173,7 @@ class Recipe:
     dpo: dict | None = None
     rounds: int | None = None
     algorithm: str | None = None
+    tools: list | None = None
     asked_for: dict[str, Any] = field(default_factory=dict)
     places: dict[tuple, Place] = field(default_factory=dict)
 

@@ -36,7 +36,7 @@ class Stage:
         return self.name.replace("-", "_")
 
 
-_SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "sft")
+_SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "tools", "sft")
 _GRPO = (*_SFT, "rewards", "grpo", "rounds", "algorithm")
 _STAGES = (
     Stage(

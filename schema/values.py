@@ -196,6 +196,15 @@ class Switch:
         return f"expected true or false, got {value!r:.80}" + ("; YAML 1.2 reads that as text" if old else "")
 
 
+class Tool:
+    """The name of a tool, or the mapping that allows Python."""
+
+    def refusal(self, value: Any) -> str | None:
+        if "python" in (value if isinstance(value, dict) else [value]) and value != {"python": {"run_programs": True}}:
+            return "python runs what the policy writes: to allow it, write python: {run_programs: true}"
+        return None if isinstance(value, dict) and "python" in value else OneOf(("calculator", "python")).refusal(value)
+
+
 @dataclass(frozen=True)
 class PerModule:
     """A mapping of modules' names to values of one kind."""
@@ -301,6 +310,7 @@ RULES["recipe"] = {
     "output_dir": Pattern(FOLDER, "the name of a folder"),
     "rounds": count(2, 1000),
     "algorithm": OneOf(tuple(each for each in ALGORITHMS if each != "grpo")),
+    "tools": Each(Tool()),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),
@@ -366,6 +376,7 @@ RULES["grpo"] = TRAINING | {
     "generation_batch_size": count(2, 2**24),
     **_all(count(1, 65536), "steps_per_generation per_device_eval_batch_size"),
     "eval_steps": count(),
+    "max_tool_calling_iterations": count(1, 1000),
     "temperature": Number(0.01, 10),
     "top_p": Number(0, 1, above=True),
     "top_k": count(0, 2**31 - 1),

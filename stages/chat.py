@@ -14,6 +14,7 @@ from runs.folder import find
 from schema import hardware
 from schema.faults import RecipeError
 from schema.recipe import Recipe
+from schema.sections import Sampling
 from schema.stages import finished
 from schema.terminal import clean, make_command, say
 from stages.cli import quiet_libraries, run
@@ -62,9 +63,9 @@ def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
 
 def answering(recipe: Recipe, trained: Path):
     """A function that answers a question, prints the answer while it is written, and returns it."""
-    import torch
     from transformers import TextStreamer
 
+    from evaluation.engines import answering as completing
     from evaluation.engines import max_new_tokens
     from training.model import load_for_answers, load_tokenizer
 
@@ -76,24 +77,19 @@ def answering(recipe: Recipe, trained: Path):
 
     tokenizer = load_tokenizer(recipe)
     model = load_for_answers(recipe, tokenizer, trained)
+    shown = {} if recipe.tools else {"streamer": Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True)}
+    complete = completing(recipe, model, tokenizer)
 
-    @torch.inference_mode()
     def answer(question: str) -> str:
         room = getattr(model.config.get_text_config(), "max_position_embeddings", LONGEST) - max_new_tokens(recipe)
         ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system)))
         if len(ids) > room or len(question) > LONGEST:
             say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
             return ""
-        batch = torch.tensor([ids], device=model.device)
-        written = model.generate(
-            input_ids=batch,
-            attention_mask=torch.ones_like(batch),
-            do_sample=False,
-            max_new_tokens=max_new_tokens(recipe),
-            pad_token_id=tokenizer.pad_token_id,
-            streamer=Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True),
-        )
-        return tokenizer.decode(written[0, len(ids) :], skip_special_tokens=True)
+        [completion] = complete([ids], recipe.seed, Sampling(more=shown))
+        if completion.turns:
+            say(clean(prompt.transcript(completion.turns)))
+        return completion.text
 
     return answer
 

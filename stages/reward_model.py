@@ -11,6 +11,7 @@ from pathlib import Path
 
 from runs.folder import find
 from schema.faults import Fault, RecipeError
+from schema.meaning import ONE_TURN
 from schema.names import LEARNED
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
@@ -33,6 +34,8 @@ def right_above_wrong(sampled: Path, start: Start) -> Iterator[Training | Traine
     from training.reward_model import base_with_head, load_reward_model, merge_adapter, reward_trainer
 
     recipe, args, folder = start.recipe, start.args, start.folder.path
+    if recipe.tools:
+        raise RecipeError([Fault(recipe.place("tools"), f"reward-model: {ONE_TURN}")])
     pairs = reward_pairs(sampled, {row["problem"] for row in start.rows}, recipe.seed)
     if (problems := len({each.problem for each in pairs})) < LEAST:
         message = f"{problems} training problems have a right and a wrong completion in one group; {LEAST} are needed"

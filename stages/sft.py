@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from data import prompt
 from schema import configs
 from schema.faults import Fault, RecipeError, said_by_library
+from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.terminal import is_main_process, say
 from stages.cli import run
@@ -48,7 +49,7 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
     if taken := broadcast_object_list(taken)[0]:  # the other processes wait for it here
         say(f"sft: the same warm start is finished in {taken}; taken from there")
         return
-    dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length)
+    dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length, tools_of(recipe))
     if not dataset:
         raise RecipeError([Fault(recipe.place("sft", "max_length"), "sft: no worked solution fits into max_length")])
     model = load_model(recipe, tokenizer)
@@ -66,13 +67,16 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
     yield Trained({"own_solutions": own and own.figures, **(sealed(start.folder.path) if is_main_process() else {})})
 
 
-def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None) -> "Dataset":
-    """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens.
+def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None, tools=None) -> "Dataset":
+    """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens. Its
+    calls of `tools` are answered, and the answers are not learned.
 
     Tokenised here, not by the trainer: the prompt's ids are then the same in GRPO and the evaluation, and a chat
     template that rewrites past turns (or drops their thoughts) has no say in what is learned.
     """
     from datasets import Dataset
+
+    from training.tools import worked
 
     opened = prompt.think_opened(tokenizer)
     examples, without, too_long = [], 0, 0
@@ -82,11 +86,11 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
             continue
         prefix = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))
         text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
-        completion = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        completion, learned = worked(tokenizer, tools or {}, text)
         if max_length and len(prefix) + len(completion) > max_length:
             too_long += 1
             continue
-        mask = [0] * len(prefix) + [1] * len(completion)
+        mask = [0] * len(prefix) + learned
         examples.append({"input_ids": prefix + completion, "completion_mask": mask})
     if without or too_long:
         longer = f" and {too_long:,} with more than {max_length} tokens" if too_long else ""

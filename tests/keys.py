@@ -22,6 +22,10 @@ TOP = {
     "output_dir": ("where its runs are", "`outputs/<recipe>`"),
     "rounds": ("into how many GRPO is parted; each begins with its policy as the reference", "such as `3`"),
     "algorithm": ("what takes the section `grpo` in place of GRPO", "such as `rloo`"),
+    "tools": (
+        "what the policy may call ([rewards.md](rewards.md#may-it-call-tools))",
+        "such as `[calculator]`",
+    ),
 }
 
 
@@ -62,6 +66,8 @@ def _words(rule: Any) -> str:
     match rule:
         case values.Keys():
             return "a mapping"
+        case values.Each(kind=values.Tool()):
+            return "a list of these, each once: calculator, python: {run_programs: true}"
         case values.Span():
             return f"a list of two: each {rule.kind}"
         case values.Switch():

@@ -106,7 +106,9 @@ def estimate(
     # adapter off; a fully trained model has a second model beside it.
     reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
     tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
-    kv_cache = batch * args.steps_per_generation * tokens * cache_bytes_per_token(config, recipe)
+    # trl gives each turn after a tool's the whole length again, and then cuts it.
+    sampled = tokens + args.max_completion_length * bool(recipe.tools)
+    kv_cache = batch * args.steps_per_generation * sampled * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
     return Parts(
         weights=frozen // setting.weight_shards,

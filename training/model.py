@@ -118,6 +118,10 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
         tokenizer.eos_token = end
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if recipe.tools:
+        from training.tools import use_tools  # imports trl, which others need not wait for
+
+        use_tools(tokenizer, recipe)
     return tokenizer
 
 

@@ -21,6 +21,7 @@ from rich.text import Text
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
+from data.prompt import transcript
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.hardware import use_fastest_threads
 from schema.recipe import Recipe
@@ -144,8 +145,7 @@ def _drawn(key: str, value: float) -> str:
 
 def sample(batch, width: int) -> list[str]:
     """The first completion of a batch: its problem, its beginning and its end, and what it earned."""
-    completion = batch.columns["completions"][0]
-    text = completion if isinstance(completion, str) else completion[0]["content"]
+    text = transcript(batch.columns["completions"][0])
     earned = [f"{name} {values[0]:.3g}" for name, values in batch.rewards.items() if values[0] is not None]
     told = [" ".join(clean(str(each)).split()) for each in (batch.columns["problem"][0], text, "  ".join(earned))]
     half = max(10, width // 2 - 4)

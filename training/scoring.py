@@ -219,7 +219,10 @@ class Scores:
         ids, record = columns["completion_ids"], columns["log_extra"]
         record("gold", [str(each) for each in columns["solution"]])
         record("tokens", [len(each) for each in ids])
-        record("truncated", [not len(each) or int(each[-1]) not in self.ends for each in ids])
+        # One whose last call found no room for its answer ends with a turn, but not with its answer.
+        calling = [not isinstance(each, str) and bool(each[-1].get("tool_calls")) for each in columns["completions"]]
+        ended = [len(each) and int(each[-1]) in self.ends for each in ids]
+        record("truncated", [call or not end for call, end in zip(calling, ended, strict=True)])
         first = PartialState().process_index * len(ids)
         share = without_signal(self._earned(scored), self.group_size, first)
         if share is not None and _in_groups(columns["prompts"][-first % self.group_size :], self.group_size):

@@ -20,7 +20,7 @@ from data.sources import DataError
 from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
 from schema.models import refreshes
-from schema.names import LEARNED, prepare_rewards
+from schema.names import LEARNED, prepare_rewards, tools_of
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
@@ -196,6 +196,7 @@ def grpo_trainer(
         "eval_dataset": with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None,
     }
     kind = ByStep if rewards.steps else globals()[stages.algorithm(recipe.algorithm).trainer]
+    given |= {"tools": [*tools_of(recipe).values()]} if recipe.tools else {}  # RLOO has no such argument
     trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **given)
     trainer.steps, trainer.scores, trainer.keep_best = rewards.steps, rewards.scores, rewards.keep_best
     for each in parts(recipe, trainer, rewards):

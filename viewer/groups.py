@@ -12,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from data.json_files import parsed
+from data.prompt import transcript
 from data.sources import DataError, read_parquet
 from runs.folder import completion_files, inside
 from schema.names import RESERVED
@@ -207,7 +208,7 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
     rewards = {name: finite(row[name]) for name in names}
     paid = [w * r for r, w in zip(rewards.values(), weights, strict=True) if r is not None]
-    said, advantage = _said(row["completion"]), finite(row["advantage"])
+    said, advantage = transcript(row["completion"]), finite(row["advantage"])
     return {
         "step": row["step"],
         "question": _said(row["prompt"], "user"),
@@ -238,11 +239,11 @@ def flags(completion: str, right: float | None, advantage: float | None) -> list
     return found
 
 
-def _said(messages: Any, role: str | None = None) -> str:
-    """The text of a prompt or completion, which is one message, several, or plain text."""
+def _said(messages: Any, role: str) -> str:
+    """What one side says in a prompt, which is one message, several, or plain text."""
     if isinstance(messages, str):
-        return messages if role in (None, "user") else ""
-    said = [each for each in messages or [] if isinstance(each, dict) and role in (None, each.get("role"))]
+        return messages if role == "user" else ""
+    said = [each for each in messages or [] if isinstance(each, dict) and each.get("role") == role]
     return "\n\n".join(str(each.get("content") or "") for each in said)
 
 

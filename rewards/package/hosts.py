@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rewards.completion import Messages, content, question
+from rewards.completion import Messages, answered, question
 from rewards.correct_answer import correct_answer  # a reward of trl.GRPOTrainer, for a data set with a `solution`
 from rewards.verifier import judge
 
@@ -21,7 +21,7 @@ async def rubric_function(
 ) -> float:
     """A function of a `verifiers.Rubric`, in its versions before 0.2."""
     # In a thread: the other rollouts go on while the algebra takes its time.
-    return float(bool((await asyncio.to_thread(judge, content(completion), answer, question=_asked(prompt))).right))
+    return float(bool((await asyncio.to_thread(judge, answered(completion), answer, question=_asked(prompt))).right))
 
 
 async def task_reward(task: Any, trace: Any) -> float:

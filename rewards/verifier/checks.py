@@ -62,7 +62,7 @@ def _reaches(answer: str, needed: dict) -> tuple[bool, str]:
     """Whether the answer is right, and what decided."""
     if len(answer) > _LONGEST_EXPRESSION:
         return False, "too long for an expression"
-    text = _plain(answer)
+    text = plain(answer)
     if end := _ENDS_IN.search(text):
         if int(end[1]) != needed["target"]:
             return False, f"it says that it is {end[1]}"
@@ -85,9 +85,9 @@ def _reaches(answer: str, needed: dict) -> tuple[bool, str]:
     return value == needed["target"], f"it is {value}"
 
 
-def _plain(text: str) -> str:
-    for sign, plain in _WRITTEN:
-        text = text.replace(sign, plain)
+def plain(text: str) -> str:
+    for sign, written in _WRITTEN:
+        text = text.replace(sign, written)
     text, again = _SPACE.sub(" ", text), ""
     while text != again:  # from the innermost fraction out
         text, again = _FRACTION.sub(r"((\1)/(\2))", text), text
@@ -103,6 +103,7 @@ _MEMORY = 256  # MiB of address space, with the interpreter
 _ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
 _LONGEST_PROGRAM = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
+_NOTHING = "it ended before its results were in"
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 # What a policy that has learned mathematics may write around a program.
 _AROUND = re.compile(r"\A\s*(?:\\boxed\{(.*)\}|\$(.*)\$)\s*\Z", re.DOTALL)
@@ -169,29 +170,43 @@ def run_program(source: str, function: str, cases: Sequence[tuple[list, object]]
     Raises:
         NotHeld: this machine cannot hold a program.
     """
-    job = {"source": source, "function": function, "arguments": [arguments for arguments, _ in cases]}
+    reply = called(source, function, [arguments for arguments, _ in cases], len(json.dumps(cases)), seconds)
+    if isinstance(reply, Verdict):
+        return reply
+    try:
+        right, reason = _compared(function, cases, *reply)
+        return Verdict(right, source, reason)
+    except (TypeError, RecursionError):  # a program may write anything into the pipe
+        return Verdict(False, source, _NOTHING)
+
+
+def called(
+    source: str, function: str, arguments: list[list], room: int = 0, seconds: float = 2.0
+) -> tuple[list, str | None] | Verdict:
+    """What a program's function returns for each list of arguments, and the first error; or why it gave nothing.
+    `room`: bytes of what it should return. Raises NotHeld."""
+    room += _ROOM
+    job = {"source": source, "function": function, "arguments": arguments}
     job |= {"seconds": seconds, "memory_mib": _MEMORY}
-    bound = _ROOM + len(json.dumps([result for _, result in cases]))
     with _started() as process:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(job).encode())
             process.stdin.close()
-        said, ended = _said(process, bound, _WALL * seconds)
+        said, ended = _said(process, room, _WALL * seconds)
     held, _, said = said.partition(b"\n")
     if held != b"held":
         raise NotHeld(f"this machine cannot hold a program: {held.decode() or 'its process did not start'}")
     if not ended or process.returncode == -signal.SIGPROF:
         return Verdict(False, source, f"not done in {seconds:g} s", timed_out=True)
-    if len(said) > bound:
+    if len(said) > room:
         return Verdict(False, source, "its results are too long")
     if process.returncode < 0:
         return Verdict(False, source, f"it ended with {signal.Signals(-process.returncode).name}")
     try:
         reply = json.loads(said)
-        right, reason = _compared(function, cases, reply["results"], reply["error"])
-        return Verdict(right, source, reason)
+        return reply["results"], reply["error"]
     except (ValueError, KeyError, TypeError, RecursionError):  # a program may write anything into the pipe
-        return Verdict(False, source, "it ended before its results were in")
+        return Verdict(False, source, _NOTHING)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ response of one line. What stands in a thought, closed or not, never counts.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,6 +116,13 @@ def outside_thoughts(response: str) -> str | None:
         visible = "\n".join(kept)
         return visible if _answered(visible) else None
     return "\n".join([*kept, response[start:]])
+
+
+def last_turn(turns: Sequence[str]) -> str:
+    """What is judged of a response in several turns, between which a tool spoke: the last, inside the thought that
+    those before left open."""
+    opened = outside_thoughts("".join(turns[:-1])) is None
+    return "<think>" * opened + "".join(turns[-1:])
 
 
 def _answered(text: str) -> bool:

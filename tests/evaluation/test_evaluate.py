@@ -122,7 +122,7 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
     tokenizer = SimpleNamespace(eos_token_id=0, decode=lambda tokens, **_: str(tokens))
     recipe = load_recipe(TINY, ["evaluate.max_new_tokens=9"], check=())
     policy = _by_vllm(SimpleNamespace(generate=generate), None, recipe, tokenizer)
-    assert policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3})) == [("[5]", 1, False)] * 2
+    assert policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3})) == [("[5]", 1, False, None)] * 2
     same = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [0], "top_k": 3}
     assert given == [same | {"seed": 7}, same | {"seed": 8}]
 

@@ -1,0 +1,340 @@
+import copy
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import trl
+
+from data import prompt
+from data.made import products
+from data.problems import load
+from evaluation import engines
+from evaluation.audit import audited, bound_rewards, with_wrong_answers
+from rewards.completion import answered, content
+from rewards.tools import TOOLS, calculator, python
+from rewards.verifier.checks import NotHeld
+from runs.folder import completion_files
+from schema import configs, models
+from schema.faults import RecipeError
+from schema.names import tools_of
+from schema.recipe import load_recipe
+from schema.sections import Sampling
+from stages import chat
+from stages.sft import tokenised
+from training import memory
+from training.model import load_tokenizer
+from training.tools import ids_of_results, in_turns, parsed, results, use_tools, worked
+from training.trainer import grpo_trainer
+from viewer import groups
+
+TINY = "recipes/tiny-tools.yaml"
+FEW = ["data.train=[products: {digits: 2, rows: 60, calls: 1.0}]", "sft=null", "grpo.per_device_train_batch_size=8"]
+FEW += ["grpo.num_generations=4", "grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1"]
+
+
+BAD = "error: not an expression of numbers, + - * / and brackets that has a value"
+
+
+def call(text: str, name: str = "calculator", key: str = "expression") -> str:
+    return f'<tool_call>{{"name": "{name}", "arguments": {json.dumps({key: text})}}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    {
+        "123*456": "56088",
+        "(12+3)*4/5": "12",
+        "7/2": "3.5",
+        "0.1+0.2": "0.3",
+        "1/3": "1/3 ≈ 0.3333333333",
+        "3 × 4 ÷ 6": "2",
+        "-.5": "-0.5",
+        "1/0": BAD,
+        "(1+": BAD,
+        "9**9**9**9": BAD,
+        "__import__('os')": BAD,
+        "(" * 150: BAD,
+        "9" * 201: BAD,
+        "": BAD,
+    }.items(),
+)
+def test_the_calculator_is_exact_or_says_why_not(expression, said):
+    assert calculator(expression) == said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("print(sum(range(10)))", "45"),
+        ("import math\nprint(math.comb(5, 2))\nprint('so')", "10\nso"),
+        ("print(open('/etc/passwd').read())", "PermissionError: [Errno 1] Operation not permitted: '/etc/passwd'"),
+        ("x =", "SyntaxError: invalid syntax (<string>, line 1)"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("while True: pass", "error: not done in 2 s"),
+        ("x = 1", "no output: print the result"),
+        ("print('\\x1b[2J', chr(0xd800))", "?[2J ?"),
+        ("print('<' * 9999)", "<" * 500),
+    ],
+)
+def test_python_says_what_a_program_prints_or_why_it_does_not(code, said):
+    assert python(code) == said
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_tokenizer(load_recipe(TINY, check=()))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "told"),
+    [
+        (f"<think>{call('2*3')}<eos>", "<think>", ["6"]),
+        (f"{call('2*3')} and {call('1/0')}<eos>", " and ", ["6", BAD]),
+        (f"{call('2*3', 'abacus')}<eos>", "", ["{'error': 'Tool abacus not found.'}"]),
+        ("a<eos>", "a", []),
+        # What is no call is text.
+        (call("2*3")[:-1], call("2*3")[:-1], []),
+        (call("2*3", key="formula"), call("2*3", key="formula"), []),
+        (call("2").replace('"2"', "2"), call("2").replace('"2"', "2"), []),
+        (call("2").replace('"2"', "[" * 5000), call("2").replace('"2"', "[" * 5000), []),
+        (call("\\q").replace("\\\\", "\\"), call("\\q").replace("\\\\", "\\"), []),
+        (call("\ud800"), call("\ud800"), []),
+    ],
+)
+def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, told):
+    tools = tools_of(load_recipe(TINY, check=()))
+    message = parsed(tokenizer, tokenizer(text)["input_ids"])
+    assert message["content"] == said
+    assert [each["content"] for each in results(message, tools)] == told
+    assert ("tool_calls" in message) == bool(told)
+
+
+def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
+    message = parsed(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
+    [said] = results(message, {"calculator": calculator})
+    assert said["content"] == str({"error": "calculator() got an unexpected keyword argument 'code'"})
+
+
+@pytest.mark.parametrize(
+    ("turns", "whole", "judged"),
+    [
+        (["<think>a", "b</think><answer>6</answer>"], "<think>a{}b</think><answer>6</answer>", "<think>{}"),
+        (["<answer>5</answer>", "<answer>6</answer>"], "<answer>5</answer>{}<answer>6</answer>", "{}"),
+        (["<think>a</think>", "<think>b</think>6"], "<think>a</think>{}<think>b</think>6", "{}"),
+    ],
+)
+def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, whole, judged):
+    made = {"type": "function", "function": {"name": "calculator", "arguments": {"expression": "2*3"}}}
+    completion = [
+        {"role": "assistant", "content": turns[0], "tool_calls": [made]},
+        {"role": "tool", "name": "calculator", "content": "<answer>6</answer>"},
+        {"role": "assistant", "content": turns[1]},
+    ]
+    assert content(completion) == whole.format(f"\n```\n{made}\n```\n")
+    assert answered(completion) == judged.format(turns[1])
+    assert (
+        prompt.transcript(completion) == f"{turns[0]}\n→ calculator: 2*3\n← calculator: <answer>6</answer>\n{turns[1]}"
+    )
+    assert prompt.transcript(completion[2:]) == turns[1]
+
+
+@pytest.mark.parametrize("strange", [None, 5, [5], [{"role": "tool"}], [{"content": "x", "tool_calls": [3, {}]}]])
+def test_a_strangers_completion_can_be_read(strange):
+    assert isinstance(prompt.transcript(strange), str)
+
+
+def test_a_warm_start_learns_the_calls_and_not_what_tools_say(tokenizer):
+    [row] = products("train", digits=3, rows=1, calls=1.0)
+    [made] = tokenised([row], tokenizer, None, None, {"calculator": calculator})
+    learned = [i for i, of in zip(made["input_ids"], made["completion_mask"], strict=True) if of]
+    answer = row["solution"]
+    text = f"<think>{row['reasoning']}<eos></think>\n<answer>{answer}</answer><eos>"
+    assert tokenizer.decode(learned) == text
+    assert f"<eos>\n{answer}\n</think>" in tokenizer.decode(made["input_ids"])
+    # A call that cannot be read ends no turn, and without tools all is text.
+    assert tokenizer.decode(worked(tokenizer, {}, text.removesuffix("<eos>"))[0]) == text
+    broken = "x</tool_call>y"
+    assert tokenizer.decode(worked(tokenizer, {"calculator": calculator}, broken)[0]) == f"{broken}<eos>"
+
+
+@pytest.fixture(scope="module")
+def calling(tmp_path_factory):
+    """(recipe, trainer, rows): the tiny model after a few steps on worked solutions, so that it calls."""
+    torch.manual_seed(0)
+    recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"], check=())
+    tokenizer = load_tokenizer(recipe)
+    rows = load("products", "train", {"digits": 2, "rows": 60, "calls": 1.0})[0]
+    trainer = grpo_trainer(recipe, configs.training_config(recipe, "grpo"), tokenizer, rows, [], None)
+    solved = tokenised(rows[:8], tokenizer, None, None, tools_of(recipe))
+    optimizer = torch.optim.AdamW(trainer.model.parameters(), 3e-3)
+    for _ in range(80):
+        batch = tokenizer.pad({"input_ids": list(solved["input_ids"])}, padding_side="right", return_tensors="pt")
+        labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+        trainer.model(**batch, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return recipe, trainer, rows[:8]
+
+
+@pytest.mark.parametrize("most", [None, 1])
+@pytest.mark.parametrize("longest", [64, 17, 15, 14, 9, 5])
+def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkeypatch):
+    """Token for token, also where a completion ends in a tool's turn, or before it."""
+    _, trainer, rows = calling
+    tokenizer, asked = trainer.processing_class, [prompt.messages(row["problem"], None) for row in rows]
+    monkeypatch.setattr(trainer, "max_completion_length", longest)
+    monkeypatch.setattr(trainer.generation_config, "max_new_tokens", longest)
+    monkeypatch.setattr(trainer, "max_tool_calling_iterations", most or 10**6)
+    monkeypatch.setattr(trainer.generation_config, "do_sample", False)
+    trainer.generation_kwargs["do_sample"] = False
+    tools = {each.__name__: each for each in trainer.tools}
+    trainer._sync_tool_dicts, trainer._async_tool_dicts = [tools] * len(rows), [{}] * len(rows)
+    _, theirs, mask, said, *_ = trainer._generate(asked)
+    model = trainer.model.eval()
+    sample = partial(engines.generate, model, tokenizer, max_new_tokens=longest, sampling=Sampling())
+    prompts = [prompt.prompt_ids(tokenizer, each) for each in asked]
+    ours = in_turns(sample, tokenizer, tools, prompts, longest, most)
+    trainer.model.train()
+    assert [tokens for tokens, _ in ours] == theirs
+    assert [messages for _, messages in ours] == said
+    if longest < 14:  # not even the shortest product finds room
+        assert all(all(each) for each in mask)
+    if longest == 64:
+        assert all(tokenizer.decode(t).count("<eos>") == 2 for t in theirs) and all(len(m) == 3 for m in said)
+
+
+def test_what_a_tool_says_has_no_part_in_the_loss(calling, monkeypatch):
+    _, trainer, _ = calling
+    trainer.model.train()
+    given = next(iter(trainer.get_train_dataloader()))
+    batch = trainer._generate_and_score_completions(given)
+    batch["advantages"] = torch.linspace(-1, 1, len(batch["advantages"])) + 0.1
+    own = batch["completion_mask"] * batch["tool_mask"]
+    told = (batch["completion_mask"] - own).bool()
+    assert told.any(1).all() and own.any(1).all()
+    changed = copy.deepcopy(batch)
+    tokenizer, first = trainer.processing_class, told[0].nonzero()[1, 0]  # its first digit
+    digit = tokenizer.decode([batch["completion_ids"][0, first]])
+    assert digit.isdigit()
+    changed["completion_ids"][0, first] = tokenizer.convert_tokens_to_ids(str((int(digit) + 1) % 10))
+    inner, seen = trainer._get_per_token_logps_and_entropies, []
+
+    def leaf(*args, **kwargs):
+        logps, *others = inner(*args, **kwargs)
+        seen.append(logps.detach().requires_grad_())
+        return seen[-1], *others
+
+    monkeypatch.setattr(trainer, "_get_per_token_logps_and_entropies", leaf)
+    trainer.current_gradient_accumulation_steps = 1
+    for each in (batch, changed):
+        inputs = each | {"num_items_in_batch": own.sum()}
+        super(type(trainer), trainer)._compute_loss(trainer.model, inputs).backward()
+    found = [(each.detach(), each.grad) for each in seen]
+    (before, of_before), (after, of_after) = found
+    assert before.isfinite().all() and (before <= 0).all()
+    for gradient in (of_before, of_after):
+        assert (gradient[told] == 0).all() and (gradient[own.bool()] != 0).all()
+    assert before[0, first] != after[0, first]  # it is another token, and only the loss looks away
+    torch.testing.assert_close(before[1:], after[1:])
+    torch.testing.assert_close(of_before[1:], of_after[1:])
+    assert torch.equal(before[0, :first], after[0, :first])
+
+
+def test_a_run_writes_the_turns_and_the_page_shows_them(calling):
+    recipe, trainer, _ = calling
+    trainer.train()
+    log = [line for line in trainer.state.log_history if "tools/call_frequency" in line]
+    assert log and log[0]["tools/call_frequency"] > 0.5 and log[0]["completions/mean_length"] > 9
+    path = recipe.stage_dir("grpo")
+    (path / "recipe.yaml").write_text(json.dumps(recipe.resolved()))
+    assert completion_files(path)
+    [first, *_] = groups.index(path)["groups"]
+    texts = [row["text"] for row in groups.group(path, first["step"], 0)["rows"]]
+    assert any("→ calculator: " in text and "\n← calculator: " in text for text in texts)
+
+
+def test_an_evaluation_judges_the_last_turn(calling):
+    recipe, trainer, rows = calling
+    model, tokenizer = trainer.model.eval(), trainer.processing_class
+    prompts = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], None)) for row in rows]
+    made = engines.answering(recipe, model, tokenizer)(prompts, 0, Sampling())
+    for row, each in zip(rows, made, strict=True):
+        assert [turn["role"] for turn in each.turns] == ["assistant", "tool", "assistant"]
+        assert each.text == "<think>" + each.turns[-1]["content"] and not each.truncated
+        assert each.tokens > 12 and "<answer>" in each.text and row
+    trainer.model.train()
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for m in messages %}{{ m.content }}\n{% endfor %}",
+        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{% endfor %}\n{% endfor %}",
+        models._TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
+        "{{ messages | length }}" + models._TINY_CHAT_TEMPLATE,
+    ],
+    ids=["without tools", "another form", "a thought that is open", "earlier turns written anew"],
+)
+def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
+    with pytest.raises(
+        RecipeError, match=r"^recipes/tiny-tools.yaml:8: tools: the model's chat template does not know"
+    ):
+        load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "qwen3_instruct_2507", "qwen3_training"])
+def test_a_template_of_qwens_is_known(name):
+    """As trl has them; what stands between two turns is what the template writes there."""
+    tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]})
+    tokenizer.eos_token = "<|im_end|>"
+    tokenizer.chat_template = (Path(trl.__file__).parent / f"chat_templates/{name}.jinja").read_text()
+    use_tools(tokenizer, load_recipe(TINY, ["tools=[calculator, python: {run_programs: true}]"], check=()))
+    asked = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None)))
+    assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith("assistant\n")
+    said = [{"role": "tool", "name": "calculator", "content": "6"}]
+    between = "\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.decode(ids_of_results(tokenizer, said)) == between
+    message = parsed(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
+    assert message["content"] == "so\n" and results(message, {"calculator": calculator}) == said
+    assert parsed(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
+
+
+def test_tools_that_this_machine_cannot_hold_are_refused(monkeypatch):
+    def none(code):
+        raise NotHeld("this machine cannot hold a program")
+
+    monkeypatch.setitem(TOOLS, "python", none)
+    with pytest.raises(RecipeError, match="tools: this machine cannot hold a program"):
+        load_tokenizer(load_recipe(TINY, ["tools=[python: {run_programs: true}]"], check=()))
+
+
+def test_the_audit_pays_no_answer_that_a_tool_gave():
+    recipe = load_recipe(TINY, check=())
+    rows = load("products", "train", {"digits": 2, "rows": 8})[0]
+    table = audited(with_wrong_answers(rows), rows, recipe, bound_rewards(recipe))
+    [of_tool] = [pay for pay in table if pay.name == "right only in what a tool says"]
+    assert not of_tool.beats and not [pay.name for pay in table if pay.beats]
+
+
+def test_the_memory_of_a_tools_turn_is_estimated():
+    """trl gives it the whole length again."""
+    ours, without = (memory.estimate(load_recipe(TINY, given, check=())) for given in ([], ["tools=null"]))
+    assert ours.kv_cache * (256 + 48) == without.kv_cache * (256 + 2 * 48)
+
+
+def test_a_chat_shows_the_turns(calling, monkeypatch, capsys):
+    recipe, trainer, rows = calling
+    monkeypatch.setattr("training.model.load_for_answers", lambda *given: trainer.model.eval())
+    said = chat.answering(recipe, None)(rows[0]["problem"])
+    trainer.model.train()
+    assert "<answer>" in said and "← calculator: " in capsys.readouterr().out
+
+
+def test_the_tiny_models_share_all_but_two_tokens():
+    plain, tools = (load_recipe(f"recipes/tiny-{each}.yaml", check=()) for each in ("arithmetic", "tools"))
+    ours, theirs = load_tokenizer(tools), load_tokenizer(plain)
+    assert len(ours) == len(theirs) + 2
+    assert ours.decode(prompt.prompt_ids(ours, prompt.messages("?", None))) == "calculator\n?\n"
