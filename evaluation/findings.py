@@ -16,6 +16,7 @@ from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import RecipeError, RunStopped
 from schema.meaning import Finding, finding, not_seen
+from schema.models import OPTIONS, judge_fault
 from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, prompt_lengths
 from schema.recipe import Recipe
@@ -55,6 +56,8 @@ def model_findings(
             yield from not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
             others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
             sized_with = dataclasses.replace(recipe, rewards=others)
+    if silent := judge_fault(recipe):
+        yield Finding("note", silent.place, f"{silent.message} before it trains", "the judge")
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
@@ -100,8 +103,8 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
-    if LEARNED in recipe.rewards:
-        say(f"audit: left out here, since it loads the reward model: {make_command('audit', recipe)}")
+    if asked := OPTIONS.keys() & recipe.rewards.keys():
+        say(f"audit: left out here, since it would ask a model ({min(asked)}): {make_command('audit', recipe)}")
         return
     try:
         table = audited(with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe))

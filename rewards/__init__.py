@@ -3,6 +3,7 @@
 from rewards.brevity import brevity
 from rewards.correct_answer import correct_answer
 from rewards.format_tags import format_tags, tag_count
+from rewards.judge import judge
 from rewards.language_consistency import language_consistency
 from rewards.learned import learned
 from rewards.partial_credit import partial_credit
@@ -13,6 +14,7 @@ __all__ = [
     "brevity",
     "correct_answer",
     "format_tags",
+    "judge",
     "language_consistency",
     "learned",
     "partial_credit",

@@ -390,11 +390,12 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key not in names.REWARD_KEYS}
-        wrong = names.wrong_arguments(function, arguments, also=names.REWARD_KEYS)
+        free = {key: value for key, value in arguments.items() if key not in models.OPTIONS.get(name, {})}
+        wrong = names.wrong_arguments(function, free, also=names.REWARD_KEYS)
         if name == "correct_answer" and "steps" in options:
             wrong.append("a step is no answer; leave `steps` out")
-        if name == names.LEARNED:
-            yield from models.complaints(options, recipe)
+        if name in models.OPTIONS:
+            yield from models.complaints(name, options, recipe)
         if name == "brevity" and (refused := count().refusal(options.get("longest"))):
             yield (name,), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
@@ -456,9 +457,11 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("data", "validation"), message
     # A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
     # 2022, arXiv:2210.10760).
-    if names.LEARNED in recipe.rewards and not any(paid.get(name, 0) > 0 for name in TRUTH):
-        message = "a reward model alone is gamed: put a rule beside it that says what is right, such as correct_answer"
-        yield ("rewards", names.LEARNED), message
+    for each in models.OPTIONS.keys() & paid if not any(paid.get(name, 0) > 0 for name in TRUTH) else ():
+        message = "a model's word alone is gamed: put a rule beside it that says what is right, such as correct_answer"
+        yield ("rewards", each), message
+    if host := models.host_of_judge(recipe.rewards.get(names.JUDGE)):
+        yield ("rewards", names.JUDGE, "url"), f"problems, gold answers and completions leave this machine, to {host}"
     if recipe.model.dtype == "float16":
         message = "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without bfloat16"
         yield ("model", "dtype"), message

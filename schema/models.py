@@ -1,24 +1,41 @@
-"""Models that a recipe names, without a library: those that need no Hub, each written by its builder, and which can be
-a learned reward, as far as their name and their config.json tell."""
+"""Models that a recipe names, without a library: those that need no Hub, each written by its builder; which can be a
+learned reward, as far as their name and their config.json tell; and whether the judge behind an endpoint answers."""
 
+import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from rewards.judge import URL, Verdicts, judge
 from schema.configs import processes
-from schema.faults import Complaints, RecipeError
-from schema.names import LEARNED, no_such_folder
+from schema.faults import Complaints, Fault, RecipeError
+from schema.names import JUDGE, LEARNED, REWARD_KEYS, no_such_folder
 from schema.sections import Recipe
-from schema.values import RULES, Pattern
+from schema.values import LOCAL_HOSTS, RULES, Number, Pattern, count
 
 LARGEST = 2**20  # bytes of a config.json; known models' have a few thousand
-OPTIONS = {
-    "model": RULES["model"]["name_or_path"],
-    "revision": RULES["model"]["revision"],
-    "separator": Pattern(r"(?s).{1,20}", 'the text after each step, such as "\\n"'),
+OPTIONS: dict[str, dict[str, Any]] = {
+    LEARNED: {
+        "model": RULES["model"]["name_or_path"],
+        "revision": RULES["model"]["revision"],
+        "separator": Pattern(r"(?s).{1,20}", 'the text after each step, such as "\\n"'),
+    },
+    JUDGE: {
+        "model": Pattern(r"[\w./:@+-]{1,200}", "the name that the endpoint knows its model by"),
+        # Neither a password nor a question mark, behind which there may be a key: a recipe is no place for one.
+        "url": Pattern(r"https?://([A-Za-z0-9.-]+|\[::1\])(:\d+)?(/[\w./-]*)?", "such as http://127.0.0.1:8000/v1"),
+        # A recipe, which may be a stranger's, cannot have another secret sent.
+        "key": Pattern(r"JUDGE_[A-Z0-9_]{1,50}", "the name of an environment variable, JUDGE_KEY or the like"),
+        "rubric": Pattern(r"(?s).{1,4000}", "a text of at most 4,000 characters"),
+        "max_tokens": count(1, 2**16),
+        "request_timeout": Number(0, 3600, above=True),
+        "concurrency": count(1, 256),
+    },
 }
 
 
@@ -72,21 +89,47 @@ def refreshes(recipe: Recipe) -> bool:
     return bool(recipe.rewards.get(LEARNED, {}).get("refresh"))
 
 
-def complaints(options: dict, recipe: dict) -> Complaints:
-    """What is wrong with the options of the reward `learned`, apart from those that every reward has."""
+def host_of_judge(options: Any) -> str | None:
+    """The machine on which a judge is asked, where that is another one."""
+    url = options.get("url") if isinstance(options, dict) else None
+    host = None if OPTIONS[JUDGE]["url"].refusal(url) else urlsplit(url).hostname
+    return None if host in LOCAL_HOSTS else host
+
+
+def judge_fault(recipe: Recipe) -> Fault | None:
+    """Why the recipe's judge gives no verdict now: it is asked for one."""
+    given = {name: each for name, each in recipe.rewards.get(JUDGE, {}).items() if name not in REWARD_KEYS}
+    if "model" not in given:
+        return None
+    said, key = Verdicts(), given.get("key")
+    if key and not os.environ.get(key):
+        said.why = f"is to have a key, and the environment has no {key}"
+    elif asyncio.run(judge(["1 + 1 = 2"], ["What is 1 + 1?"], ["2"], said=said, **given)) != [None]:
+        return None
+    message = f"{given.get('url', URL)} {said.why}: start it, or correct its url, model, key or max_tokens"
+    return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
+
+
+def complaints(name: str, options: dict, recipe: dict) -> Complaints:
+    """What is wrong with the options of a reward that a model gives, apart from those that every reward has."""
+    for key in {"steps", "said"} & options.keys() if name == JUDGE else ():
+        yield (JUDGE, key), f"rewards.{JUDGE}.{key}: it grades whole completions, and keeps its verdicts: leave it out"
+    if name == JUDGE and "key" in options and host_of_judge(options) and options["url"].startswith("http:"):
+        yield (JUDGE, "url"), "rewards.judge.url: http would show the key to the network; take https"
     if options.get("refresh") is True:
         for wrong in _no_refresh(options, recipe):
             yield (LEARNED, "refresh"), f"rewards.{LEARNED}.refresh: {wrong}"
     if "model" not in options:
-        yield (LEARNED,), f"rewards.{LEARNED}: it needs a `model`: a folder, or a Hub id"
-    wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS.items() if key in options]
+        yield (name,), f"rewards.{name}: it needs a `model`: {OPTIONS[name]['model'].words}"
+    wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options]
     for key, refusal in wrong:
         if refusal:
-            yield (LEARNED, key), f"rewards.{LEARNED}.{key}: {refusal}"
-    if not options.get("model") or any(refusal for _, refusal in wrong):
+            told = refusal if key != "key" else refusal.partition(", got")[0]  # it may be the secret itself
+            yield (name, key), f"rewards.{name}.{key}: {told}"
+    if name == JUDGE or not options.get("model") or any(refusal for _, refusal in wrong):
         return
-    name = options["model"]
-    if refusal := no_such_folder(name) or (_wrong_folder(Path(name), head(options)) if Path(name).is_dir() else None):
+    path = options["model"]
+    if refusal := no_such_folder(path) or (_wrong_folder(Path(path), head(options)) if Path(path).is_dir() else None):
         yield (LEARNED, "model"), f"rewards.{LEARNED}.model: {refusal}"
 
 

@@ -142,6 +142,7 @@ REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True
 REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
 TRL = "trl.rewards."
 LEARNED = "learned"  # the reward that a model gives: see schema/models.py
+JUDGE = "judge"  # the reward that a model elsewhere gives, likewise
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from data.imports import is_trusted
-from schema import configs, meaning, values
+from schema import configs, meaning, models, values
 from schema.faults import Fault, Place, RecipeError, closest, item, nearest, nearest_or_all, place_of
-from schema.names import describe
+from schema.names import JUDGE, describe
 from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import SECTIONS
@@ -143,7 +143,7 @@ class Draft:
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases
-        may come from a stranger. A tracker may also be named in a file that the user has trusted."""
+        may come from a stranger. A tracker and a judge may also be named in a file that the user has trusted."""
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
@@ -155,8 +155,10 @@ class Draft:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
+        if models.host_of_judge(judge := sound.get("rewards", {}).get(JUDGE)):
+            reaching["rewards", JUDGE, "url"] = judge["url"], "sends completions to another machine"
         for keys, (value, what) in reaching.items():
-            file, tracker = self._place(keys).source, keys[-1] == "report_to"
+            file, tracker = self._place(keys).source, keys[-1] in ("report_to", "url")
             if file in self.files and not (tracker and is_trusted(Path(file))):
                 name = ".".join(keys)
                 asked = make_option("ARGS", [f"{name}={value}"])

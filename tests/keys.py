@@ -6,6 +6,7 @@ python -m tests.keys > docs/recipe.md
 import inspect
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
 from typing import Any
@@ -41,7 +42,8 @@ def reference() -> Iterator[str]:
         yield from _table(f"`{section}`", about, (_row(each, told[each.name], rules) for each in fields(kind)))
     yield "\n## `rewards`\n\nEach by its name, with its weight and arguments ([rewards.md](rewards.md)):\n"
     yield from (f"- `{key}`: {_words(rule)}" for key, rule in REWARD_KEYS.items())
-    yield from (f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`" for name in rewards.__all__)
+    whole = textwrap.TextWrapper(120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    yield from (whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`") for name in rewards.__all__)
     yield "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some, and says why.\n"
     for section, path in configs.SECTIONS.items():
         ours = SECTIONS[section].defaults if section in SECTIONS else {}
@@ -79,7 +81,7 @@ def _words(rule: Any) -> str:
 
 def _arguments(reward: Callable) -> str:
     own = [each for each in inspect.signature(reward).parameters.values() if each.kind is each.KEYWORD_ONLY]
-    own = [each for each in own if each.name not in ("log_metric", "steps_before")]
+    own = [each for each in own if each.name not in ("log_metric", "said", "steps_before")]
     return ", ".join(f"{each.name}: {'…' if each.default is each.empty else json.dumps(each.default)}" for each in own)
 
 

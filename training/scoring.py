@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -29,8 +30,9 @@ from tokenizers.decoders import DecodeStream
 
 from data.imports import raised, shown
 from schema.configs import WITHOUT_SIGNAL
-from schema.faults import RunStopped
-from schema.names import LEARNED, bind_reward
+from schema.faults import EXIT_CODES, RunStopped
+from schema.models import Verdicts
+from schema.names import JUDGE, LEARNED, bind_reward
 from schema.recipe import Recipe
 from schema.terminal import clean
 
@@ -56,7 +58,8 @@ class GuardedReward:
     ones. `scores`: what hears of each batch; none where there is no run.
 
     Raises:
-        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch.
+        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch; or it raised ConnectionError, as
+            one does whose service is gone.
     """
 
     def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
@@ -90,6 +93,9 @@ class GuardedReward:
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         except (Exception, SystemExit) as error:
+            if type(error) is ConnectionError:  # this very class is meant: libraries raise kinds of it
+                message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
+                raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
             returned = None
             self._tell(f"failed at {raised(error)}", 0, columns)
         if returned is None:
@@ -129,9 +135,9 @@ class GuardedReward:
         print(clean(f"\n{said}"), file=sys.stderr)
 
 
-def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:
+def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | None = None) -> list[GuardedReward]:
     """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a batch, whatever timeout
-    the recipe sets.
+    the recipe sets. `folder`: of a run, where a judge's verdicts are kept.
 
     Raises:
         RecipeError: the model of a learned reward cannot be loaded.
@@ -142,6 +148,8 @@ def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedRe
         from training.reward_model import load_reward_model
 
         rewards = rewards | {LEARNED: rewards[LEARNED] | {"model": load_reward_model(recipe)}}
+    if JUDGE in rewards:
+        rewards = rewards | {JUDGE: rewards[JUDGE] | {"said": Verdicts(folder)}}
     return [
         GuardedReward(bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS)))
         for name, options in rewards.items()

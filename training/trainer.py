@@ -233,7 +233,7 @@ class Rewards:
     def __init__(self, recipe: Recipe, args, tokenizer, rows: list[dict], ends: set[int], choosing: bool):
         # While the first completions are sampled.
         prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
-        self.functions = guarded_rewards(recipe)
+        self.functions = guarded_rewards(recipe, folder=Path(args.output_dir))
         self.scores = Scores(self.functions, args.reward_weights, args.num_generations, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
         self.refresh = self.steps = None

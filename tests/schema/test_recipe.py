@@ -105,11 +105,26 @@ AFTER = {
     "launcher's": ("  deepspeed: {zero: 3}", "name a launcher: ACCELERATE=ddp"),
     "list as a key": ("  [a]: 1", "a key that is itself a list"),
 }
+PAID = "correct_answer: {weight: 1.0}"
 # What stands in place of a part of it, in which line that is wrong, and what is said.
 INSTEAD = {
     "misspelt key": ("max_steps", "max_step", ":7:", "did you mean max_steps?"),
     "bad type": ("max_steps: 2", "max_steps: two", ":7:", "expected a whole number from 1 up, or -1, got 'two'"),
     "unknown reward": ("correct_answer", "correct_answr", ":5:", "did you mean correct_answer?"),
+    "a judge without a name": (PAID, "judge: {}", ":5:", "rewards.judge: it needs a `model`: the name that the"),
+    "a judge elsewhere": (
+        PAID,
+        "judge: {model: m, url: http://10.0.0.1/v1}",
+        ":5:",
+        "sends completions to another machine: only the command line may ask for that (ARGS=rewards.judge.url=",
+    ),
+    "a judge's password": (PAID, "judge: {model: m, url: https://me:x@localhost/v1}", ":5:", "url: expected such as"),
+    "a secret in a recipe": (PAID, "judge: {model: m, key: sk-x}", ":5:", "variable, JUDGE_KEY or the like"),
+    "another's secret": (PAID, "judge: {model: m, key: HF_TOKEN}", ":5:", "variable, JUDGE_KEY or the like"),
+    "a judge of steps": (PAID, f'{PAID}\n  judge: {{model: m, steps: "."}}', ":6:", "it grades whole completions"),
+    "a judge's verdicts": (PAID, "judge: {model: m, said: x}", ":5:", "said: it grades whole completions, and keeps"),
+    "a judge without time": (PAID, "judge: {model: m, request_timeout: 0}", ":5:", "above 0 and at most 3,600, got 0"),
+    "a judge's key misspelt": (PAID, "judge: {model: m, rubrik: x}", ":5:", "'rubrik'; did you mean rubric?"),
     "unknown data set": ("[arithmetic]", "[arithmetik]", ":3:", "did you mean arithmetic?"),
     "indivisible batch": ("num_generations: 8", "num_generations: 3", ":8:", "take 2, 4, 8, or change the batch"),
     "missing section": ("rewards:\n  correct_answer: {weight: 1.0}\n", "", "", "`rewards` is missing"),

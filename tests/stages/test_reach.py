@@ -303,6 +303,8 @@ RECIPES = {
     "network: an upload": ("a run uploads nothing", grpo("push_to_hub: true")),
     "network: wandb in a list": ("sends the run to another machine", grpo("report_to: [tensorboard, wandb]")),
     "network: another host": ("sends the run to another machine", grpo("vllm_server_host: 10.0.0.1")),
+    "network: a judge": ("sends completions to another", reward("judge: {model: m, url: https://example.org/v1}")),
+    "network: another's secret": ("the name of an environment variable", reward("judge: {model: m, key: HF_TOKEN}")),
     "network: a file": ("there is no such file", train(f"'{ELSEWHERE}.jsonl'")),
     "files: a folder above": ("writes outside outputs/", recipe(output_dir="outputs/x/../../../outside/x")),
     "files: a template": ("set `model.chat_template`", recipe(sft=f"{{chat_template_path: {OUTSIDE}/canary}}")),

@@ -79,6 +79,7 @@ def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
         (lambda **columns: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda **columns: sys.exit(3), "SystemExit: 3"),
         (raising(ValueError("two\nlines")), "ValueError: two lines"),
+        (raising(ConnectionResetError("by a library")), "ConnectionResetError: by a library"),
         (raising(Mute()), "Mute: it has no text"),
     ],
 )
