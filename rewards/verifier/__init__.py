@@ -43,9 +43,9 @@ def judge(
     check: str | None = None,
     strict: bool = False,
     run_programs: bool = False,
-    timeout: float = 2.0,
+    timeout: float = 1.0,
 ) -> Verdict:
-    r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds; never raises for a text.
+    r"""Whether `response` gives the answer `gold`, in at most `timeout` seconds of processor time; never raises.
 
     `gold` is what a data set has: a bare answer, or a worked solution with `\boxed{}` or `####`. With the `question`,
     a copy of it, an option's text, a percent sign and "lowest terms" are judged as it asks. A `check` (data/gold.py)
@@ -71,7 +71,7 @@ def judge_all(
     *,
     strict: bool | Sequence[bool] = False,
     run_programs: bool = False,
-    timeout: float = 2.0,
+    timeout: float = 1.0,
 ) -> list[Verdict]:
     """`judge` for each response: those without a check together, and those of each kind of check. `strict` is one for
     all, or one for each."""

@@ -1,9 +1,10 @@
-"""Worker processes for the algebra, each killed and replaced when it takes too long.
+"""Worker processes for the algebra, each ended and replaced when it takes too long.
 
-A hang may hold the interpreter lock, and then no signal and no other thread can end it: the process has to be killed
-from outside. The workers start with the first answer that needs algebra, or earlier if they are asked to; starting does
-not count as judging. Each is an interpreter of its own, so it neither runs the trainer's main module again nor inherits
-its CUDA state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
+Time is that of the processor, so that a busy machine makes no answer wrong. A hang may hold the interpreter lock, and
+then no signal handler and no other thread can run: the kernel ends such a worker, by a timer of the worker's own. The
+workers start with the first answer that needs algebra, or earlier if they are asked to; starting does not count as
+judging. Each is an interpreter of its own, so it neither runs the trainer's main module again nor inherits its CUDA
+state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
 """
 
 import atexit
@@ -29,6 +30,8 @@ _START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
 _MEMORY = 2 << 30  # bytes of a worker's address space
 _ORPHAN_CHECK = 5.0  # seconds
+_WALL = 10  # seconds that the parent waits for each second of processor time, for a worker that does not run at all
+_SOFT = 0.8  # of the time, after which a worker stops by itself and lives on
 
 
 class Worker:
@@ -54,12 +57,13 @@ class Worker:
         self.ready = True
         return True
 
-    def ask(self, request: dict, timeout: float) -> dict | None:
-        """The worker's reply, or None if it is late (`timeout` in seconds) or gone; then it is dead."""
+    def ask(self, request: dict, timeout: float, patience: float) -> dict | None:
+        """The worker's reply, or None if it is late or gone; then it is dead. It has `timeout` seconds of processor
+        time, and its parent `patience`."""
         try:
             self.process.stdin.write(json.dumps(request | {"timeout": timeout}).encode() + b"\n")
             self.process.stdin.flush()
-            reply = self._read(timeout)
+            reply = self._read(patience)
         except BrokenPipeError:  # killed from outside since its last reply
             reply = None
         if reply is None:
@@ -99,8 +103,8 @@ class Pool:
         self._closed = False
 
     def ask(self, request: dict, timeout: float) -> dict | None:
-        """A worker's reply to `request`, or None if none came within `timeout` seconds of judging."""
-        left, unstarted, asked = timeout, 0, time.monotonic()
+        """A worker's reply to `request`, or None if none came within `timeout` seconds of its processor time."""
+        left, unstarted, asked = _WALL * timeout, 0, time.monotonic()
         while left > 0:
             worker = self._take()
             try:
@@ -110,13 +114,12 @@ class Pool:
                         raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
                     continue
                 started = time.monotonic()
-                reply = worker.ask(request, left)
+                reply = worker.ask(request, timeout, left)
             finally:
                 self._give_back(worker)
-            if reply is not None:
+            if reply is not None or worker.process.returncode == -signal.SIGVTALRM:
                 return reply
-            # Time left means the worker was killed from outside: ask another.
-            left -= time.monotonic() - started
+            left -= time.monotonic() - started  # what is left means that it was killed from outside: ask another
         return None
 
     def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
@@ -216,21 +219,19 @@ def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str
 
 
 def _answer(request: dict, compare) -> dict:
-    """The reply, which is {"late": true} once half the parent's time limit is used up.
-
-    That half is counted in processor time, so that a busy machine makes no answer wrong. Code that ignores the alarm
-    is killed by the parent, whose limit is wall-clock time.
-    """
+    """The reply, which is {"late": true} once most of its time is used up; all of it ends the process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))  # the last resort, if the parent is gone
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))  # the last resort, if it is the system's
     try:
-        signal.setitimer(signal.ITIMER_PROF, request["timeout"] / 2)
+        signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])  # no handler: its signal ends the process
+        signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
             right, reason = compare(request["gold"], request["answers"], request["question"])
             return {"right": right, "reason": reason}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _TooLong:
         return {"late": True}
     except (RecursionError, MemoryError, OverflowError) as error:  # deep nesting, huge numbers

@@ -23,7 +23,7 @@ def test_a_hostile_answer_is_wrong_in_time(answer, gold):
     started = time.monotonic()
     verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
     assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
-    assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
+    assert time.monotonic() - started < 20  # the limit on a judgement is 1 s; without it some of these never end
 
 
 # Long white space and long runs of marks, wherever an expression allows some; what thoughts leave behind is space too.
@@ -73,7 +73,7 @@ def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
     started = time.monotonic()
     assert judge(answer, "17").right is False
-    assert time.monotonic() - started < 20  # the limit on a judgement is 2 s; without it some of these never end
+    assert time.monotonic() - started < 20  # the limit on a judgement is 1 s; without it some of these never end
 
 
 def _in_thread(call):
