@@ -18,7 +18,6 @@ can stand alone: of the project it uses only data/gold.py.
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from data.gold import RUNS, gold_answer, read_check
@@ -106,7 +105,6 @@ def _by_gold(
     """Verdicts by the golds: equal (gold, answer, question) triples are judged once, the algebra in parallel."""
     verdicts: list[Verdict | None] = []
     waiting: dict[tuple, list[int]] = {}
-    notes: dict[int, str] = {}
     for response, gold, question, strict in zip(responses, golds, questions, stricts, strict=True):
         expected, found = _gold(gold), extract(response, strict)
         if expected is None:
@@ -124,15 +122,10 @@ def _by_gold(
             decided = _known.get(triple)
             if decided is None and (decided := _cheaply(*triple)) is None:
                 waiting.setdefault(triple, []).append(len(verdicts))
-            if found.reason:
-                notes[len(verdicts)] = found.reason
             verdicts.append(decided)
     for triple, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):
         for n in waiting[triple]:
             verdicts[n] = verdict
-    for n, note in notes.items():
-        if verdicts[n].right is False:
-            verdicts[n] = replace(verdicts[n], reason=f"{verdicts[n].reason}; {note}")
     return verdicts
 
 
@@ -179,9 +172,3 @@ def _by_algebra(triples: list[tuple], timeout: float) -> list[Verdict]:
 
 def _shown(answers: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(answers))
-
-
-def __getattr__(name: str):
-    if name == "is_correct":
-        raise ImportError("is_correct(…) is now judge(…), and whether the answer is right is its .right")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from rewards.verifier.value import Clock, Measure, Quantity, Ratio
 _TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
 _PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
 _ASKED = re.compile(r"(?:\b(?:in|into|to) (?=[a-z]+s\b)|how many )([a-z]+(?:(?:, | and |, and )[a-z]+)*)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800}
+_SMALLEST = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800, "¢": 1, "$": 100}
 
 
 def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, question: str) -> bool:
@@ -61,10 +61,10 @@ def durations(g: Measure | Quantity | Ratio, a: Measure | Quantity | Ratio, ques
         clock = [part.unit for part in measure.parts] in (["h", "min"], ["h", "min", "s"], ["min", "s"])
         return clock and [part.value for part in measure.parts] == [number(term) for term in ratio.terms]
     gs, items = ([(p.unit, p.value) for p in (x.parts if isinstance(x, Measure) else (x,))] for x in (g, a))
-    asked = {name for name in _units(question) if name in _SECONDS}
-    if gs == items or not all(u in _SECONDS for u, _ in gs + items) or (asked and asked != {u for u, _ in items}):
+    asked = {name for name in _units(question) if name in _SMALLEST}
+    if gs == items or not all(u in _SMALLEST for u, _ in gs + items) or (asked and asked != {u for u, _ in items}):
         return gs == items
-    return sum(n * _SECONDS[u] for u, n in gs) == sum(n * _SECONDS[u] for u, n in items)
+    return sum(n * _SMALLEST[u] for u, n in gs) == sum(n * _SMALLEST[u] for u, n in items)
 
 
 def _units(question: str) -> Iterator[str | None]:

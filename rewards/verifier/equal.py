@@ -51,10 +51,9 @@ _YES_OR_NO = re.compile(
 )
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _CHOICE = re.compile(
-    r"(?i:(?:the )?(?:option|choice|answer)(?: is)?:?\s*)?(?:\\text\{\s*)?"
+    r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
     r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|$))\s*\}?\s*[.:,]?\s*(.*)"
 )
-_CHOOSE = re.compile(r"(?i)\b(?:which|options?|choices?|statements?|select|choose)\b")
 _LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
 _ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
 _OPTION = re.compile(
@@ -112,9 +111,9 @@ def compare_answers(
 def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
     """The verdict on the answer as it is written, or as its question says how to read it."""
     verdict = _as_written(gold, answer, question, algebra)
-    if verdict[0] is not False or not question or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
+    if verdict[0] is not False or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
         return verdict
-    for reading in readings(value(gold), answer, question):
+    for reading in readings(value(gold), answer, question or ""):
         with contextlib.suppress(Unreadable):  # a gold for which no reading can be right, and the verdict stands
             right, reason = _as_written(gold, reading, question, algebra)
             if right:
@@ -132,8 +131,6 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         return True, "spelled like the gold"
     if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
-    if re.match("(?i)either ", answer) and isinstance(value(gold), List | Set):  # "either 3 or 4" is no doubt here
-        answer = answer[7:]
     if (doubt := hedge(answer)) and not hedge(gold):
         return False, doubt
     if (told := number_said(answer, question)) is not None and isinstance(g := value(gold), Quantity | Relation):
@@ -231,8 +228,7 @@ def _with_binomials(text: str) -> str:
             return rf"\frac{{{n}!}}{{{int(n) - int(k)}!}}"
         return match[0] if ordered else rf"\binom{{{n}}}{{{k}}}"
 
-    text = re.sub(r"\\text\{([^{}]*)\}|\\[dt]binom", lambda m: m[1] or r"\binom", plain(text))
-    return _CHOSEN.sub(spelled, text)
+    return _CHOSEN.sub(spelled, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
 
 
 def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Algebra) -> bool | None:
@@ -247,6 +243,7 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     ):
         return None
     spelled, wanted = _with_binomials(answer), _with_binomials(gold)
+    spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)  # "N = 6!", "2^{10} subsets"
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
     counting = _COUNTING_TOO if _WAYS.search(question.lower()) else _COUNTING
     if not counting.search(spelled) or re.search(r"[=<>,+-]|!\s*!|\bor\b", outside) or _too_large(spelled):
@@ -272,15 +269,12 @@ def _letters(text: str) -> set[str]:
 
 def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question lists options."""
+    answer = re.sub(r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer)
     wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()
     options = _options(question) if question else {}
     if wanted and wanted[3] and (g := (wanted[1] or wanted[2])) in options and _alike(options[g], wanted[3], algebra):
         return choice(g, answer, question, algebra)
-    if question and re.fullmatch("(?=..)A?B?C?D?E?F?", gold) and _CHOOSE.search(question):
-        letters = re.findall(r"[A-F](?![a-zA-Z])", answer)
-        if len(letters) > 1 and not re.sub(r"[A-F,;&\s()$]|and|\\text\{ ?and ?\}", "", answer):
-            return "".join(sorted(set(letters))) == gold, "the options"
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]

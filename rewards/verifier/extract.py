@@ -18,12 +18,11 @@ from rewards.verifier.units import known, unit
 _THINK = re.compile(r"<\s*+(/?)\s*+think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
+_MOST = 300  # boxes or statements of a text
 _PLAIN = re.compile(r"\s*(\$?-?\d+\$?)\s*", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
-# What a reader does not see, or sees struck out: ~~10~~, a comment of LaTeX.
-_UNSEEN = re.compile(r"~~[^~\n]+~~|<(del|s|strike)>[^<]*</\1>|\\sout\{[^{}]*\}|(?m:(?:^|(?<=answer>))[ \t]*%[^\n]*\n)")
-_SENTENCE_END = re.compile(r"[.!?。](?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
+_SENTENCE_END = re.compile(r"[.!?。]+(?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
 _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")
@@ -33,9 +32,6 @@ _LABEL = re.compile(r"(?:\\text[a-z]*\s*\{\s*(?:final )?answer\s*[:=]\s*\}|(?:fi
 _SUFFIX = re.compile(r"\s*\$?\s*(\\?%|_(?:\d+|\{\d+\})|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 # "x = \boxed{1} or x = \boxed{2}" gives two values, as a comma would.
 _OR_BOX = re.compile(r"\A[\s$]*,?\s*(?:or|\\text\{\s*or\s*\})[\s$]*(?:[a-zA-Z](?:_\w)?\s*=\s*)?(?=\\boxed)")
-# A box to be filled in, as in the problem "3 + \\boxed{\\phantom{2}} = 5", is no answer where another box is.
-_BLANK = re.compile(r"(?:\\[hv]?phantom\{[^{}]*\}|\\q?quad(?![a-z])|\\[,;:! ]|[\s~?_])*+")
-_BOTH_ENDS = re.compile(r"between[\s$]*-?\d+[\s$]*(?:,|and|\\text\{\s*and\s*\})[\s$]*-?\d")
 # An answer of the box's own kind right beside it: "6, \boxed{5}", "x = 6 or x = \boxed{5}", "\boxed{B} and C".
 _RIVAL = rf"(?P<rival>{phrases.RIVALS.regex.pattern})"
 _JOINT = r"[\s$]*(?:,[\s$]*(?:or\b|and\b)?|\bor\b|\band\b|&|/)[\s$]*"
@@ -55,7 +51,7 @@ _NAME_BEFORE = re.compile(r"\b([a-zA-Z])\s*=[\s$]*\Z")
 
 class Found(NamedTuple):
     answers: list[str]  # what the response gives as its answer, several where it gives several
-    reason: str  # why there is none, or why an answer is a whole sentence and not the number in it
+    reason: str  # why there is none
     leads: tuple[str, ...] = ()  # the text that leads to each answer, where they are boxes of one text
 
 
@@ -78,8 +74,6 @@ def extract(response: str, strict: bool = False) -> Found:
     if visible is None:
         return Found([], "the thought is not closed")
     visible = _SPACES.sub(lambda run: "\n" if "\n" in run[0] else " ", visible)
-    if any(mark in visible for mark in ("~~", "%", "<s", "<del", "\\sout")):
-        visible = _UNSEEN.sub("", visible)
     blocks, closed = blocks_of(visible)
     if strict and not (blocks and closed):
         return Found([], "no closed <answer> block")
@@ -155,23 +149,20 @@ def blocks_of(visible: str) -> tuple[list[str], bool]:
 
 def _of_blocks(blocks: list[str]) -> Found:
     """The answers of all blocks; none if one of the blocks has none."""
-    answers, reason, leads = [], "", ()
+    answers, leads = [], ()
     for block in blocks:
         plain = _PLAIN.fullmatch(block)  # the most frequent answer needs no more looking
-        found = Found([plain[1]], "") if plain else _boxes(block) or _stated(block) or _of_sentence(_bare(block))
+        found = Found([plain[1]], "") if plain else _boxes(block) or _stated(block) or Found([_bare(block)], "")
         if not found.answers or "" in found.answers:
             return Found([], found.reason or "an <answer> block is empty")
         answers, leads = answers + found.answers, leads + found.leads
-        reason = reason or found.reason
-    return Found(answers, reason, leads if len(blocks) == 1 else ())
+    return Found(answers, "", leads if len(blocks) == 1 else ())
 
 
 def _boxes(text: str) -> Found | None:
     answers, finals, leads, last = [], [], [], 0
-    found = boxes(text)
-    said = [i for i, box in enumerate(found) if not _BLANK.fullmatch(box[2])]
-    # One behind the last answer asks whether it is one: "Is it \boxed{7} or \boxed{?}"
-    found = [box for i, box in enumerate(found) if i in said or not said or i > said[-1]]
+    if len(found := boxes(text)) > _MOST:
+        return Found([], "too many boxes")
     for start, end, content in found:
         # From the box before on, where that is near; a line break stands for the start of the text.
         near = max(last, start - 80)
@@ -208,7 +199,7 @@ def _objection(content: str, before: str, after: str, suffix: int) -> str | None
         or phrases.PARTIAL_BEFORE.search(words_before)
         or phrases.DENIED_AFTER.match(words_after)
         or ("." not in content and phrases.ROUNDED_BEFORE.search(words_before))
-        or (not _BOTH_ENDS.search(words_before[-10:] + content) and phrases.BOUND_BEFORE.search(words_before))
+        or phrases.BOUND_BEFORE.search(words_before)
         or phrases.BOUND_AFTER.match(words_after)
         or phrases.PART_BEFORE.search(before)
         or phrases.ARITHMETIC_BEFORE.search(words_before)
@@ -281,7 +272,7 @@ def _inner(content: str) -> str | None:
 
 def _stated(text: str) -> Found | None:
     """The answers that `text` announces, each up to the end of its sentence."""
-    answers, reason, at = [], "", 0
+    answers, at = [], 0
     while match := phrases.STATEMENTS.regex.search(text, at):
         before = text[max(0, match.start() - 80) : match.start()].lower()
         if objection := phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before):
@@ -292,16 +283,16 @@ def _stated(text: str) -> Found | None:
         answer = match["answer"][: end.start()] if end else match["answer"]
         if len(answer) > phrases.LONGEST_SENTENCE:
             return Found([], "the stated answer is too long")
-        if end and end[0] == "?":
+        if end and "?" in end[0]:
             return Found([], "the stated answer is a question")
         if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
-            found = _of_sentence(_bare(answer))
-            answers += found.answers
-            reason = reason or found.reason
+            answers.append(_bare(answer))
         at = match.start("answer") + len(answer)
+        if len(answers) > _MOST:
+            return Found([], "too many stated answers")
     if at and not answers:
         return Found([], "the statement only says what the answer is not")
-    return Found(answers, reason) if answers else None
+    return Found(answers, "") if answers else None
 
 
 def _bare(text: str) -> str:
@@ -324,30 +315,3 @@ _WRAPPED = re.compile(
     r"<(b|strong|i|em|u|code|p)>([^<>]*)</\1>|“([^“”]*)”|«([^«»]*)»|„([^„“”]*)[“”]|\"([^\"]*)\"|'([^']*)'|‘([^‘’]*)’|"
     r"__([^_]*)__|_([^_]*)_"
 )
-_REASON = re.compile(r",?\s+(as|because|since|which|so(?!\s+on\b))\s")
-_COMES_TO = re.compile(r"\A(?:the|its|his|her|their) [a-z ]{1,60}\b(?:is|are|equals) \S*\d")
-_NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
-
-
-def _of_sentence(text: str) -> Found:
-    """The answer in a sentence such as "She has 18 eggs left, as …" or "Total: $18", else all of `text`."""
-    if len(text) > phrases.LONGEST_SENTENCE:
-        return Found([text], "")
-    said = text
-    if because := _REASON.search(text):
-        said, reason = text[: because.start()], text[because.end() :]
-        if objection := phrases.DOUBTFUL_REASONS.search(reason.lower()):
-            return Found([text], objection)
-        if because[1] == "so" and _COMES_TO.search(reason):  # "10^{23}, so the exponent is 23"
-            return Found([text], "the sentence is kept whole: it draws a conclusion")
-        # "5 each, so 10 in total", "3 as the first, 4 as the second": the reason must come out at what was said.
-        numbers = _NUMERAL.findall(reason) if because[1] in ("as", "so") else []
-        if numbers and numbers[-1] not in _NUMERAL.findall(said):
-            return Found([text], "the sentence is kept whole: its reason ends in another number")
-    match = phrases.SENTENCES.regex.fullmatch(said)
-    if not match:
-        return Found([said], "")
-    answer = next(filter(None, match.groups()), "")
-    if objection := phrases.RESERVATIONS.search(said.replace(answer, "", 1).lower()):
-        return Found([text], objection)
-    return Found([answer], "")

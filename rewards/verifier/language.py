@@ -1,13 +1,14 @@
 """What a language's words for numbers are, and how they make a number; `languages` has a table of them."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from rewards.verifier.units import NAMES
 
 # Much the same in all with Latin letters.
 _BOUND = r" anything everything nothing except m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"
+_SCALES = frozenset([1000, 10**4, 10**5, 10**6, 10**7, 10**9])
 _W = r"\w\u064b-\u065f\u0900-\u0dff"  # of a word: vowel signs are no letters to Python
 
 
@@ -41,9 +42,6 @@ class Language:
     comma: bool = False  # whether decimals stand behind a comma
     counter: str = ""  # what may stand right behind a number word
     left_out: str = ""  # expressions with a number word in them that count nothing
-    ordinals: dict[str, int] = field(default_factory=dict)  # "third" is 3, and of its parts one
-    parts: dict[str, int] = field(default_factory=dict)  # more words for parts
-    scales: frozenset[int] = field(default=frozenset({1000, 10**4, 10**5, 10**6, 10**7, 10**9}))
 
     @cached_property
     def common(self) -> frozenset[str]:
@@ -69,29 +67,6 @@ class Language:
         return re.compile(rf"(?<![{_W}]){run}(?={self.counter}(?![{_W}]))" if self.spaced else run)
 
     @cached_property
-    def ordinal(self) -> re.Pattern:
-        """An ordinal, with the number before it where it is a part: "drei Fünftel"."""
-        words, small = ("|".join(sorted(of, key=len, reverse=True)) for of in (self._ordered, self.numbers))
-        part = rf"(?P<top>{small})\s+(?P<part>{words or '(?!)'})"
-        return re.compile(rf"(?<![{_W}])(?:(?P<word>{words or '(?!)'})|{part})(?![{_W}])(?!\s+(?:part|teil|част))")
-
-    @cached_property
-    def _ordered(self) -> dict[str, int]:
-        return self.ordinals | self.parts
-
-    def in_digits(self, text: str) -> str:
-        """`text` with its ordinals and parts as `13` and `3/5`; "12 segundos" are no ordinals."""
-
-        def digits(match: re.Match) -> str:
-            if match["top"]:
-                n = self._ordered[match["part"]]
-                return f"{self.numbers[match['top']]}/{n}" if n > 1 else match[0]
-            counted = match["word"] in self.parts or re.search(r"\d\s*$", text[: match.start()])
-            return match[0] if counted else str(self._ordered[match["word"]])
-
-        return self.ordinal.sub(digits, text) if self._ordered else text
-
-    @cached_property
     def word(self) -> re.Pattern:
         return re.compile("|".join(map(re.escape, sorted(self.numbers, key=len, reverse=True))))
 
@@ -105,7 +80,7 @@ class Language:
         last, scale = None, 10**12
         for word in self.word.findall(run):
             n = self.numbers[word]
-            if n in self.scales:
+            if n in _SCALES:
                 if n >= scale:
                     return None
                 total, group, scale = total + (group or 1) * n, 0, n
@@ -132,8 +107,3 @@ class Language:
                 return name
         word = re.match(rf"[{_W}]+", after)
         return "" if word is None else NAMES.get(word[0])
-
-
-def endings(stems: str, ends: str, first: int = 1) -> dict[str, int]:
-    """Ordinals in their forms: the stems of `first`, `first` + 1, … with each of the `ends`, "|" between them."""
-    return {stem + end: n for n, stem in enumerate(stems.split(), first) for end in ends.split("|")}

@@ -1,9 +1,8 @@
 r"""The number that a sentence in another language than English gives: "Ana tiene siete manzanas.", "答案是十五。".
 
 A sentence is read where its script or its common words, or those of the question, tell the language. It gives a number
-if it holds exactly one, in digits or in words, and none of the language's words that change, bound, doubt or
-deny it. To
-teach another language, add an entry to `LANGUAGES`; tests/rewards/verifier/second_mile.tsv has rows for each.
+if it holds exactly one, in digits or in words, and none of the language's words that change, bound, doubt or deny it.
+To teach another language, add an entry to `LANGUAGES`; tests/rewards/verifier/second_mile.tsv has rows for each.
 """
 
 import re
@@ -13,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rewards.verifier import number_words as words
-from rewards.verifier.language import Language, endings, spell
+from rewards.verifier.language import Language, spell
 from rewards.verifier.notation import plain
 from rewards.verifier.units import NAMES
 
@@ -22,257 +21,134 @@ _OR = re.compile(
     r"(?<!\w)(?:or|ou|oder|o|ή|или|либо|lub|albo|of|sau|veya|atau|hoặc|eller|nebo)(?!\w)|或|または|또는|أو|या|বা"
 )
 _THAN = re.compile(r"\s*(?:(?:que|di|de|do|of|als|than|чем|niż|dan|het|of|el|la|le)\s+)?")
-_CHINESE_PART = re.compile("([一二三四五六七八九十百]+|[0-9]+)分[之の]([一二三四五六七八九十百]+|[0-9]+)")
+# A unit's square, in front of its name or behind it.
+_SQUARE = re.compile(
+    r"quadrat(?=[a-z]*meter)|平方(?=[厘分千]?米|公里)|квадратн\w+ (?=\w*метр)|(?<=metros) cuadrados|"
+    r"(?<=mètres) carrés|(?<=metri) quadrati|(?<=metros) quadrados"
+)
 _LISTING = re.compile(  # what may stand between two candidates
     r"(?:[\W_]|(?<!\w)(?:and|or|to|et|und|y|e|i|и|ou|oder|o|u|или|à|a|bis|до|en|of|sau|și|lub|do|ve|veya|ile|hasta|at"
     r"é|fino|tot|và|hoặc|dan|atau|sampai|और|या|এবং|বা|أو|و|یا|اور)(?!\w)|[和或至到と]|か|または|から|또는)*"
 )
 _KO_ENDS = r"(?=\s*(?:도|입니다|이다|이에요|예요|개|명|원|시간|분|초|살|마리|권|장|[.]|$))"
 
+# fmt: off
 LANGUAGES = {
     "Spanish": Language(
-        "",
-        spell(
-            words.ES,
-            "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa",
-            "{t} y {o}",
-            "cien|ciento=100 doscientos|doscientas=200 trescientos|trescientas=300 cuatrocientos|cuatrocientas=400 "
-            "quinientos|quinientas=500 seiscientos|seiscientas=600 setecientos|setecientas=700 "
-            "ochocientos|ochocientas=800 novecientos|novecientas=900 mil=1000 millón|millones=1000000",
-        ),
+        "", spell(words.ES, "veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa", "{t} y {o}",
+        "cien|ciento=100 doscientos|doscientas=200 trescientos|trescientas=300 cuatrocientos|cuatrocientas=400 "
+        "quinientos|quinientas=500 seiscientos|seiscientas=600 setecientos|setecientas=700 "
+        "ochocientos|ochocientas=800 novecientos|novecientas=900 mil=1000 millón|millones=1000000"),
         "la el los las es son hay tiene tienen queda quedan respuesta resultado por tanto lo del en una que cuántos "
         "cuántas cuál tarda dura cuesta se",
-        r"no nunca ni tampoco más_(?:de|que) menos_(?:de|que) mayor menor al_menos como_(?:mínimo|máximo) a_lo_sumo "
-        r"o u quizás? tal_vez posiblemente probablemente aproximad\w* alrededor unos unas casi cerca mitad doble "
-        r"triple tercio cuarto entre hasta docenas? pero sino excepto cuadrado raíz podría puede creo falso "
-        r"incorrect\w*",
+        r"no nunca ni tampoco más_(?:de|que) menos_(?:de|que) mayor menor al_menos como_(?:mínimo|máximo) a_lo_sumo o "
+        r"u quizás? tal_vez posiblemente probablemente aproximad\w* alrededor unos unas casi cerca mitad doble triple "
+        r"tercio cuarto entre hasta docenas? pero sino excepto cuadrado raíz podría puede creo falso incorrect\w*",
         "segundo=s minuto=min hora=h día=day semana=week mes=month año=year kilómetro=km centímetro=cm metro=m",
-        "cuántos|cuántas",
-        comma=True,
-        ordinals=endings(words.ES_TH, "|o|a"),
-        parts={"medio": 2, "medios": 2, "tercio": 3, "tercios": 3}
-        | endings("cuart quint sext séptim octav noven décim", "os|as", 4),
-    ),
+        "cuántos|cuántas", comma=True),
     "French": Language(
-        "",
-        words.FRENCH,
+        "", words.FRENCH,
         "la le les des est sont il elle reste réponse résultat donc au vaut combien y a dans et du dure met coûte",
         r"n' ne pas jamais ni plus_(?:de|que|d) moins_(?:de|que|d) au_(?:moins|plus|maximum|minimum) supérieur\w* "
         r"inférieur\w* ou peut peut_être probablement environ presque près moitié double triple tiers quart entre "
         r"jusqu douzaines? mais sauf carré racine approximativement pourrait pense faux fausse incorrect\w*",
         "seconde=s minute=min heure=h jour=day semaine=week mois=month an=year kilomètre=km centimètre=cm mètre=m",
-        "combien d[e']",
-        comma=True,
-        glue=r"\s+(?:et\s+)?",
-        ordinals=words.FRENCH_TH,
-        parts={"demi": 2, "demis": 2, "tiers": 3, "quart": 4, "quarts": 4},
-    ),
+        "combien d[e']", comma=True, glue=r"\s+(?:et\s+)?"),
     "German": Language(
-        "",
-        words.GERMAN,
-        "die der das ist sind hat es ergebnis antwort also beträgt insgesamt wie viele und lautet übrig dauert "
-        "kostet bleiben",
-        r"nicht nie kein\w* weder mehr_als weniger_als größer kleiner mindestens höchstens wenigstens oder "
-        r"vielleicht wahrscheinlich möglich\w* etwa ungefähr rund circa ca fast knapp hälfte doppelt\w* dreifach\w* "
-        r"drittel viertel zwischen bis dutzend aber sondern außer quadrat wurzel könnte kann glaube falsch",
+        "", words.GERMAN,
+        "die der das ist sind hat es ergebnis antwort also beträgt insgesamt wie viele und lautet übrig dauert kostet "
+        "bleiben",
+        r"nicht nie kein\w* weder mehr_als weniger_als größer kleiner mindestens höchstens wenigstens oder vielleicht "
+        r"wahrscheinlich möglich\w* etwa ungefähr rund circa ca fast knapp hälfte doppelt\w* dreifach\w* drittel "
+        r"viertel zwischen bis dutzend aber sondern außer quadrat wurzel könnte kann glaube falsch",
         "sekunde=s minute=min stunde=h tag=day woche=week monat=month jahr=year kilometer=km zentimeter=cm meter=m",
-        "wie ?viele",
-        comma=True,
-        glue=r"(?:\s*und\s*|\s*)",
-        ordinals=words.GERMAN_TH,
-        parts={f"{w}el": n for w, n in words.GERMAN_TEL.items()},
-    ),
+        "wie ?viele", comma=True, glue=r"(?:\s*und\s*|\s*)"),
     "Portuguese": Language(
-        "",
-        spell(
-            words.PT,
-            "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa",
-            "{t} e {o}",
-            "cem|cento=100 duzentos=200 trezentos=300 quatrocentos=400 quinhentos=500 seiscentos=600 setecentos=700 "
-            "oitocentos=800 novecentos=900 mil=1000 milhão|milhões=1000000",
-        ),
+        "", spell(words.PT, "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa", "{t} e {o}",
+        "cem|cento=100 duzentos=200 trezentos=300 quatrocentos=400 quinhentos=500 seiscentos=600 setecentos=700 "
+        "oitocentos=800 novecentos=900 mil=1000 milhão|milhões=1000000"),
         "a o as os é são há tem têm ã õ resposta resultado portanto quantos quantas resta restam no na leva custa ao "
         "igual",
         r"não nunca nem mais_(?:de|que|do) menos_(?:de|que|do) maior menor pelo_menos no_(?:mínimo|máximo) ou talvez "
-        r"possivelmente provavelmente cerca aproximad\w* quase metade dobro triplo terço quarto entre até dúzias? "
-        r"mas exceto senão quadrado raiz poderia pode acho será falso errad\w*",
+        r"possivelmente provavelmente cerca aproximad\w* quase metade dobro triplo terço quarto entre até dúzias? mas "
+        r"exceto senão quadrado raiz poderia pode acho será falso errad\w*",
         "segundo=s minuto=min hora=h dia=day semana=week mês=month meses=month ano=year quilômetro=km quilómetro=km "
-        "centímetro=cm metro=m",
-        "quantos|quantas",
-        comma=True,
-        glue=r"\s+(?:e\s+)?",
-        ordinals=words.PORTUGUESE_TH,
-        parts={"meio": 2, "meios": 2, "terço": 3, "terços": 3}
-        | endings("quart quint sext sétim oitav non décim", "os|as", 4),
-    ),
+        "centímetro=cm metro=m", "quantos|quantas", comma=True, glue=r"\s+(?:e\s+)?"),
     "Italian": Language(
-        "",
-        words.ITALIAN,
+        "", words.ITALIAN,
         "la il lo gli è sono ha risposta risultato quindi ci rimangono quante quanti in nel uguale totale dura costa",
         r"non mai né più_(?:di|che) meno_(?:di|che) maggiore minore almeno al_(?:massimo|minimo) o oppure forse "
         r"probabilmente circa quasi metà doppio triplo terzo quarto tra fra fino dozzin\w+ ma tranne quadrato radice "
         r"potrebbe può credo falso sbagliat\w*",
-        "second=s minut=min or[ae]=h ora=h ore=h giorn=day settiman=week mes=month ann=year chilometr=km "
-        "centimetr=cm metr=m",
-        "quanti|quante",
-        comma=True,
-        glue=r"\s*",
-        ordinals=words.ITALIAN_TH,
-        parts={"mezzo": 2, "mezzi": 2} | endings("terz quart quint sest settim ottav non decim", "i|e", 3),
-    ),
-    "Dutch": Language(
-        "",
-        words.DUTCH,
-        "de het een is zijn heeft antwoord dus hoeveel totaal kost duurt er in blijven over van",
-        r"niet nooit geen meer_dan minder_dan groter kleiner minstens hoogstens of misschien waarschijnlijk ongeveer "
-        r"bijna helft dubbel\w* kwart derde tussen tot dozijn maar behalve kwadraat wortel kan fout",
-        "seconde=s minuten=min minuut=min uur=h uren=h dag=day week=week weken=week maand=month jaar=year meter=m",
-        "hoeveel",
-        comma=True,
-        glue=r"(?:\s*en\s*|\s*)",
-    ),
-    "Polish": Language(
-        "",
-        spell(
-            words.PL,
-            "dwadzieścia trzydzieści czterdzieści pięćdziesiąt sześćdziesiąt siedemdziesiąt osiemdziesiąt "
-            "dziewięćdziesiąt",
-            "{t} {o}",
-            "sto=100 dwieście=200 trzysta=300 czterysta=400 pięćset=500 sześćset=600 siedemset=700 osiemset=800 "
-            "dziewięćset=900 tysiąc|tysiące|tysięcy=1000",
-        ),
-        "jest to ma ile wynosi odpowiedź razem zostało w ł ą ę ś ż ź",
-        r"nie nigdy więcej mniej ponad co_najmniej najwyżej lub albo czy może chyba około prawie połowa podwojon\w* "
-        r"między do ale oprócz kwadrat\w* pierwiast\w* źle",
-        "sekund=s minut=min godzin=h dni=day tygodni=week miesi=month lat=year metr=m kilometr=km",
-        "ile",
-        comma=True,
-    ),
-    "Romanian": Language(
-        "",
-        spell(
-            words.RO,
-            "douăzeci treizeci patruzeci cincizeci șaizeci șaptezeci optzeci nouăzeci",
-            "{t} și {o}",
-            "o_sută|sute|sută=100 o_mie|mii|mie=1000",
-        ),
-        "este sunt cel mai care are răspunsul rezultatul câte câți rămân ă ș ț",
-        r"nu nici mai_mult mai_puțin peste cel_puțin cel_mult sau ori poate probabil aproximativ aproape jumătate "
-        r"dublu\w* între până dar pătrat\w* rădăcin\w* greșit",
-        "secund=s minut=min or[eă]=h oră=h ore=h zi=day zile=day săptămân=week lun=month an=year metr=m",
-        "câte|câți",
-        comma=True,
-    ),
+        "second=s minut=min or[ae]=h ora=h ore=h giorn=day settiman=week mes=month ann=year chilometr=km centimetr=cm "
+        "metr=m", "quanti|quante", comma=True, glue=r"\s*"),
     "Indonesian": Language(
-        "",
-        words.INDONESIAN,
+        "", words.INDONESIAN,
         "adalah jawabannya jawaban hasilnya ada jadi tersisa memiliki berapa sama dengan dalam yang banyak",
-        r"bukan tidak lebih kurang paling sedikitnya setidaknya minimal maksimal atau mungkin barangkali sekitar "
-        r"kira hampir setengah separuh dua_kali kali antara sampai hingga lusin tetapi tapi kecuali kuadrat akar "
-        r"apakah salah",
+        "bukan tidak lebih kurang paling sedikitnya setidaknya minimal maksimal atau mungkin barangkali sekitar kira "
+        "hampir setengah separuh dua_kali kali antara sampai hingga lusin tetapi tapi kecuali kuadrat akar apakah "
+        "salah",
         "detik=s menit=min jam=h hari=day minggu=week bulan=month tahun=year kilometer=km sentimeter=cm meter=m",
-        "berapa(?: banyak)?",
-        comma=True,
-    ),
+        "berapa(?: banyak)?", comma=True),
     "Turkish": Language(
-        "",
-        words.TURKISH,
+        "", words.TURKISH,
         "cevap sonuç sayı büyük küçük kaçtır kaçı var toplam kaç olur öyleyse kalır sepette eder elması",
         r"değil\w* yok fazla az en ya veya belki muhtemelen yaklaşık civarında neredeyse yarı\w* iki_katı kat\w* "
         r"arasında kadar düzine ama fakat hariç kare\w* kök\w* olabilir m[iıuü] yanlış",
-        "saniye=s dakika=min saat=h gün=day hafta=week ay=month yıl=year kilometre=km santimetre=cm metre=m",
-        "kaç",
-        comma=True,
-        counter="(?:'?[dt][ıiuü]r)?",
-    ),
+        "saniye=s dakika=min saat=h gün=day hafta=week ay=month yıl=year kilometre=km santimetre=cm metre=m", "kaç",
+        comma=True, counter="(?:'?[dt][ıiuü]r)?"),
     "Vietnamese": Language(
-        "",
-        {word: n for word, n in words.VIETNAMESE.items() if n},
+        "", {word: n for word, n in words.VIETNAMESE.items() if n},
         "là đáp án có kết quả vậy còn lại bằng bao nhiêu tất cả trong",
-        r"không chẳng chưa hơn kém ít nhất tối hoặc hay có_lẽ có_thể khoảng gần nửa gấp giữa từ đến tá nhưng trừ "
-        r"bình căn phần sai",
-        "giây=s phút=min giờ=h ngày=day tuần=week tháng=month năm=year",
-        "bao nhiêu|mấy",
-        comma=True,
-        glue=r"\s+(?:(?:lẻ|linh)\s+)?",
-    ),
+        "không chẳng chưa hơn kém ít nhất tối hoặc hay có_lẽ có_thể khoảng gần nửa gấp giữa từ đến tá nhưng trừ bình "
+        "căn phần sai", "giây=s phút=min giờ=h ngày=day tuần=week tháng=month năm=year", "bao nhiêu|mấy", comma=True,
+        glue=r"\s+(?:(?:lẻ|linh)\s+)?"),
     "Russian": Language(
-        "Ѐ-ӿ",
-        spell(
-            words.RU,
-            "двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто",
-            "{t} {o}",
-            "сто=100 двести=200 триста=300 четыреста=400 пятьсот=500 шестьсот=600 семьсот=700 восемьсот=800 "
-            "девятьсот=900 тысяча|тысячи|тысяч=1000 миллион|миллиона|миллионов=1000000",
-        ),
-        "",
+        "Ѐ-ӿ", spell(words.RU, "двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто",
+        "{t} {o}",
+        "сто=100 двести=200 триста=300 четыреста=400 пятьсот=500 шестьсот=600 семьсот=700 восемьсот=800 девятьсот=900 "
+        "тысяча|тысячи|тысяч=1000 миллион|миллиона|миллионов=1000000"), "",
         r"не ни нет больше меньше более менее свыше минимум максимум или либо возможно наверное может вероятно около "
-        r"примерно приблизительно почти половин\w+ вдвое удвоенн\w+ треть четверть от до между дюжин\w* но а_не "
-        r"кроме квадрат\w* корень корня невер\w+ неправ\w+",
+        r"примерно приблизительно почти половин\w+ вдвое удвоенн\w+ треть четверть от до между дюжин\w* но а_не кроме "
+        r"квадрат\w* корень корня невер\w+ неправ\w+",
         "секунд=s минут=min час=h дн=day день=day недел=week месяц=month лет=year год=year километр=km сантиметр=cm "
-        "метр=m",
-        "сколько",
-        comma=True,
-        ordinals=words.RUSSIAN_TH,
-        parts={"треть": 3, "трети": 3, "четверть": 4, "четверти": 4},
-    ),
+        "метр=m", "сколько", comma=True),
     "Chinese and Japanese": Language(
-        "㐀-鿿ぁ-ヿ",
-        words.HAN,
-        "",
-        r"不 没 沒 非 超过 超過 多于 多於 少于 少於 大于 小于 至少 至多 最多 最少 以上 以下 未満 以内 或 还是 也许 "
-        r"也許 可能 大概 大约 大約 约 約 左右 几乎 半 倍 到 至 之间 之間 打 但 "
-        r"除 平方 根 吗 嗎 呢 分之 错 第 ない ません ではな 違 なくとも より たぶん 多分 かも およそ ほぼ ほど "
-        r"くらい ぐらい から まで ダース しかし か[?？。]?$ 個か または もしくは 少な",
+        "㐀-鿿ぁ-ヿ", words.HAN, "",
+        "不 没 沒 非 超过 超過 多于 多於 少于 少於 大于 小于 至少 至多 最多 最少 以上 以下 未満 以内 或 还是 也许 "
+        "也許 可能 大概 大约 大約 约 約 左右 几乎 半 倍 到 至 之间 之間 打 但 除 平方 根 吗 嗎 呢 分之 错 第 ない "
+        "ません ではな 違 なくとも より たぶん 多分 かも およそ ほぼ ほど くらい ぐらい から まで ダース しかし "
+        "か[?？。]?$ 個か または もしくは 少な",
         "秒=s 分=min 小时=h 小時=h 時間=h 天=day 日=day 周=week 週=week 月=month 年=year 公里=km 千米=km 厘米=cm 米=m",
-        "多少个?|几个?|何",
-        glue="",
-        spaced=False,
-        left_out="[一二三四五六七八九十]+(?=角|边|邊|辺|次方)|一(?=共|定|样|起|直|般|旦)|[唯统]一",
-    ),
+        "多少个?|几个?|何", glue="", spaced=False,
+        left_out="[一二三四五六七八九十]+(?=角|边|邊|辺|次方)|一(?=共|定|样|起|直|般|旦)|[唯统]一"),
     "Korean": Language(
-        "가-힣",
-        words.KOREAN,
-        "",
-        r"아니 아닙 않 없 이상 이하 미만 초과 보다 적어도 최소 최대 또는 혹은 거나 아마 약_ 대략 정도 거의 절반 반은 "
-        r"배 에서 부터 까지 사이 다스 하지만 제외 제곱 근 까 틀 분의",
-        "초=s 분=min 시간=h 일=day 주=week 개월=month 달=month 년=year 킬로미터=km 센티미터=cm 미터=m",
-        "몇",
-        glue="",
-        spaced=False,
-    ),
+        "가-힣", words.KOREAN, "",
+        "아니 아닙 않 없 이상 이하 미만 초과 보다 적어도 최소 최대 또는 혹은 거나 아마 약_ 대략 정도 거의 절반 반은 "
+        "배 에서 부터 까지 사이 다스 하지만 제외 제곱 근 까 틀 분의",
+        "초=s 분=min 시간=h 일=day 주=week 개월=month 달=month 년=year 킬로미터=km 센티미터=cm 미터=m", "몇", glue="",
+        spaced=False),
     "Hindi": Language(
-        "ऀ-ॿ",
-        spell(words.HI, "", "", "सौ=100 हज़ार|हजार=1000 लाख=100000 करोड़=10000000"),
-        "",
-        r"नहीं न मत अधिक ज़्यादा ज्यादा कम से या अथवा शायद संभवतः लगभग करीब क़रीब आधा आधे दोगुना दुगुना तिगुना चौथाई "
-        r"तिहाई बीच तक दर्जन लेकिन परंतु सिवाय वर्ग वर्गमूल क्या गलत ग़लत",
-        "सेकंड=s मिनट=min घंट=h दिन=day सप्ताह=week हफ़्ते=week हफ्ते=week मही=month साल=year वर्ष=year किलोमीटर=km मीटर=m",
-        "कितने|कितनी",
-    ),
+        "ऀ-ॿ", spell(words.HI, "", "", "सौ=100 हज़ार|हजार=1000 लाख=100000 करोड़=10000000"), "",
+        "नहीं न मत अधिक ज़्यादा ज्यादा कम से या अथवा शायद संभवतः लगभग करीब क़रीब आधा आधे दोगुना दुगुना तिगुना चौथाई "
+        "तिहाई बीच तक दर्जन लेकिन परंतु सिवाय वर्ग वर्गमूल क्या गलत ग़लत",
+        "सेकंड=s मिनट=min घंट=h दिन=day सप्ताह=week हफ़्ते=week हफ्ते=week मही=month साल=year वर्ष=year किलोमीटर=km "
+        "मीटर=m", "कितने|कितनी"),
     "Bengali": Language(
-        "ঀ-৿",
-        spell(words.BN, "বিশ|কুড়ি ত্রিশ চল্লিশ পঞ্চাশ ষাট সত্তর আশি নব্বই", "", "একশ|একশো|শত=100 হাজার=1000"),
+        "ঀ-৿", spell(words.BN, "বিশ|কুড়ি ত্রিশ চল্লিশ পঞ্চাশ ষাট সত্তর আশি নব্বই", "", "একশ|একশো|শত=100 হাজার=1000"),
         "",
-        r"নয় না নেই বেশি কম কমপক্ষে অন্তত সর্বোচ্চ সর্বাধিক বা অথবা সম্ভবত হয়তো প্রায় অর্ধেক\w* দ্বিগুণ থেকে "
-        r"মধ্যে পর্যন্ত ডজন কিন্তু ছাড়া বর্গ বর্গমূল কি ভুল এবং",
-        "সেকেন্ড=s মিনিট=min ঘণ্টা=h দিন=day সপ্তাহ=week মাস=month বছর=year",
-        "কত",
-        counter="(?:টি|টা|জন)?",
-    ),
+        r"নয় না নেই বেশি কম কমপক্ষে অন্তত সর্বোচ্চ সর্বাধিক বা অথবা সম্ভবত হয়তো প্রায় অর্ধেক\w* দ্বিগুণ থেকে মধ্যে "
+        r"পর্যন্ত ডজন কিন্তু ছাড়া বর্গ বর্গমূল কি ভুল এবং",
+        "সেকেন্ড=s মিনিট=min ঘণ্টা=h দিন=day সপ্তাহ=week মাস=month বছর=year", "কত", counter="(?:টি|টা|জন)?"),
     "Arabic and Urdu": Language(
-        "؀-ۿ",
-        words.ARABIC,
-        "",
+        "؀-ۿ", words.ARABIC, "",
         r"ليس\w* لا لم لن غير أكثر أقل على_الأقل على_الأكثر أو ربما قد حوالي تقريبا تقريباً نحو نصف ضعف ثلث ربع بين "
         r"إلى حتى دزينة لكن إلا عدا مربع جذر هل خطأ نہیں نہ زیادہ کم از یا شاید تقریباً نصف آدھا دوگنا سے تک درمیان "
         r"درجن لیکن مگر سوا مربع جذر کیا غلط",
         "ثاني=s ثواني=s دقيق=min دقائق=min ساع=h يوم=day أيام=day أسبوع=week أسابيع=week شهر=month سن=year سیکنڈ=s "
-        "منٹ=min گھنٹ=h دن=day ہفت=week مہین=month سال=year",
-        "كم|کتنے|کتنی",
-        glue=r"\s+و?",
-    ),
+        "منٹ=min گھنٹ=h دن=day ہفت=week مہین=month سال=year", "كم|کتنے|کتنی", glue=r"\s+و?"),
 }
+# fmt: on
 _OTHER_SCRIPT = re.compile("[" + "".join(each.script for each in LANGUAGES.values()) + "]")
 _MARKED = {name: each for name, each in LANGUAGES.items() if not each.script}
 _ENGLISH = frozenset(
@@ -329,10 +205,7 @@ def _languages(text: str, question: str) -> list[Language]:
     scores = {}
     for name, each in _MARKED.items():
         own, by_question = (sum(1 + (len(w) > 5) for w in of & each.common - _ENGLISH) for of in (words, asked))
-        own += 2 * (
-            question != ""
-            and any(len(m[0]) > 4 for m in (each.ordinal.search(spaced), each.number.search(spaced)) if m)
-        )
+        own += 2 * (question != "" and (found := each.number.search(spaced)) is not None and len(found[0]) > 4)
         whole = each.number.fullmatch(spaced) is not None and (by_question > 1 or spaced not in _ENGLISH_TOO)
         counted = re.fullmatch(rf"(?:{_NUMERAL.pattern}) ([^\W\d_]+)", spaced)  # "3 horas"
         whole = whole or (counted is not None and counted[1] not in NAMES and bool(each.unit(counted[1])))
@@ -346,11 +219,7 @@ def _languages(text: str, question: str) -> list[Language]:
 def _read(language: Language, text: str, question: str) -> Said | None:
     spoken = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text).strip(" .。!।۔")
     spoken = re.sub(language.left_out, "", spoken) if language.left_out else spoken
-    if question:
-        spoken, question = (language.in_digits(of) for of in (spoken, question))
-        if not language.spaced:
-            spoken = _CHINESE_PART.sub(lambda m: "/".join(_in_digits(language, m[n]) for n in (2, 1)), spoken)
-            spoken = spoken.replace("第", "") if "第" in question else spoken
+    spoken, squares = _SQUARE.subn("", spoken)
     if language.number.fullmatch(spoken):
         n = language.value(spoken)
         return None if n is None else Said(str(n), "", False)
@@ -365,6 +234,7 @@ def _read(language: Language, text: str, question: str) -> Said | None:
     if not numeral or re.search(r"[?？؟¿=+*^]", text):
         return None
     unit = language.unit(spoken[end:])
+    unit = f"{unit}^2" if unit and squares else unit
     wanted = [language.unit(word) for word in language.asked.findall(question)]
     if unit and any(wanted) and unit not in wanted:
         return Said("", "another unit than the question asks for", False)
@@ -415,10 +285,6 @@ def _asked(change: re.Match, found: list[tuple[int, int, str]], question: str) -
         )
         is not None
     )
-
-
-def _in_digits(language: Language, number: str) -> str:
-    return number if number.isdecimal() else str(language.value(number))
 
 
 def _english(numeral: str, comma: bool) -> str:

@@ -1,8 +1,8 @@
-"""Number words, ordinals and parts of the languages, each with its value."""
+"""Number words of the languages, each with its value."""
 
 import re
 
-from rewards.verifier.language import endings, spell
+from rewards.verifier.language import spell
 
 ES = """cero uno|un|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis
 diecisiete dieciocho diecinueve veinte veintiuno|veintiún veintidós veintitrés veinticuatro veinticinco veintiséis
@@ -14,18 +14,12 @@ FRENCH |= {f"{t} et un": n + 1 for t, n in list(FRENCH.items()) if n % 10 == 0 a
 FRENCH |= {f"soixante {word}": 60 + n for word, n in spell(FR, "", "").items() if n > 9} | {"soixante et onze": 71}
 FRENCH |= {f"quatre vingt {word}": 80 + n for word, n in spell(FR, "", "").items() if n} | {"quatre vingts": 80}
 FRENCH |= {"quatre vingt": 80}
-FRENCH_TH = {
-    re.sub("q$", "qu", re.sub("f$", "v", w.removesuffix("e"))) + "ième": n for w, n in FRENCH.items() if 1 < n < 100
-}
-FRENCH_TH |= {f"{w}s": n for w, n in FRENCH_TH.items()} | {"premier": 1, "première": 1}
 IT = """zero uno|un|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici
 sedici diciassette diciotto diciannove"""
 ITALIAN = spell(IT, "venti trenta quaranta cinquanta sessanta settanta ottanta novanta", "{t}{o}")
 ITALIAN |= {re.sub(r"[ai](?=uno$|otto$)|(?<=.)e$(?!.)", "", w): n for w, n in ITALIAN.items() if n % 10 in (1, 8)}
 ITALIAN |= {f"{w[:-1]}é": n for w, n in ITALIAN.items() if n > 20 and n % 10 == 3} | {"cento": 100, "mille": 1000}
 ITALIAN |= {"mila": 1000, "milione": 10**6, "milioni": 10**6}
-ITALIAN_TH = {w[:-1] + f"esim{e}": n for w, n in ITALIAN.items() if 10 < n < 100 for e in "oaie"}
-ITALIAN_TH |= endings("second terz quart quint sest settim ottav non decim", "o|a", 2)
 DE = """null eins|ein|eine zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
 siebzehn achtzehn neunzehn"""
 GERMAN = spell(
@@ -34,39 +28,6 @@ GERMAN = spell(
     "{o}und{t}",
     "hundert=100 tausend=1000",
 )
-GERMAN_TEL = {w + "s" * (n > 19) + "t": n for w, n in GERMAN.items() if 1 < n < 101} | {
-    "dritt": 3,
-    "siebt": 7,
-    "acht": 8,
-}
-GERMAN_TH = {f"{w}e{e}": n for w, n in (GERMAN_TEL | {"erst": 1}).items() for e in ("", "n", "r", "s", "m")}
-NL = """nul een|één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien
-achttien negentien"""
-DUTCH = spell(
-    NL, "twintig dertig veertig vijftig zestig zeventig tachtig negentig", "{o}en{t}", "honderd=100 duizend=1000"
-)
-DUTCH |= {re.sub("(?<=twee|drie)en", "ën", word): n for word, n in DUTCH.items()}
-PL = """zero jeden|jedna|jedno dwa|dwie trzy cztery pięć sześć siedem osiem dziewięć dziesięć jedenaście
-dwanaście trzynaście czternaście piętnaście szesnaście siedemnaście osiemnaście dziewiętnaście"""
-RO = """zero unu|un|una doi|două trei patru cinci șase șapte opt nouă zece unsprezece doisprezece|douăsprezece
-treisprezece paisprezece cincisprezece șaisprezece șaptesprezece optsprezece nouăsprezece"""
-RU_TH = """перв втор трет четверт пят шест седьм восьм девят десят одиннадцат двенадцат тринадцат четырнадцат пятнадцат
-шестнадцат семнадцат восемнадцат девятнадцат"""
-RU_ENDS = "ый|ой|ий|ая|ое|ье|ого|ому|ым|ом|ую|ых|и|ьей|ьим"
-RUSSIAN_TH = endings(RU_TH, RU_ENDS) | {w: 10 * n for w, n in endings("двадцат тридцат сороков", RU_ENDS, 2).items()}
-RUSSIAN_TH |= {
-    f"{ten} {w}": t + n
-    for w, n in endings(RU_TH, RU_ENDS).items()
-    for ten, t in (("двадцать", 20), ("тридцать", 30), ("сорок", 40), ("пятьдесят", 50))
-    if n < 10
-}
-ES_TH = """primer segund tercer cuart quint sext séptim octav noven décim undécim duodécim decimotercer decimocuart
-decimoquint decimosext decimoséptim decimoctav decimonoven vigésim"""
-PORTUGUESE_TH = endings("primeir segund terceir quart quint sext sétim oitav non décim", "o|a")
-PORTUGUESE_TH |= {f"décim{w[-1]} {w}": 10 + n for w, n in PORTUGUESE_TH.items() if n < 10} | {
-    "vigésimo": 20,
-    "vigésima": 20,
-}
 ID = "nol satu dua tiga empat lima enam tujuh delapan sembilan sepuluh sebelas"
 INDONESIAN = spell(ID, " ".join(f"{o}_puluh" for o in ID.split()[2:10]), "{t} {o}", "seratus|ratus=100")
 INDONESIAN |= {f"{o} belas": 10 + n for n, o in enumerate(ID.split()[:10]) if n > 1}

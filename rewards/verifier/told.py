@@ -3,49 +3,59 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import takewhile
+from typing import NamedTuple
 
-from rewards.verifier import phrases
 from rewards.verifier.languages import number_said
-from rewards.verifier.notation import PARTS, is_number_word
-from rewards.verifier.units import shifts
-from rewards.verifier.value import Expr, Interval, List, Set, Tuple, Value, Words
+from rewards.verifier.notation import PARTS, is_number_word, key, number, plain
+from rewards.verifier.phrases import BASE, hedge
+from rewards.verifier.units import known, shifts, unit
+from rewards.verifier.value import Expr, InBase, Interval, List, Ratio, Set, Tuple, Value, Words, is_name
 
+_FUNCTION_WORDS = (
+    "a an the it is are was were be been will would has have had of in on at to for by from there this that these he "
+    "she we they you i one ones its it's their his her our so answer result value number total exactly just only such "
+    "equals equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands sits needs "
+    "take takes pays costs measure measures left remain remains altogether all with and as then hence therefore thus "
+    "which who must can finally point vector matrix pair ratio proportion ist est es è é sind sont son sono são jest "
+    "är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la el il lo las los les"
+)
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+_ANNOUNCING = (
+    "is are was were be equals gives giving makes making has have so thus hence therefore namely ⟹ ⇒ => \\implies ist "
+    "sind est sont soit donc son è sono é são jest är это beträgt vaut vale"
+)
+_ANNOUNCES = frozenset(_ANNOUNCING.split())
+_JOINING = "and or to et und y e ou oder и или à zu en og och"
+_JOINS = frozenset(_JOINING.split())
+_DENYING = "nicht pas non não не nie niet inte ikke nu bukan değil"
+_NOT = frozenset(_DENYING.split())
+_BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
+_PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[a-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
+_PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
+_END = re.compile(r"(?<=[.!?。])(?<!\b[apt]\.)(?<![ap]\.m\.)\s+(?=[^\W\d_]|[$(*“])")
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-z]")
+# A pair of names that tells which way round a ratio is, and what makes a sentence say less than a number.
+_PAIR = re.compile(r"([^\W\d_]{2,}) ?(?:to|:) ?(?:the )?([^\W\d_]{2,})")
+_OF = re.compile(r"\b(square|cube|double|triple|share|part|multiple) of\b")
+_LESS = re.compile(r"(?i)\?|\bused to\b|\bone (?:of|answer|solution|root|value|possible)\b")
+_CONCLUDING = "so thus hence therefore and giving gives making which ⟹ ⇒ => \\implies donc soit"
+_CONCLUDES = frozenset(_CONCLUDING.split())
+_YES_OR_NO = re.compile(r"(?i)(?:.*[.?!,:] )?(?:yes or no:? )?(?:is|are|does|do|can|will|has|have|was|were) [^.?]*\?$")
+# Of the codes of pieces: mathematics (b before a colon or a full stop), a unit, a word that joins values, another word.
+_SPAN = re.compile(r"(?:mu*(?:j(?=[mb]))?)*b|mu*(?:j?mu*)*")
 _ENGLISH = re.compile(
     r"(?i)\b(?:the|of|how|what|which|who|find|compute|evaluate|calculate|write|give|solve|express|simplify|list|name|"
     r"order|sort|convert|determine|round|is)\b"
 )
 
-NOT = r"(?:not|nicht|pas|no|non|não|не|nie|niet|inte|ikke|nu|bukan|değil)"
-JOINTS = re.compile(
-    r"(?i)\s+(?:et|und|y|e|i|и|й|ou|oder|o|u|или|och|eller|en|of|și|sau|lub|oraz|albo|ve|veya|dan|atau|và|hoặc|και|"
-    r"або|та)\s+|[和或与及]|または|と|(?<=\d)(?:와|과)\s|\s(?:또는|और|या|এবং|বা|أو)\s"
-)
-_FUNCTION_WORDS = (
-    "a an the it is are was were be been will would has have had of in on at to for by from there this that these he "
-    "she we they you i one ones its their his her our so answer result value number total exactly just only equals "
-    "equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands sits needs "
-    "takes costs left remain remains altogether all with and as then hence therefore thus which who must can ist est "
-    "es è é sind sont son sono são jest är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la el "
-    "il lo"
-)
-FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-_TOKEN = re.compile(
-    r"[$€£]?\s?[-−]?\d++(?:[.,:/]\d++)*+(?:st|nd|rd|th)?+(?![^\W\d_])(?:\s?(?:%|°|€|[ap]\.?m\b\.?))?|"
-    r"[^\W\d_]+(?:['’][^\W\d_]+)?|[=<>^_\\{}|+*/?\d]"
-)
-_YES_OR_NO = re.compile(r"(?i)(?:.*[.?!,:] )?(?:yes or no:? )?(?:is|are|does|do|can|will|has|have|was|were) [^.?]*\?$")
-DOUBTS = re.compile(
-    rf"(?i){phrases.DOUBT}|\b(?:or|other|another|{NOT}|ou|oder|albo|lub|of|eller|sau|може|może|kanske|poate)\b"
-)
-
 
 @dataclass
 class Asked:
-    """What the steps may look at."""
+    """What the readings may look at."""
 
     gold: Value
-    text: str  # of the question
+    text: str  # of the question, "" where there is none
 
     @cached_property  # most steps ask for it
     def foreign(self) -> bool:
@@ -56,106 +66,169 @@ class Asked:
     def several(self) -> bool:
         return isinstance(self.gold, List | Set | Tuple) or (isinstance(self.gold, Interval) and self.gold.left_open)
 
+    @cached_property
+    def _stems(self) -> set[str]:
+        return {stem(word) for word in re.findall(r"[^\W_]+(?:['’][^\W\d_]+)?", self.text)}
+
+    @cached_property
+    def _keys(self) -> set[str]:
+        """The mathematics of the question, each number in digits."""
+        pieces = (piece[0].strip(_PUNCTUATION) for piece in _PIECE.finditer(self.text))
+        return {_in_digits(piece) for piece in pieces if piece and not _is_word(piece)}
+
+    @cached_property
+    def in_base(self) -> bool:
+        return isinstance(self.gold, InBase) or BASE.of(self.text.lower())
+
+    def has(self, word: str) -> bool:
+        return stem(word) in self._stems
+
+    def lacks(self, word: str) -> bool:
+        """Whether `word` is more than grammar, and not in the question."""
+        return not self.has(word) and word.lower() not in FUNCTION_WORDS | _ANNOUNCES
+
+    def has_in_order(self, names: tuple[str, str]) -> bool:
+        return re.search(rf"(?i){names[0]}\W+(?:\w+\W+){{0,2}}{names[1]}", self.text) is not None
+
+    def has_value(self, text: str) -> bool:
+        """Whether the question has this number or formula, or it is a mere name."""
+        text = re.sub(r"(?<=\d) .*|(?<=[a-z]{3}) [a-z]+$|\$", "", text)
+        name = is_name(text) and (not self.text or text.lower() in self.text.lower())
+        return name or _in_digits(text) in self._keys
+
+
+class Span(NamedTuple):
+    """Mathematics in a sentence, the words since the span before it, and where it ends."""
+
+    text: str
+    before: list[str]
+    end: int
+
 
 def told(text: str, asked: Asked) -> str | None:
-    """The one thing in a sentence that the question does not say: `19` of "The third Friday falls on the 19th"."""
-    tokens = [(m[0].strip(), m.start(), m.end()) for m in _TOKEN.finditer(text)]
-    if len(tokens) < 2 or any(
-        re.fullmatch(r"[=<>^_\\{}|+*/?\d]", token) and not _counts(token) for token, *_ in tokens
+    """`19` of "The third Friday falls on the 19th", `(4,2)` of "We halve both. The midpoint is (4,2).".
+
+    All but the last sentence is the way to it. A sentence tells nothing if a word of it changes or doubts a number, or
+    if more than two of its words are not in the question.
+    """
+    *earlier, said = _END.split(text.replace("**", "").replace("i.e.", "so"))
+    pieces = list(_PIECE.finditer(said))
+    codes = _codes(pieces)
+    words = [piece[0].strip(_PUNCTUATION) for piece, code in zip(pieces, codes, strict=True) if code in "jw"]
+    spans = [_span(said, pieces, codes, found) for found in _SPAN.finditer(codes)]
+    if asked.several and not re.search(r"\d", said):
+        return None
+    named = isinstance(asked.gold, Expr) and asked.gold.text.isalpha()
+    spans = [span for span in spans if re.search(r"\w", span.text) and (not named or is_name(span.text))]
+    grammar = _JOINS if not asked.in_base else _JOINS | _BASES
+    new = [word for word in words if asked.lacks(word) and word.lower() not in grammar]
+    truth = asked.gold in (Words("yes"), Words("no"))
+    if (
+        _LESS.search(said)
+        or not all(map(asked.has, _OF.findall(said)))
+        or any(changes(word) and not (truth and word == "not") for word in new)
     ):
         return None
-    if (said := number_said(text, asked.text)) is not None and said.objection:
+    if (other := number_said(said, asked.text or None)) is not None and other.objection:
         return None
-    worded = isinstance(asked.gold, Words) or (isinstance(asked.gold, Expr) and asked.gold.text.isalpha())
-    said_by = re.split(r"[.!?]\s+(?=\S)", asked.text.lower())[-1] if worded else asked.text.lower()
-    stems = {stem(word) for word in re.findall(r"[^\W_]+(?:['’][^\W\d_]+)?", said_by)}
-    tokens = _joined(tokens, text)
-    truth = asked.gold in (Words("yes"), Words("no"))
-    if any(phrases.hedge(t.lower()) and not _said(t, stems) and not (truth and t.lower() == "not") for t, *_ in tokens):
+    if any(re.search(r"\d[^?]*$", each) and not any(map(asked.lacks, words_of(each))) for each in earlier):
+        return None  # "It is 15. It is 29."
+    if isinstance(asked.gold, Ratio) and not all(map(asked.has_in_order, _PAIR.findall(said))):
         return None
-    new = [(t, start, end) for t, start, end in tokens if not _said(t, stems) and t.lower() not in FUNCTION_WORDS]
-    numbers = [] if worded else [each for each in tokens if _counts(each[0])]
-    if len(numbers) > 1:
-        numbers = [each for each in numbers if each in new] if _apart(numbers, text) else []
-        if len(numbers) != 1:
+    if truth and _YES_OR_NO.match(asked.text) and not spans:  # "It is not prime."
+        return {(): "yes", ("not",): "no"}.get(tuple(new)) if any(map(asked.has, words)) else None
+    if asked.text and len(new) > 2:
+        return None
+    if not spans and (named or isinstance(asked.gold, Words)):
+        return " ".join(new) if new and " ".join(new) in said else None
+    if len(spans) > 1:
+        fresh = [span for span in spans if not asked.has_value(span.text)]
+        if not asked.text and len(fresh) > 1:
             return None
-    others = [each for each in new if each not in numbers and (worded or not _counts(each[0]))]
-    if truth and _YES_OR_NO.match(asked.text) and not numbers:  # "It is not prime."
-        left = [t.lower() for t, *_ in others]
-        return {(): "yes", ("not",): "no"}.get(tuple(left)) if stems & {stem(t) for t, *_ in tokens} else None
-    if len(others) > 2 or any(shifts(t.lower()) and not (numbers and _said(t, stems)) for t, *_ in tokens):
+        spans = fresh if len(fresh) == 1 else spans[-1:] if _announced(said, *spans[-2:], asked) else []
+    if len(spans) != 1 or not words:
+        return said if spans and not words else None
+    value, before, end = spans[0]
+    if before and before[-1].lower() in ("by", "from", "to", "than"):
         return None
-    if not numbers:
-        touching = len(others) == 1 or (len(others) == 2 and not text[others[0][2] : others[1][1]].strip())
-        return text[others[0][1] : others[-1][2]] if touching and worded else None
-    return _number_told(
-        numbers[0], [t for t, _, stop in tokens if stop <= numbers[0][1]], {t for t, *_ in others}, text, stems
-    )
-
-
-def _number_told(
-    number: tuple[str, int, int], before: list[str], new: set[str], text: str, stems: set[str]
-) -> str | None:
-    """The number of a sentence with its unit; None where a word right before it may change it."""
-    token, _, end = number
-    if any(re.fullmatch("[A-J]", word) for word in new) or re.match(r"\(?[A-J]\s?[).:]", text):  # an option
+    if not asked.text and (not before or asked.lacks(before[-1])):
         return None
-    if before and before[-1] in new and not re.search(r"(?:s|ed)$", before[-1]):
+    if before and before[-1] in new and not re.search(r"(?:s|ed)$", before[-1]):  # "Room 5"
         return None
-    if before and (before[-1].lower() in ("by", "from", "to", "than") or DOUBTS.fullmatch(before[-1])):
-        return None
-    if not before and token[-1:].isdigit():
-        return None
-    behind = re.match(r"(?:\s+[^\W\d_]+)*", text[end:])[0].split()
-    unit = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, behind))
-    unit = [word for word in unit if word.isascii() or not _said(word, stems)]
-    if re.search(r"[^\W\d_]$", token):  # an ordinal: "the tenth power", where the question speaks of powers
-        if before and before[-1].lower() in ("a", "an", "one"):
-            return None
-        unit, token = (
-            [word for word in unit if not _said(word, stems)],
-            token if token[0].isdigit() or not _is_part(token) else f"the {token}",
-        )
-    return " ".join([token, *unit])
-
-
-def _joined(tokens: list[tuple[str, int, int]], text: str) -> list[tuple[str, int, int]]:
-    """`tokens` with number words in a row as one."""
-    made: list[tuple[str, int, int]] = []
-    for token, start, end in tokens:
-        if (
-            made
-            and token.lower() not in ("one", "ones")
-            and is_number_word(token.lower())
-            and is_number_word(made[-1][0].split()[-1].lower())
-            and start - made[-1][2] == 1
-        ):
-            made[-1] = (f"{made[-1][0]} {token}", made[-1][1], end)
-        else:
-            made.append((token, start, end))
-    return made
-
-
-def _is_part(token: str) -> bool:
-    return token.split()[-1].lower() in PARTS or token.lower() in ("first", "second")
+    return _with_unit(value, before, said[end:], asked)
 
 
 def stem(word: str) -> str:
     return word.lower()[: max(4, len(word) - 2)] if len(word) > 4 else word.lower()
 
 
-def _said(token: str, stems: set[str]) -> bool:
-    return stem(token.strip("$€£%° ")) in stems
+def words_of(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text)
 
 
-def _counts(token: str) -> bool:
-    words = token.lower().split()
-    return re.search(r"\d", token) is not None or (is_number_word(words[-1]) and words not in (["one"], ["ones"]))
+def changes(word: str) -> bool:
+    """Whether a word changes, bounds, doubts or denies what a sentence gives."""
+    return shifts(word.lower()) or hedge(word) is not None or word.lower() in _NOT
 
 
-def _apart(numbers: list[tuple[str, int, int]], text: str) -> bool:
-    """Whether words stand between the numbers of a sentence, and no list of candidates."""
-    between = [JOINTS.sub(" ", f" {text[a[2] : b[1]]} ") for a, b in pairwise(numbers)]
-    if any(re.search(r"[.!?;:\n](?:\s|$)", text[a[2] : b[1]]) for a, b in pairwise(numbers)):
-        return False
-    return all(re.search(r"[^\W\d_]{2}", re.sub(r"\b(?:and|or|to)\b", "", each)) for each in between)
+def _codes(pieces: list[re.Match]) -> str:
+    codes, bare = "", [piece[0].strip(_PUNCTUATION) for piece in pieces]
+    for n, (word, piece) in enumerate(zip(bare, pieces, strict=True)):
+        low, behind = word.lower(), bare[n + 1] if n + 1 < len(bare) else ""
+        if low in ("minus", "negative"):
+            code = "w" if codes[-1:] in ("m", "u") else "m"
+        elif low == "one":  # the number, or "the one"
+            code = "m" if n and bare[n - 1].lower() in _ANNOUNCES and behind != "of" else "w"
+        elif not _is_word(word) and not (low in _JOINS and codes[-1:] == "m"):
+            code = "b" if word and piece[0][-1] in ".:!" and behind else "m"
+        else:
+            unit_of = codes[-1:] in ("m", "u") and low not in FUNCTION_WORDS and known(unit(f" {word}") or "")
+            code = "j" if low in _JOINS else "u" if unit_of else "w"
+        codes += code
+    return codes
+
+
+def _span(said: str, pieces: list[re.Match], codes: str, found: re.Match) -> Span:
+    end = pieces[found.end() - 1].end()
+    text = said[pieces[found.start()].start() : end].strip(' ,;:.!`"')
+    text = text.strip("()") if text.count("(") != text.count(")") else text
+    since = 1 + max(codes.rfind(code, 0, found.start()) for code in "mbu")
+    before = [piece[0].strip(_PUNCTUATION) for piece in pieces[since : found.start()]]
+    return Span(text, before, end - (said[end - 1] in ".,;:!"))
+
+
+def _is_word(piece: str) -> bool:
+    return _WORD.fullmatch(piece) is not None and not all(map(is_number_word, re.split("[-’']", piece.lower())))
+
+
+def _in_digits(text: str) -> str:
+    n = number(plain(text))
+    return key(text) if n is None else str(n)
+
+
+def _announced(said: str, other: Span, last: Span, asked: Asked) -> bool:
+    """Whether "so the remainder is" stands right before the last value, and has no word but those of the question. What
+    a clause begins with is its subject: "$x^2$ is 5"."""
+    words = [word.lower() for word in last.before]
+    concludes = bool(_CONCLUDES & {*words}) or said[other.end : other.end + 1] in tuple(",;.:")
+    announces = words[-1:] and (words[-1] in _ANNOUNCES or {"so", "thus", "hence", "therefore"} & {*words})
+    return bool(announces) and (concludes or asked.has_value(other.text)) and not any(map(asked.lacks, last.before))
+
+
+def _with_unit(text: str, before: list[str], behind: str, asked: Asked) -> str | None:
+    """The value with the unit or the base behind it; "the tenth power", where the question speaks of powers."""
+    if base := re.match(r" (?:in )?(?:base[- ]\w+|binary|octal|decimal|hex\w*)", behind):
+        return text + base[0]
+    aside = re.match(r"\s*\(([^()\d]*)\)", behind)  # "12 (cakes)", of which the question does not speak
+    if re.match(r"\s+an?\s", behind) or (aside and any(map(asked.lacks, words_of(aside[1])))):  # "half a day"
+        return None
+    words = re.match(r"(?:\s+[^\W\d_]+)*", behind)[0].split()
+    words = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, words))
+    ordinal = text.split()[-1].lower() in PARTS or re.search(r"\d(?:st|nd|rd|th)$", text)
+    if ordinal and before[-1:] in (["a"], ["an"], ["one"]):
+        return None
+    if ordinal and before[-1:] == ["the"] and text[0].isalpha():
+        text = f"the {text}"
+    of_unit = not ordinal and any(known(unit(word) or "") for word in words)
+    kept = (word for word in words if of_unit or asked.lacks(word))
+    return " ".join([text, *kept])

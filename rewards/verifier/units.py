@@ -12,12 +12,14 @@ _UNITS = """
 length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
 length: ft foot feet|yd yard|mi mile
 mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
-time: s sec second|min minute mins|h hr hour hrs|day|week wk|month|year yr|decade|century centuries
+time: s sec second|min minute mins|h hr hour hrs|day d|week wk|month|year yr|decade|century centuries
 volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
 money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs INR
 money: ₩ won KRW|₽ ruble rouble RUB|₪ shekel|₱ PHP|₫ VND|₦ NGN|₺ TRY|CHF franc|kr krona kronor krone|zł zloty PLN|元
 money: R$ BRL|A$ AUD|C$ CAD|RM MYR|Rp IDR|HK$|NT$|S$
 angle: deg degree|rad radian
+area: ha hectare|acre
+temperature: degC celsius|degF fahrenheit
 energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
 """
 NAMES: dict[str, str] = {}
@@ -90,7 +92,7 @@ CHANGES = [
 ]
 _EFFECT_OF = {word: row.name for row in CHANGES for word in row.words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元]+|\^\\circ\s*[CFK]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
@@ -105,7 +107,8 @@ _HARMLESS = frozenset(["and", "to", "so", "from", "then", "at", "times", "quarte
 _HEDGES = (
     "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some many few "
     "hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively possible "
-    "morning afternoon evening night hex octal binary decimal"
+    "morning afternoon evening night hex octal binary decimal unclear refuse next possibility squared cubed each "
+    "too someone claimed claims"
 )
 _HEDGED = frozenset(_HEDGES.split())
 _FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
@@ -158,21 +161,25 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             power = "2" if low.startswith("sq") else "3"
             continue
         if word.startswith("^"):
-            name = "deg" + word.removeprefix(r"^\circ").strip()
+            name = "deg" + word.removeprefix(r"^\circ").strip().upper()
         else:
             name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
         if name is None and not _may_be_a_word(low, marked):
             return None
-        if low in ("per", "each", "every"):
+        if low in ("per", "each", "every") or (low in ("a", "an") and names):
             name = "/"
         if low in ("unit", "units") and not (exponent or power):
             continue
-        if (low in _FILLER and low not in ("unit", "units") and len(tokens) > 1) or low in ("", "-", "times"):
+        if (low in _FILLER and name != "/" and low not in ("unit", "units") and len(tokens) > 1) or low in (
+            "",
+            "-",
+            "times",
+        ):
             continue
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
         power = None
-    return " ".join(names).replace("deg celsiu", "degC").replace("deg fahrenheit", "degF")
+    return " ".join(names).replace("deg deg", "deg")
 
 
 def _effect(word: str) -> str | None:

@@ -142,7 +142,7 @@ _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
 _FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
 _SPLIT_WORD = re.compile(
     r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
-    r"|(?<=[\d)}]) (?:et|ou|und|oder) (?=[-\d\\a-z(])|(?<=\d) y (?=-?\d)"
+    r"|(?<=[\d)}]) (?:et|ou|und|oder) (?=[-\d\\a-z(])|(?<=\d) y (?=-?\d|[a-z] ?=)"
 )
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
@@ -171,7 +171,8 @@ _MEASURE = re.compile(r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*
 
 def value(text: str) -> Value:
     """The typed value of `text`; never raises, and always the same for the same text."""
-    return _value(respelled(trimmed(plain(text))))
+    text = trimmed(plain(text))
+    return _value(text if NUMBER.fullmatch(text) else respelled(text))
 
 
 def is_name(text: str) -> bool:
@@ -274,6 +275,8 @@ def _both(text: str) -> Interval | None:
 
 
 def _list(text: str) -> List | None:
+    if re.search(r"=\s*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?: [a-zA-Z]+)?$", text):  # 2^20 = 1,048,576
+        return None
     parts = [p for part in split(text, _COMMA) for p in split(part, _SPLIT_WORD)]
     parts = [p for p in parts if p.strip() not in ("", ".")]
     if len(parts) < 2:
@@ -393,10 +396,14 @@ def _money(sign: str) -> str:
 
 
 def compound(text: str) -> Measure | None:
-    """`6 ft 2 in`, `2 hours and 30 minutes`."""
-    parts = _MEASURE.findall(re.sub(r"\\text\{\s*(?:and\s*)?\}", " ", text).replace(r"\text{ and }", " "))
+    """`6 ft 2 in`, "two hours and thirty minutes"."""
+    text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
+    text = re.sub(r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])", lambda m: str(number(m[0].lower()) or m[0]), text)
+    parts = _MEASURE.findall(text)
     names = [unit(name) for _, name in parts]
-    if len(parts) < 2 or not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
+    if len(parts) < 2 or len({*names}) < len(parts):  # "6 cm and 4 cm" are two
+        return None
+    if not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
         return None
     return Measure(tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)))
 
@@ -430,7 +437,9 @@ def clock_or_ratio(text: str) -> Clock | Ratio | None:
         return Clock(int(match["hour"]) * 60 + int(match["minute"] or 0), None)
     if text.lower() in ("noon", "midnight"):
         return Clock(720 * (text.lower() == "noon"), "p" if text.lower() == "noon" else "a")
-    spoken = re.split(r"(?:\s+|-)(?:\\text\{\s*)?to(?:\s*\})?(?:\s+|-)", re.sub(r"\\text\{ to \}", " to ", text))
+    spoken = re.split(
+        r"(?:\s+|-)(?:\\text\{\s*)?(?:to|zu|à|pour)(?:\s*\})?(?:\s+|-)", re.sub(r"\\text\{ to \}", " to ", text)
+    )
     if 1 < len(spoken) < 7 and all(number(part) is not None for part in spoken):
         return Ratio(tuple(str(number(part)) for part in spoken), True)
     if text.count(":") and len(parts := text.split(":")) <= 6:

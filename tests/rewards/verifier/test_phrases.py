@@ -19,11 +19,10 @@ OBJECTIONS = [
     *("DENIED_BEFORE", "PARTIAL_BEFORE", "DENIED_AFTER", "BOUND_BEFORE", "ROUNDED_BEFORE", "BOUND_AFTER"),
     *("PART_BEFORE", "ARITHMETIC_BEFORE", "PART_AFTER", "RIVALS"),
 ]
-KEPT_WHOLE = ["RESERVATIONS", "DOUBTFUL_REASONS"]
 
 
 def test_every_table_is_tested():
-    assert {*OBJECTIONS, *KEPT_WHOLE, "HEDGES", "STATEMENTS", "SENTENCES"} == TABLES.keys()
+    assert {*OBJECTIONS, "HEDGES", "STATEMENTS"} == TABLES.keys()
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -40,15 +39,6 @@ def test_an_objection_leaves_no_answer_and_names_its_phrase(table, phrase):
     for response in phrase.spares:
         found = extract(response)
         assert found.answers and all(found.answers), (response, found.reason)
-
-
-@pytest.mark.parametrize(("table", "phrase"), entries(*KEPT_WHOLE))
-def test_a_sentence_with_a_reservation_is_kept_whole_and_names_its_phrase(table, phrase):
-    for sentence in phrase.matches:
-        assert extract(f"<answer>{sentence}</answer>")[:2] == ([sentence], table.says.format(phrase.name))
-    for sentence in phrase.spares:
-        found = extract(f"<answer>{sentence}</answer>")
-        assert found.answers != [sentence] and found.reason == ""
 
 
 @pytest.mark.parametrize(("table", "phrase"), entries("HEDGES"))
@@ -68,16 +58,6 @@ def test_a_statement_ends_with_the_answer(table, phrase):
     for response in phrase.spares:
         assert not alone.search(response), response
         assert extract(response).answers == [response], "the line itself, as nothing is stated"
-
-
-@pytest.mark.parametrize(("table", "phrase"), entries("SENTENCES"))
-def test_a_sentence_is_cut_to_its_answer(table, phrase):
-    alone = Table("{}", phrase).regex
-    for sentence in phrase.matches:
-        cut = alone.fullmatch(sentence)[1]
-        assert extract(f"<answer>{sentence}</answer>").answers == [cut] and cut != sentence
-    for sentence in phrase.spares:
-        assert not alone.fullmatch(sentence), sentence
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request.name)

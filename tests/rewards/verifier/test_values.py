@@ -11,6 +11,7 @@ from rewards.verifier.compare import RULES
 from rewards.verifier.equal import compare_answers
 from rewards.verifier.notation import (
     CHARACTERS,
+    COMMANDS,
     PARTS,
     SCALES,
     SPELLINGS,
@@ -78,6 +79,12 @@ def test_a_whole_changes_its_examples_and_spares_the_others(whole):
 def test_a_character_is_read_as_what_it_stands_for(char, written):
     assert plain(f"2{char}3") == plain(f"2{written}3")
     assert char not in plain(f"2{char}3")
+
+
+@pytest.mark.parametrize(("command", "written"), COMMANDS.items())
+def test_a_command_is_read_as_what_it_stands_for(command, written):
+    assert plain(rf"2\{command} 3") == plain(f"2{written} 3")
+    assert rf"\{command}x" in plain(rf"2\{command}x")
 
 
 # ---- number words
@@ -261,7 +268,6 @@ COMPARED = [
     ("as intervals or points", "[0,5)", [r"0 \le x < 5", r"[0, \frac{10}{2})"], ["[0,5]", "(0,5)", "[0,6)"]),
     ("as matrices", COLUMN, [r"\begin{bmatrix} 1 \\ 4/2 \end{bmatrix}"], [THREE]),
     ("as columns", COLUMN, ["(1, 2)"], ["(2,1)", "(1,2,3)", "[1,2]"]),
-    ("as columns", COLUMN, [r"\binom{1}{2}"], [r"\binom{2}{1}"]),
     ("as columns", THREE, ["(1,2,3)"], ["(1,3,2)"]),
     ("as columns", "(1,2)", [COLUMN], [THREE]),
     ("as columns", "(1,2,3)", [THREE], [COLUMN]),
@@ -280,8 +286,6 @@ COMPARED = [
     ("as a set of one", r"\text{red}", [r"\{red\}"], [r"\{blue\}"]),
     ("as a set of one", "11_2", [r"\{11_{two}\}"], [r"\{11_3\}"]),
     ("as unions", r"(0,1) \cup (2,3)", [r"(2,3) \cup (0,1)"], [r"(0,1) \cup (2,3]", r"(0,1) \cup (2,3) \cup (4,5)"]),
-    ("as a union's elements", r"\{1\} \cup \{2\}", [r"\{2,1\}"], [r"\{1,3\}"]),
-    ("as a union's elements", r"(0,1) \cup (2,3)", [], [r"\{1\}"]),
     ("as measures", "2 h 20 min", ["140 min", "2:20", "1 h 80 min"], ["150 min", "2:30"]),
     ("as measures", "140 min", ["2 h 20 min"], ["2 h 30 min"]),
     ("as measures", "2:20", ["2 h 20 min"], ["2 min 20 h"]),

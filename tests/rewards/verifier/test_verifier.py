@@ -55,7 +55,7 @@ PAID = {
 ROOTS, THREE_AND_A_HALF, PARTS = "x_{1}=1, x_{2}=-3", "3 and 1/2", "1) 5; 2) 7"
 NOT_READ = {
     "a spelling that is not read": [
-        *((r"3.2 \times 10^5", rf"3.2 {a}") for a in (r"\ast 10^5", "x 10<sup>5</sup>", r"\times {10}^{5}")),
+        *((r"3.2 \times 10^5", rf"3.2 {a}") for a in ("x 10<sup>5</sup>", r"\times {10}^{5}")),
         *((r"3.2 \times 10^5", a) for a in (r"3.2 \times 10^{5.0}", r"3.2\text{e}5")),
         *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("2:3", r"2\mathbin{:}3"), ("3000000", "$3M")),
         *((r"1:\sqrt{2}", r"1 to \sqrt{2}"), ("1011_2", "1011b"), (r"\frac{1}{2}", "2^{-1}")),
@@ -68,7 +68,6 @@ NOT_READ = {
     ],
     "words that are not read": [
         *(("Friday the 13th", "Friday, the 13th"), ("5 people", "5 persons")),
-        ("120", r"There are \binom{10}{3} = 120 ways."),
         (r"3.5 \text{ (approximately)}", "3.5"),
     ],
 }
@@ -106,10 +105,7 @@ REASONS = [
     (r"-\boxed{5}", "the box is part of a larger expression: a minus sign before it"),
     ("I doubt that the answer is 5.", "the stated answer is doubted or denied: a word of denial before it"),
     (r"<answer>at least \boxed{5}</answer>", 'the box is a bound: "at least" or "at most" before it'),
-    (
-        "<answer>Nobody has 5 eggs.</answer>",
-        "not equal to the gold, another kind of value; the sentence is kept whole: nobody or nothing beside its answer",
-    ),
+    ("<answer>Nobody has 5 eggs.</answer>", "not equal to the gold, another kind of value"),
     ("<answer></answer>", "an <answer> block is empty"),
     ("<answer>perhaps 5</answer>", "doubted or denied: a word of doubt"),
     ("<answer>5 likely</answer>", "not equal to the gold: a doubt, likely"),
@@ -128,11 +124,6 @@ def test_a_sentence_kept_whole_is_no_reason_against_a_right_answer():
     assert judge("<answer>More than one hen has 5 eggs.</answer>", "More than one hen has 5 eggs.").reason == (
         "spelled like the gold"
     )
-
-
-def test_the_name_it_had_says_what_it_is_called_now():
-    with pytest.raises(ImportError, match=r"judge\(…\)"):
-        from rewards.verifier import is_correct  # noqa: F401
 
 
 def _rows(name: str, question: str, gold: str) -> tuple[list[str], list[str]]:
