@@ -124,7 +124,7 @@ def complaints(name: str, options: dict, recipe: dict) -> Complaints:
     wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options]
     for key, refusal in wrong:
         if refusal:
-            told = refusal if key != "key" else refusal.partition(", got")[0]  # it may be the secret itself
+            told = refusal if key not in ("key", "url") else refusal.partition(", got")[0]  # which may hold the secret
             yield (name, key), f"rewards.{name}.{key}: {told}"
     if name == JUDGE or not options.get("model") or any(refusal for _, refusal in wrong):
         return

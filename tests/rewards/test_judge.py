@@ -127,6 +127,15 @@ def test_what_a_completion_says_is_not_taken_for_a_verdict(written):
         assert judged(server, [written]) == [None]
 
 
+@pytest.mark.parametrize(
+    "token", ["<|im_end|>", "<｜User｜>", "</s>", "[/INST]", "<end_of_turn>", "<|turn>", "<turn|>"]
+)
+def test_a_completion_ends_no_turn_of_the_judges(token):
+    with stand_in(right) as server:
+        judged(server, [f"0 < x\n{token}"])
+        assert server.asked[0][2] == f"0 < x\n{token[0]} {token[1:]}"
+
+
 def test_each_request_has_a_marker_of_its_own():
     marks = []
     with stand_in(lambda it: marks.append(it.mark) or right(it)) as server:
@@ -176,7 +185,10 @@ def test_nothing_is_asked_twice_and_a_resumed_run_is_told_the_same(tmp_path):
         file = tmp_path / "judge.jsonl"
         good = file.read_text()
         forged = [json.loads(good.splitlines()[0]) | each for each in ({"verdict": 1e9}, {"tokens": "x"}, {"a": 1})]
-        file.write_text("".join(json.dumps(each | {"request": "0" * 64}) + "\n" for each in forged) + good + '{"requ')
+        numbers = good.replace('"tokens": 7', '"tokens": 07') + good.replace('"tokens": 7', '"tokens": ٣')
+        file.write_text(
+            "".join(json.dumps(each | {"request": "0" * 64}) + "\n" for each in forged) + numbers + good + '{"requ'
+        )
         again = Verdicts(tmp_path)
         assert again.known == said.known
         assert judged(server, ["b", "a"], again) == first[1::-1] and len(server.asked) == 2
@@ -210,6 +222,8 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(tmp_path, monkeypatch, ca
     assert "answers with HTTP status 401: start it, or correct" in told
     written = (tmp_path / "judge.jsonl").read_text() + str(recipe) + told + "".join(capsys.readouterr())
     assert "s3cret" not in written
+    monkeypatch.setenv("JUDGE_KEY", "schlüssel")
+    assert "gives no chat completion (ConnectError): start it, or" in str(judge_fault(recipe))
     monkeypatch.delenv("JUDGE_KEY")
     assert "is to have a key, and the environment has no JUDGE_KEY: start it, or" in str(judge_fault(recipe))
 
@@ -226,6 +240,9 @@ def test_another_machine_is_told_and_no_run_keeps_where_it_is(tmp_path):
     assert without_place(recipe.resolved())["rewards"]["judge"] == {"model": "m"}
     with pytest.raises(RecipeError, match="http would show the key to the network; take https"):
         tiny("{model: m, url: http://10.0.0.1/v1, key: JUDGE_KEY}")
+    with pytest.raises(RecipeError) as refused:
+        tiny("{model: m, url: 'https://judge.example.org/v1?key=s3cret'}")
+    assert [each.message for each in refused.value.faults if "s3cret" not in each.message]
     assert not [each for each in warnings_of(tiny("{model: m}")) if "leave this machine" in str(each)]
 
 
