@@ -93,8 +93,6 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     tools = recipe.get("tools", [])
     if tools and values["use_vllm"]:
         yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
-    if twice := [each for each in tools if tools.count(each) > 1]:
-        yield (), f"tools: {names.named(twice[0])[0]} is named twice"
     if "max_tool_calling_iterations" in section and not tools:
         yield ("max_tool_calling_iterations",), "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out"
     yield from _batch(values, section)

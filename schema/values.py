@@ -89,10 +89,12 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Each:
-    """A list of values of one kind that is not empty; where `single`, also one such value by itself."""
+    """A list of values of one kind that is not empty; where `single`, also one such value by itself; where `once`, with
+    none twice."""
 
     kind: Any
     single: bool = False
+    once: bool = False
 
     def refusal(self, value: Any) -> str | None:
         values = [value] if self.single and not isinstance(value, list) else value
@@ -100,7 +102,8 @@ class Each:
             alone = not isinstance(value, list) and not self.kind.refusal(value)
             hint = f"; write [{value!s:.80}]" if alone else ""
             return f"expected a list that is not empty, got {value!r:.80}{hint}"
-        return next(filter(None, map(self.kind.refusal, values)), None)
+        twice = [f"{each!s:.80} is named twice" for each in values if self.once and values.count(each) > 1]
+        return next(filter(None, [*map(self.kind.refusal, values), *twice]), None)
 
 
 @dataclass(frozen=True)
@@ -200,9 +203,11 @@ class Tool:
     """The name of a tool, or the mapping that allows Python."""
 
     def refusal(self, value: Any) -> str | None:
-        if "python" in (value if isinstance(value, dict) else [value]) and value != {"python": {"run_programs": True}}:
+        # 1 is equal to true, and allows nothing.
+        allowed = repr(value) == repr({"python": {"run_programs": True}})
+        if "python" in (value if isinstance(value, dict) else [value]) and not allowed:
             return "python runs what the policy writes: to allow it, write python: {run_programs: true}"
-        return None if isinstance(value, dict) and "python" in value else OneOf(("calculator", "python")).refusal(value)
+        return None if allowed else OneOf(("calculator", "python")).refusal(value)
 
 
 @dataclass(frozen=True)
@@ -310,7 +315,7 @@ RULES["recipe"] = {
     "output_dir": Pattern(FOLDER, "the name of a folder"),
     "rounds": count(2, 1000),
     "algorithm": OneOf(tuple(each for each in ALGORITHMS if each != "grpo")),
-    "tools": Each(Tool()),
+    "tools": Each(Tool(), once=True),
 }
 RULES["model"] = {
     "name_or_path": Pattern(FOLDER, "a Hub id or a folder"),

@@ -315,7 +315,8 @@ WRONG |= {
     "a tool with settings": ("tools: [calculator: {}]\n" + GOOD, ":1:", "{'calculator': {}} is not one of"),
     "Python that runs": ("tools: [python]\n" + GOOD, ":1:", "to allow it, write python: {run_programs: true}"),
     "Python that may not": ("tools: [python: {run_programs: false}]\n" + GOOD, ":1:", "to allow it, write python: {"),
-    "a tool twice": (GOOD + "tools: [calculator, calculator]\n", "", "calculator is named twice"),
+    "Python allowed by 1": ("tools: [python: {run_programs: 1}]\n" + GOOD, ":1:", "to allow it, write python: {"),
+    "a tool twice": (GOOD + "tools: [calculator, calculator]\n", ":9:", "tools: calculator is named twice"),
     "tools and another trainer": (GOOD + "algorithm: rloo\ntools: [calculator]\n", "", "RLOO has no loop of `tools`"),
     "tools by vLLM": (GOOD + "  use_vllm: true\ntools: [calculator]\n", ":9:", "vLLM has not been tried"),
     "tools judged by vLLM": (
