@@ -144,8 +144,9 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
         read = meta.find_undeclared_variables(Environment(extensions=["jinja2.ext.loopcontrols"]).parse(tags))
     except TemplateError:  # said where the template is tried
         read = {*arguments}
+    read -= {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"}  # given by who applies it
     if unread := [name for name in arguments if name not in read]:
-        has = ", ".join(sorted(read - {"messages", "add_generation_prompt", "bos_token", "eos_token"})) or "none"
+        has = ", ".join(sorted(read)) or "none"
         raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
     values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
     return (

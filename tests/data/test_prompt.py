@@ -129,6 +129,8 @@ def test_a_recipe_gives_its_template_arguments():
         assert text == "?\n"
     with pytest.raises(ValueError, match="reads no argument 'm', but enable_thinking"):  # it is a variable of its own
         with_arguments(THINKS, {"m": True})
+    with pytest.raises(ValueError, match="reads no argument 'tools', but none"):  # a key of the recipe gives them
+        with_arguments("{% for each in tools %}{% endfor %}", {"tools": "calculator"})
     kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }} 😀'}
     tokenizer.chat_template = with_arguments("{{ [no, number, text] | tojson }}", kinds)
     text = tokenizer.apply_chat_template(prompt.messages("?", None), tokenize=False)
