@@ -93,6 +93,9 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     tools = recipe.get("tools", [])
     if tools and values["use_vllm"]:
         yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
+    if tools and values["mask_truncated_completions"]:  # trl looks at the last token, which ends the turn that called
+        message = "with `tools` trl takes a completion whose last call found no room for a whole one; leave it out"
+        yield ("mask_truncated_completions",), f"grpo.mask_truncated_completions: {message}"
     if "max_tool_calling_iterations" in section and not tools:
         yield ("max_tool_calling_iterations",), "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out"
     yield from _batch(values, section)

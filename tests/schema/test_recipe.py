@@ -318,6 +318,7 @@ WRONG |= {
     "Python allowed by 1": ("tools: [python: {run_programs: 1}]\n" + GOOD, ":1:", "to allow it, write python: {"),
     "a tool twice": (GOOD + "tools: [calculator, calculator]\n", ":9:", "tools: calculator is named twice"),
     "tools and another trainer": (GOOD + "algorithm: rloo\ntools: [calculator]\n", "", "RLOO has no loop of `tools`"),
+    "tools and masks": (GOOD + "  mask_truncated_completions: true\ntools: [calculator]\n", ":9:", "found no room"),
     "tools by vLLM": (GOOD + "  use_vllm: true\ntools: [calculator]\n", ":9:", "vLLM has not been tried"),
     "tools judged by vLLM": (
         GOOD + "tools: [calculator]\nevaluate: {engine: vllm}\n",

@@ -82,7 +82,8 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
 
 @pytest.mark.parametrize("path", DISTINCT, ids=lambda path: Path(path).stem)
 def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
-    hub = [] if Path(path).stem in ("tiny-arithmetic", "tiny-tools") else [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+    other = [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
+    hub = [] if Path(path).stem in ("tiny-arithmetic", "tiny-tools") else other
     overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
     if Path(path).stem.startswith("qwen3"):
         overrides.append(f"model.chat_template={json.dumps((TEMPLATES / 'qwen3.jinja').read_text())}")
