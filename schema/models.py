@@ -30,7 +30,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         # Neither a password nor a question mark, behind which there may be a key: a recipe is no place for one.
         "url": Pattern(r"https?://([A-Za-z0-9.-]+|\[::1\])(:\d+)?(/[\w./-]*)?", "such as http://127.0.0.1:8000/v1"),
         # A recipe, which may be a stranger's, cannot have another secret sent.
-        "key": Pattern(r"JUDGE_[A-Z0-9_]{1,50}", "the name of an environment variable, JUDGE_KEY or the like"),
+        "key": Pattern(
+            r"JUDGE_[A-Z0-9_]{1,50}",
+            "the name of an environment variable, JUDGE_KEY or the like (it begins with JUDGE_)",
+        ),
         "rubric": Pattern(r"(?s).{1,4000}", "a text of at most 4,000 characters"),
         "max_tokens": count(1, 2**16),
         "request_timeout": Number(0, 3600, above=True),
