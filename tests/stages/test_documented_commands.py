@@ -16,7 +16,9 @@ from string import Template
 
 import pytest
 
+from data import prompt
 from schema import configs
+from schema.models import built_model
 from schema.recipe import read_recipe
 from schema.sections import OWN_SECTIONS
 from schema.text import value_of
@@ -24,7 +26,7 @@ from schema.values import OWN_SOLUTIONS, RULES
 from stages import parted
 from tests import keys, stage_process
 from tests.stages.test_makefile import mark
-from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED
+from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, write_lines
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -264,6 +266,9 @@ def trained(clone) -> Path:
 def test_a_command_on_the_default_recipe(command, trained):
     short = [] if command.endswith("recipe.yaml") else SHORT  # which stands in that recipe
     assert TRAINED[command] in run_make(trained, placed(command), *short)
+    if command == "make merge":  # whose template is the one that `make evaluate` applies (docs/gguf.md)
+        merged, base = (trained / f"{MADE}/merged", trained / "outputs/models/tiny-qwen3-seed42")
+        assert (merged / "chat_template.jinja").read_bytes() == (base / "chat_template.jinja").read_bytes()
 
 
 def test_the_notebook_runs(trained):
@@ -341,3 +346,48 @@ def test_accelerate_launches_a_stage(trained):
     words += ["output_dir=outputs/two"]
     done = subprocess.run(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]
+
+
+SUMS = """\
+task: sums
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {file}}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{problem}}}}"
+doc_to_target: "{{{{answer}}}}"
+generation_kwargs: {{until: ["</answer>"], max_gen_toks: 8}}
+filter_list: [{{name: all, filter: [{{function: take_first}}]}}]
+metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
+"""
+
+
+@pytest.mark.slow
+def test_lm_eval_asks_a_model_as_we_do(tmp_path):
+    """On sums in a file, since its own tasks are downloaded."""
+    from transformers import AutoTokenizer
+
+    [shown] = [each for each in blocks((ROOT / "docs/evaluation.md").read_text()) if "lm-eval run" in each]
+    environment, folder = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")}, built_model("tiny-qwen3", 42)
+    installed = re.search(r"\S*uvx (?:--(?:from|with) \S+ )+lm-eval", shown)[0]
+    made = subprocess.run(f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no environment for lm-eval here: {made.stderr.strip()[-200:]}")
+    sums = [{"problem": f"What is {n} + 7?", "answer": str(n + 7)} for n in range(20)]
+    write_lines(tmp_path / "sums.jsonl", sums)
+    (tmp_path / "sums.yaml").write_text(SUMS.format(file=tmp_path / "sums.jsonl"))
+    command = shown
+    for written, ours in (
+        (r"for model in [^;]+;", f"for model in {folder};"),
+        (r"--tasks \S+", f"--tasks sums --include_path {tmp_path} --log_samples"),
+        (r"--output_path \S+", f"--output_path {tmp_path}/out"),
+    ):
+        command, times = re.subn(written, ours, command)
+        assert times == 1, written
+    done = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    [file] = (tmp_path / "out").glob("*/samples_sums_*.jsonl")
+    samples = [json.loads(line) for line in file.read_text().splitlines()]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    asked = [prompt.prompt_ids(tokenizer, prompt.messages(each["problem"], None)) for each in sums]
+    assert {each["arguments"]["gen_args_0"]["arg_0"] for each in samples} == set(tokenizer.batch_decode(asked))
