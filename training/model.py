@@ -11,7 +11,8 @@ import torch
 from accelerate import PartialState
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
-from jinja2 import Environment, TemplateError, meta
+from jinja2 import TemplateError, meta, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from peft import LoraConfig, PeftModel
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, dynamic_module_utils
 from transformers.integrations import is_deepspeed_zero3_enabled
@@ -121,7 +122,7 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     if recipe.tools:
         from training.tools import use_tools  # imports trl, which others need not wait for
 
-        use_tools(tokenizer, recipe)
+        use_tools(tokenizer, recipe, arguments_set(arguments), SECONDS)
     return tokenizer
 
 
@@ -139,20 +140,38 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
     """
     if not arguments:
         return template
-    tags = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # transformers' own
     try:
-        read = meta.find_undeclared_variables(Environment(extensions=["jinja2.ext.loopcontrols"]).parse(tags))
+        read = meta.find_undeclared_variables(_parsed(template))
     except TemplateError:  # said where the template is tried
         read = {*arguments}
     read -= {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"}  # given by who applies it
     if unread := [name for name in arguments if name not in read]:
         has = ", ".join(sorted(read)) or "none"
         raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
+    return arguments_set(arguments) + template
+
+
+def arguments_set(arguments: dict) -> str:
+    """What stands before a template that has these arguments."""
     values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
-    return (
-        "".join(f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n" for name, each in values.items())
-        + template
-    )
+    return "".join(f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n" for name, each in values.items())
+
+
+def _parsed(template: str) -> nodes.Template:
+    tags = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # transformers' own
+    return ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"]).parse(tags)
+
+
+def _fold(template: str):
+    """Raises MemoryError where jinja ignores one: it works constants out as it compiles, in branches that are never
+    taken too. A process without this one's limit would then take all the memory there is."""
+    tree = _parsed(template)
+    for each in tree.find_all(nodes.Expr):
+        try:
+            each.as_const(nodes.EvalContext(tree.environment))
+        except nodes.Impossible as error:
+            if isinstance(error.__cause__, MemoryError):
+                raise error.__cause__ from None
 
 
 def require_usable(
@@ -187,6 +206,8 @@ def _complaint(folder: Path, template: str | None, system: str | None, arguments
         tokenizer.chat_template = template_of(tokenizer, template, arguments)
     except ValueError as error:
         return str(error)
+    with contextlib.suppress(TemplateError):  # said below
+        _fold(tokenizer.chat_template)
     longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)
     if longest > CHARACTERS:
         return f"reads {longest:,} characters in one token"

@@ -9,9 +9,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from transformers.utils import get_json_schema
-from trl.chat_template_utils import is_chat_template_prefix_preserving, parse_response, supports_tool_calling
+from trl import chat_template_utils as templates
 
 from data import prompt
+from data.limits import Exceeded, limited
+from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.names import tools_of
 from schema.recipe import Recipe
@@ -30,11 +32,15 @@ Tools = dict[str, Callable[..., str]]
 Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
-def use_tools(tokenizer, recipe: Recipe):
+def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
     """Make the tokenizer announce the recipe's tools in every prompt, and read their calls.
 
+    Args:
+        given: what stands before its template (`model.arguments_set`). `seconds`: to try it.
+
     Raises:
-        RecipeError: its template does not know them as is needed here, or this machine can hold no program.
+        RecipeError: its template does not know them as is needed here, this machine can hold no program, or a
+            completion has no room for a call.
     """
     tools, ends = tools_of(recipe), sorted(tokenizer.all_special_tokens, key=len, reverse=True)
     tokenizer.response_template = {
@@ -42,33 +48,52 @@ def use_tools(tokenizer, recipe: Recipe):
         "start_anchor_pattern": r"(?s)\A.*\Z",  # nothing of the prompt is the model's
         "fields": {"tool_calls": _CALL, "content": _TEXT | {"close_pattern": "|".join(map(re.escape, ends))}},
     }
-    wrong = None if _known(tokenizer) else "the model's chat template does not know tools as Qwen2.5's does"
     try:
         for name in tools.keys() & {"python"}:
             tools[name]("0")
+        schemas = json.dumps([get_json_schema(each) for each in tools.values()])
+        announced = f"{{%- set tools = tools or {schemas} %}}"
+        template, least = limited(_with_tools, tokenizer, announced, given, seconds=seconds)
+        wrong = None if template else "the model's chat template does not know tools as Qwen2.5's does"
+    except Exceeded as error:
+        wrong = f"the model's chat template {error} for a call"
     except RuntimeError as error:  # NotHeld: found here, and not in the middle of a run
         wrong = str(error)
     if wrong:
         raise RecipeError([Fault(recipe.place("tools"), f"tools: {wrong}: leave them out, or take another")])
-    schemas = json.dumps([get_json_schema(each) for each in tools.values()])
-    tokenizer.chat_template = f"{{%- set tools = tools or {schemas} %}}{tokenizer.chat_template}"
+    tokenizer.chat_template = template
+    if least >= (longest := setting(recipe, "grpo", "max_completion_length")):
+        message = f"grpo.max_completion_length: {longest} tokens hold no call of `tools` and an answer after it: take "
+        raise RecipeError([Fault(recipe.place("grpo", "max_completion_length"), f"{message}more than {least}")])
 
 
-def _known(tokenizer) -> bool:
-    """Whether the template writes calls in the form that is read, keeps earlier turns as they were, and opens no
-    thoughts."""
-    if not (supports_tool_calling(tokenizer) and is_chat_template_prefix_preserving(tokenizer)):
-        return False
+def _with_tools(tokenizer, announced: str, given: str) -> tuple[str | None, int]:
+    """The template with its tools, and about how many tokens a call takes with what it is told. None where it, even as
+    trl's trainer mends it, writes calls otherwise than they are read, changes earlier turns, or opens thoughts. A
+    stranger's may do anything."""
     call = {"type": "function", "function": {"name": "calculator", "arguments": {"expression": '"1"'}}}
     turns = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}]
-    before, after = (tokenizer.apply_chat_template(each, tokenize=False) for each in (turns[:1], turns))
-    written = parsed(tokenizer, tokenizer(after.removeprefix(before))["input_ids"])
-    return written.get("tool_calls") == [call] and not prompt.think_opened(tokenizer)
+    try:
+        tokenizer.chat_template = tokenizer.chat_template.removeprefix(given)
+        if not templates.is_chat_template_prefix_preserving(tokenizer):
+            tokenizer.chat_template = templates.get_training_chat_template(tokenizer)
+        tokenizer.chat_template = announced + given + tokenizer.chat_template
+        known = templates.supports_tool_calling(tokenizer) and templates.is_chat_template_prefix_preserving(tokenizer)
+        before, after = (tokenizer.apply_chat_template(each, tokenize=False) for each in (turns[:1], turns))
+        written = tokenizer(after.removeprefix(before))["input_ids"]
+        if not known or parsed(tokenizer, written).get("tool_calls") != [call] or prompt.think_opened(tokenizer):
+            return None, 0
+        told = ids_of_results(tokenizer, [{"role": "tool", "name": "calculator", "content": "1"}])
+        return tokenizer.chat_template, len(written) + len(told)
+    except MemoryError:
+        raise
+    except BaseException:  # whatever the template is made to raise
+        return None, 0
 
 
 def parsed(tokenizer, ids: Sequence[int]) -> dict:
     """The message that a model wrote in a turn, as trl's trainer reads it: `content`, and `tool_calls` if it calls."""
-    return parse_response(tokenizer, ids, prefix=[])
+    return templates.parse_response(tokenizer, ids, prefix=[])
 
 
 def results(message: dict, tools: Tools) -> list[dict]:

@@ -1,11 +1,9 @@
 import copy
 import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-import trl
 
 from data import prompt
 from data.made import products
@@ -23,7 +21,8 @@ from schema.recipe import load_recipe
 from schema.sections import Sampling
 from stages import chat
 from stages.sft import tokenised
-from training import memory
+from tests.support import TEMPLATES
+from training import memory, model
 from training.model import load_tokenizer
 from training.tools import ids_of_results, in_turns, parsed, results, use_tools, worked
 from training.trainer import grpo_trainer
@@ -274,8 +273,9 @@ def test_an_evaluation_judges_the_last_turn(calling):
         "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{% endfor %}\n{% endfor %}",
         models._TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
         "{{ messages | length }}" + models._TINY_CHAT_TEMPLATE,
+        "{% if messages[-1].role == 'tool' %}{{ 1 / 0 }}{% endif %}" + models._TINY_CHAT_TEMPLATE,
     ],
-    ids=["without tools", "another form", "a thought that is open", "earlier turns written anew"],
+    ids=["without tools", "another form", "a thought that is open", "earlier turns written anew", "an error"],
 )
 def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
     with pytest.raises(
@@ -284,18 +284,50 @@ def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
         load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
 
 
-@pytest.mark.parametrize("name", ["qwen2_5", "qwen3_instruct_2507", "qwen3_training"])
+@pytest.mark.parametrize(
+    ("where", "does", "said"),
+    [
+        ("tools", "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "more than 2 s"),
+        ("messages[-1].role == 'tool'", "{% set n = 10000000000 %}{{ 'a' * n }}", "more than 4 GiB"),
+    ],
+)
+def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_line(where, does, said, monkeypatch):
+    monkeypatch.setattr(model, "SECONDS", 2)
+    template = f"{{% if {where} %}}{does}{{% endif %}}{models._TINY_CHAT_TEMPLATE}"
+    with pytest.raises(
+        RecipeError, match=f"^recipes/tiny-tools.yaml:8: tools: the model's chat template takes {said} for a"
+    ):
+        load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
+
+
+@pytest.mark.parametrize(("longest", "room"), [(4, False), (12, False), (13, True)])
+def test_a_completion_without_room_for_a_call_is_refused(longest, room):
+    recipe = load_recipe(TINY, [f"grpo.max_completion_length={longest}"], check=())
+    if room:
+        load_tokenizer(recipe)
+    else:
+        with pytest.raises(RecipeError, match=f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$"):
+            load_tokenizer(recipe)
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "qwen3 without it", "qwen3_instruct_2507", "qwen3_training"])
 def test_a_template_of_qwens_is_known(name):
-    """As trl has them; what stands between two turns is what the template writes there."""
+    """As trl has them, or patches them; what stands between two turns is what the template writes there."""
+    name, without, _ = name.partition(" without")
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]})
     tokenizer.eos_token = "<|im_end|>"
-    tokenizer.chat_template = (Path(trl.__file__).parent / f"chat_templates/{name}.jinja").read_text()
-    use_tools(tokenizer, load_recipe(TINY, ["tools=[calculator, python: {run_programs: true}]"], check=()))
-    asked = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None)))
-    assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith("assistant\n")
+    given = ["tools=[calculator, python: {run_programs: true}]", "grpo.max_completion_length=256"]
+    given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
+    recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
+    arguments = recipe.model.chat_template_kwargs or {}
+    tokenizer.chat_template = model.with_arguments(template, arguments)
+    use_tools(tokenizer, recipe, model.arguments_set(arguments), 20)
+    asked, begun = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))), "<|im_start|>assistant\n"
+    begun += "<think>\n\n</think>\n\n" if without else ""
+    assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith(begun)
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
-    between = "\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    between = f"\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n{begun}"
     assert tokenizer.decode(ids_of_results(tokenizer, said)) == between
     message = parsed(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
     assert message["content"] == "so\n" and results(message, {"calculator": calculator}) == said
