@@ -49,7 +49,9 @@ def of_folder(folder: str, part: str, /, columns: dict | None = None, split: str
     there = [each for each in there if not each.name.startswith("dataset_")]  # the Hub's and datasets' own
     files = [each for each in there if re.match(rf"{re.escape(split or part)}(?![^\W_])", each.name)]
     if not files and (split or len(there) != 1):
-        names = ", ".join(each.name for each in there[:5]) or f"no file that ends in {', '.join(READERS)}"
+        if not there:
+            raise DataError(f"{folder} has no file that ends in {', '.join(READERS)}")
+        names = ", ".join(each.name for each in there[:5])
         raise DataError(f"{folder} has no file of the split {split or part!r}, but {names}: set `split`")
     return _mapped(folder, [row for file in files or there for row in _read(file)], columns, split)
 

@@ -118,6 +118,9 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
         report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
     if not rows:
+        for column in where:
+            values = list(dict.fromkeys(f"{at(own, column)!r:.40}" for own in as_given))
+            report += f"; {column} has {', '.join(values[:5])}{' …' * (len(values) > 5)}"
         raise DataError(f"{report}; nothing is left to use")
     return rows, report
 

@@ -112,16 +112,16 @@ def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints
             yield (key,), f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out"
     if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
         message = "has one advantage for a completion, and none for its steps: leave `steps` out"
-        yield (), f"algorithm: {other.name} {message}"
+        yield ("algorithm",), f"algorithm: {other.name} {message}"
     if recipe.get("tools"):
-        yield (), f"algorithm: {other.made} has no loop of `tools`: leave one of them out"
+        yield ("algorithm",), f"algorithm: {other.made} has no loop of `tools`: leave one of them out"
 
 
 def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
     """A round has whole cycles of sampling and training, and a reference."""
     name = f"rounds: {rounds}"
     if not values["beta"]:
-        yield (), f"{name}: without a reference a round is nothing: set grpo.beta above 0, 0.04 in the paper"
+        yield ("rounds",), f"{name}: without a reference a round is nothing: set grpo.beta above 0, 0.04 in the paper"
     if values["max_steps"] % (rounds * whole) or values["max_steps"] < 1:
         message = f"share the steps, which are sampled for {whole} at a time: take a multiple of {rounds * whole}"
         yield ("max_steps",), f"grpo.max_steps: {name} {message}"
@@ -352,6 +352,10 @@ def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
     given = {key: value for key, value in options.items() if key not in ours}
     own = [] if isinstance(function, partial) else [key for key in given if key in ("split", "folder")]
     wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
+    others = (("data.train", names.TRAIN_KEYS), ("evaluate.benchmarks", names.BENCHMARK_KEYS))
+    elsewhere = {key: where for where, keys in others for key in given.keys() & keys - takes.keys()}
+    wrong += [f"{key!r} is for {where}: leave it out here" for key, where in elsewhere.items()]
+    given = {key: value for key, value in given.items() if key not in elsewhere}
     if isinstance(function, partial) and function.func is of_file and given.pop("split", None) is not None:
         wrong.append("split: a file has no splits: leave it out, or name a folder that has a file for each")
     wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(function, ["split", *given])
@@ -463,6 +467,9 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("rewards", each), message
     if host := models.host_of_judge(recipe.rewards.get(names.JUDGE)):
         yield ("rewards", names.JUDGE, "url"), f"problems, gold answers and completions leave this machine, to {host}"
+    answered = [recipe.evaluate, *names.samplings(recipe).values()]
+    if recipe.evaluate.top_p < 1 and not any(each.temperature for each in answered):
+        yield ("evaluate", "top_p"), "greedy answers do not read it: set evaluate.temperature, or leave it out"
     if recipe.model.dtype == "float16":
         message = "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without bfloat16"
         yield ("model", "dtype"), message

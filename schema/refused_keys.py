@@ -32,7 +32,7 @@ _NOT_IN_TRAINING = _said(
         "set grpo.eval_steps, and the rest follows": "eval_strategy eval_delay eval_on_start load_best_model_at_end "
         "metric_for_best_model greater_is_better prediction_loss_only eval_do_concat_batches eval_use_gather_object "
         "eval_accumulation_steps include_for_metrics batch_eval_metrics bf16_full_eval fp16_full_eval",
-        "set model.dtype: float16": "fp16",
+        "set model.dtype: float16, which is enough": "fp16",
         "set per_device_train_batch_size; `make memory` estimates what fits": "auto_find_batch_size",
         "every run logs to the screen and to metrics.jsonl": "logging_strategy logging_nan_inf_filter disable_tqdm "
         "log_level log_level_replica include_num_input_tokens_seen",
@@ -163,6 +163,7 @@ GONE = {
     "epsilon_low": "set grpo.epsilon",
     "group_size": "set grpo.num_generations",
     "no_cuda": "set CUDA_VISIBLE_DEVICES=-1 to run on the CPU",
+    "use_mps_device": "set ACCELERATE_TORCH_DEVICE=mps in the environment to run on Apple's GPU",
     "group_by_length": "set sft.train_sampling_strategy",
     "overwrite_output_dir": "a run is never overwritten: delete its folder",
     "logging_dir": "a run writes its logs into its own folder",

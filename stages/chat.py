@@ -20,6 +20,8 @@ from schema.terminal import clean, make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import recipe_of
 
+HELP = "ask one question a line, and `/gold 42` judges its answer; an empty line ends"
+
 
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
@@ -29,7 +31,7 @@ def main(run: list[str]):
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
-    say(f"{path}: ask one question a line, and `/gold 42` judges its answer; an empty line ends")
+    say(f"{path}: {HELP}")
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
@@ -46,6 +48,8 @@ def main(run: list[str]):
         command, _, gold = question.partition(" ")
         if command == "/gold":
             say(verdict(recipe, asked, response, gold))
+        elif command.startswith("/"):
+            say(HELP if command == "/help" else f"there is no {command}: {HELP}")
         else:
             asked, response = question, answer(question)
 

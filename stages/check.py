@@ -54,7 +54,7 @@ def main(
         if dropped:
             message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
             of_data.append(finding(recipe, "note", ("data", "train"), message))
-        say_all(of_data)
+        say_all([each for each in of_data if each.level == "error"])
         findings += of_data
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -189,7 +190,8 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
-    place = f"output_dir={json.dumps(str(run.parent), ensure_ascii=False)}"  # YAML reads no surrogates
+    plain = re.fullmatch(r"[\w.-]*(/[\w.-]+)+", str(run.parent), re.ASCII)  # which YAML reads as it stands
+    place = f"output_dir={run.parent if plain else json.dumps(str(run.parent), ensure_ascii=False)}"  # no surrogates
     return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
 
 

@@ -249,7 +249,7 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         assert "".join(row["solution"] for row in found) == kept and not {"prompt", "completion"} & found[0].keys()
     with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem, level, solution, reasoning, an"):
         load(str(file), "train", {"where": {"lvl": 2}})
-    with pytest.raises(DataError, match="4 others passed over by `where`; nothing is left"):
+    with pytest.raises(DataError, match=r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"):
         load(str(file), "train", {"where": {"level": 9}})
 
 

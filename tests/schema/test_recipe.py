@@ -88,7 +88,7 @@ AFTER = {
         "adapter: {target_parameters: [experts.down_proj]}\nevaluate: {engine: vllm}",
         "vLLM has not been tried with them",
     ),
-    "half precision by its other name": ("  fp16: true", "set model.dtype: float16"),
+    "half precision by its other name": ("  fp16: true", "set model.dtype: float16, which is enough"),
     "yes": ("  gradient_checkpointing: no", "YAML 1.2 reads that as text"),
     "gone from trl": ("  max_prompt_length: 512", "trl has no limit on prompts any more"),
     "gone from transformers": ("  warmup_ratio: 0.1", "a number below 1 is a share"),
@@ -317,7 +317,7 @@ WRONG |= {
     "Python that may not": ("tools: [python: {run_programs: false}]\n" + GOOD, ":1:", "to allow it, write python: {"),
     "Python allowed by 1": ("tools: [python: {run_programs: 1}]\n" + GOOD, ":1:", "to allow it, write python: {"),
     "a tool twice": (GOOD + "tools: [calculator, calculator]\n", ":9:", "tools: calculator is named twice"),
-    "tools and another trainer": (GOOD + "algorithm: rloo\ntools: [calculator]\n", "", "RLOO has no loop of `tools`"),
+    "tools and another trainer": (GOOD + "algorithm: rloo\ntools: [calculator]\n", ":9:", "RLOO has no loop of"),
     "tools and masks": (GOOD + "  mask_truncated_completions: true\ntools: [calculator]\n", ":9:", "found no room"),
     "tools by vLLM": (GOOD + "  use_vllm: true\ntools: [calculator]\n", ":9:", "vLLM has not been tried"),
     "tools judged by vLLM": (
@@ -402,7 +402,12 @@ WRONG |= {
     "a benchmark's weight": (
         GOOD + "evaluate:\n  benchmarks: [arithmetic: {weight: 2}]\n",
         ":10:",
-        "unknown argument 'weight'",
+        "'weight' is for data.train: leave it out here",
+    ),
+    "samples of what is learned": (
+        GOOD.replace("[arithmetic]", "[arithmetic: {samples: 4}]"),
+        ":3:",
+        "'samples' is for evaluate.benchmarks: leave it out here",
     ),
     "columns of no use": (
         GOOD.replace("[arithmetic]", "[openai/gsm8k: {columns: {question: q}}]"),
@@ -524,6 +529,21 @@ def test_too_few_problems_to_compare_the_stages_are_told(given, said):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", given.split(), check=())
     told = [each.message for each in warnings_of(recipe)]
     assert [each.startswith(f"data.validation: {said}") for each in told] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("{top_p: 0.9}", True),
+        ("{top_p: 0.9, temperature: 0.6}", False),
+        ("{top_p: 0.9, benchmarks: [arithmetic: {temperature: 0.6}]}", False),
+        ("{top_p: 0.9, benchmarks: [arithmetic, gsm8k: {limit: 4}]}", True),
+    ],
+)
+def test_a_share_of_the_probability_that_nothing_reads_is_told(given, told):
+    recipe = load_recipe("recipes/tiny-arithmetic.yaml", [f"evaluate={given}"], check=())
+    said = [each.message for each in warnings_of(recipe) if each.message.startswith("evaluate.top_p: greedy")]
+    assert bool(said) == told
 
 
 def test_numbers_are_read_as_yaml_1_2_reads_them(tmp_path):

@@ -176,6 +176,8 @@ MISTAKES = {  # overrides, and what is said of them
     "data.train=[broken.jsonl]": "broken.jsonl line 2 is not JSON",
     "data.train=[odd.parquet]": "odd.parquet cannot be read: ",
     "data.train=[folder]": "folder has no file of the split 'train', but other.csv, test.csv: set `split`",
+    "data.train=[nothing]": "nothing has no file that ends in .csv, .json, .jsonl, .parquet",
+    "data.train=[good.csv: {where: {topic: easy}}, empty.csv]": "topic has 'hard'; nothing is left to use\n",
     "data.train=[odd.csv: {split: train}]": "split: a file has no splits: leave it out",
     "evaluate.benchmarks=[odd.csv]": "odd.csv has the columns q, a",
     "data.train=[~/good.csv] data.validation=3": "data.validation holds out 3 of 3 problems",
@@ -208,7 +210,7 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
         "folder/other.csv": "",
         "other.jsonl": '{"problem": "0?", "answer": "1", "topic": 5}\n{"problem": "1?", "answer": "1", "topic": 5}',
     }
-    files |= {"mine.py": "def pays(completions, size, **columns): ...\n"}
+    files |= {"nothing/README.md": "", "mine.py": "def pays(completions, size, **columns): ...\n"}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -17,6 +17,7 @@ from schema.configs import ACCURACY
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, has_lines, kill_when, read_lines, run_program, run_stage, same_weights
+from training.model import load_tokenizer
 from training.progress import PARTS
 from viewer.groups import tokens
 
@@ -85,17 +86,18 @@ runpy.run_module("stages.chat", run_name="__main__", alter_sys=True)
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_path):
     asked = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
     text = "/gold 5\n" + "".join(f"{each['problem']}\n/gold {each['gold']}\n/gold no\x1b[2Jne\n" for each in asked)
-    text += "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
+    text += "/help\n/gld 5\n" + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
     (tmp_path / "asked").write_bytes(text.encode("latin-1"))
     (tmp_path / "chat.py").write_text(ASKS % (tmp_path / "asked"))
     said = run_program(tmp_path / "chat.py", chain / "grpo").stdout
-    early, *answers, too_long, _ = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
+    early, *answers, helped, unknown, too_long, _ = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
     assert answers[::3] == [each["response"] for each in asked] and too_long.startswith("too long: at most")
     words = {True: "right", False: "wrong"}
     assert answers[1::3] == [f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked]
     assert early.startswith("ask a question first") and all(each.startswith("wrong: ") for each in answers[2::3])
     assert "\n> \\xff\\x00\n" in said
-    assert f"make merge RECIPE={chain}/grpo/recipe.yaml" in said
+    assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
+    assert helped.startswith("ask one question") and unknown == f"there is no /gld: {helped}"
 
 
 def test_a_completion_is_explained_token_by_token(chain, tmp_path):
@@ -399,3 +401,5 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     if recipe == "qwen-math-lora":
         assert "merged model in" in run_stage("merge", path, *overrides).stdout
         assert load_file(tmp_path / "merged/model.safetensors")
+        ours, theirs = load_tokenizer(load_recipe(path, overrides)), AutoTokenizer.from_pretrained(tmp_path / "merged")
+        assert (theirs.chat_template, theirs.eos_token) == (ours.chat_template, ours.eos_token)  # docs/gguf.md

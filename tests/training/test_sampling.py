@@ -126,6 +126,7 @@ def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_pa
     assert torch.allclose(log_probabilities(model, [[5, 6, 7, 8]]), policy, atol=1e-5)
     changed = [name for name, each in model.named_parameters() if not torch.equal(before[name], each)]
     assert any(name.endswith("experts.base_layer.base_layer.down_proj") for name in changed)
+    assert any("mlp.gate" in name for name in changed) == ("all-linear" in of)  # docs/migrate.md says so
     model.unmerge_adapter()
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
     assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
