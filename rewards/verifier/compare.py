@@ -14,7 +14,7 @@ from rewards.verifier import clocks
 from rewards.verifier.arithmetic import far_apart
 from rewards.verifier.notation import SCALES, base_named, key, number, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, ORDER, PERCENT
-from rewards.verifier.units import AMOUNTS, another_was_asked
+from rewards.verifier.units import AMOUNTS, another_was_asked, size
 from rewards.verifier.value import (
     TYPES,
     Clock,
@@ -45,7 +45,7 @@ _ORDER_TOO = re.compile(  # ORDER in other languages
     r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
 )
 _RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
-_SHARE_ASKED = re.compile(r"\b(?:fraction|part|share|portion|probability|much|ratio|chance)\b")
+_SHARE_ASKED = re.compile(r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b")
 
 
 class Unreadable(Exception):
@@ -97,6 +97,13 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     unlike = g.unit and a.unit and (g.unit, a.unit) != ("£", "lb")  # "5 pounds"
     if {g.unit, a.unit} == {"$", "¢"} and question and not another_was_asked(a.unit, question):
         return g.value * (100 if g.unit == "$" else 1) == a.value * (100 if a.unit == "$" else 1)
+    if unlike and not same and question and not another_was_asked(a.unit, question):
+        sizes = size(g.unit), size(a.unit)
+        if all(sizes) and sizes[0][0] == sizes[1][0]:  # 750 cm for 7.5 m
+            return g.value * sizes[0][1] == a.value * sizes[1][1]
+    if residue := re.fullmatch(r"mod (\d+)", a.unit):
+        same = same or re.search(rf"(?:by|mod|modulo) \$?{residue[1]}\b", question) is not None
+        return same and g.value == a.value
     if not same and (unlike or "mod" in (g.unit[:3], a.unit[:3])):
         return False
     if a.value.numerator == 1 < a.value.denominator == g.value and re.fullmatch("[a-z]+(?:rd|th)", a.written.lower()):
@@ -164,9 +171,10 @@ def based(g: InBase | Quantity | Expr, a: InBase | Quantity | Expr, context: Con
     if isinstance(other, InBase) or (isinstance(other, Quantity) and (other.unit or other.percent)):
         return False
     digits = other.written if isinstance(other, Quantity) else other.text
-    # The base may be dropped where it was asked for: the gold or the question tells.
-    asked = based is g or _base_asked(based.base, context.question or "")
-    return bool(asked or based.base == 10) and digits.replace(" ", "").lstrip("0") == based.digits
+    # The base may be dropped where it was asked for: the gold or the question tells. Ten is the base of all others.
+    question = context.question or ""
+    asked = based is g or _base_asked(based.base, question) or (based.base == 10 and not BASE.of(question))
+    return asked and digits.replace(" ", "").lstrip("0") == based.digits
 
 
 def _base_asked(base: int, question: str) -> bool:
@@ -208,7 +216,11 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
     if any(isinstance(x, Expr) and re.search(r"[-+*/^_=<>|!']", x.text) for x in (g, a)):
         return False
     texts = [re.sub(r"[^\w]+", " ", re.sub(r"\\text", "", x.text)).casefold().strip() for x in (g, a)]
-    bare = [re.sub(r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on) )?", "", t) for t in texts]
+    bare = [re.sub(r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on|in) )?", "", t) for t in texts]
+    short, long = sorted(bare, key=len)
+    if short and long.startswith(f"{short} ") and isinstance(a, Words):  # "an odd function" for "odd", or as the gold
+        behind = set(long.removeprefix(short).split()) - {"angled"}
+        return behind <= set(re.findall(r"\w+", context.question or "")) - {"or", "and", "nor", "not"}
     return bool(bare[0]) and bare[0].removesuffix("s") == bare[1].removesuffix("s")
 
 
@@ -268,7 +280,7 @@ def matrices(g: Matrix, a: Matrix, context: Context) -> bool:
     return all(ordered(row, other, context) for row, other in zip(g.rows, a.rows, strict=True))
 
 
-def named(g: List | Tuple | Interval, a: List | Tuple | Interval, context: Context) -> bool:
+def named(g: List | Tuple | Interval | Matrix, a: List | Tuple | Interval | Matrix, context: Context) -> bool:
     """`x = 3, y = 5` with the names in alphabetical order is the point of the values."""
     named, point = (g, a) if isinstance(g, List) else (a, g)
     names, coordinates = _names(named), _coordinates(point)
@@ -330,9 +342,9 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
     if _is_approximate(g):
         return context.same(value(g.sides[1]), a)
     a = _turned(a)
-    g_name, a_name = g.sides[0], a.sides[0]
-    if {re.sub(r"^[a-z]\s*\(x\)$", "f(x)", name) for name in (g_name, a_name)} == {"y", "f(x)"}:
-        a_name = g_name
+    g_name, a_name = (re.sub(r"(?<=^[A-Zb-eg-z])\([a-z]\)$", "", side) for side in (g.sides[0], a.sides[0]))  # C(m)
+    if {re.sub(r"^[a-z](?:'|\^\{-1\})?\s*\(x\)$", "f(x)", name) for name in (g_name, a_name)} == {"y", "f(x)"}:
+        g_name = a_name = "y"
     if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
         meant = _meant(a, context)
         return meant is not None and context.same(value(g.sides[-1]), meant)
@@ -462,7 +474,7 @@ RULES = [
     Rule("as intervals or points", [(Interval, Interval)], intervals),
     Rule("as matrices", [(Matrix, Matrix)], matrices),
     Rule("as columns", _both_ways(Matrix, Tuple, Interval), columns),
-    Rule("as named values", _both_ways(List, Tuple, Interval), named),
+    Rule("as named values", _both_ways(List, Tuple, Interval, Matrix), named),
     Rule("as lists or sets", [(List, List), (Set, Set), *_both_ways(List, Set)], lists),
     Rule("as a set of one", _both_ways(Set, Quantity, Expr, Words, InBase), only_element),
     Rule("as unions", [(Union, Union)], lambda g, a, context: unordered(g.items, a.items, context)),

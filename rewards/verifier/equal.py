@@ -16,17 +16,19 @@ from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
 from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, VALUE, Phrase, hedge
-from rewards.verifier.readings import LABELLED, readings
+from rewards.verifier.readings import LABELLED, plainer, readings
 from rewards.verifier.units import another_was_asked, change, known
 from rewards.verifier.value import (
     Clock,
     Expr,
     InBase,
+    Interval,
     List,
     Quantity,
     Ratio,
     Relation,
     Set,
+    Tuple,
     Union,
     Value,
     Words,
@@ -99,8 +101,9 @@ def compare_answers(
     different = {key(a): a for a in reversed(answers)}
     if len(different) > _MAX_ANSWERS:
         return False, "several different answers"
-    if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), List | Set | Union):
-        return _compare_one(gold, ", ".join(answers), question, algebra)
+    several = List | Set | Union | (Interval | Tuple if all("=" in answer for answer in answers) else Union)
+    if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), several):
+        return _compare_one(gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra)
     verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
     wrong = next((v for v in verdicts if not v[0]), None)
     if wrong and len(different) > 1:
@@ -118,6 +121,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
             right, reason = _as_written(gold, reading, question, algebra)
             if right:
                 return True, f"{reason}; read as {reading}"
+    if question and (simpler := plainer(gold, question)):
+        return _as_written(simpler, answer, question, algebra)
     return verdict
 
 
@@ -129,7 +134,7 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         return False, "empty answer"
     if key(gold) == key(answer):
         return True, "spelled like the gold"
-    if (said := _YES_OR_NO.fullmatch(answer.strip())) and trimmed(plain(gold)).casefold() == said[1].lower():
+    if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
     if (doubt := hedge(answer)) and not hedge(gold):
         return False, doubt
@@ -209,6 +214,8 @@ _COUNTING = re.compile(r"\\binom|\d\s*\)?!")
 _COUNTING_TOO = re.compile(
     _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
 )  # where ways are counted
+_POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
+_HOW_MANY = re.compile(r"\bhow many\b|\bnumber of\b|\bin total\b")
 _WAYS = re.compile(
     r"\b(?:ways?|subsets?|functions?|mappings?|sequences?|strings?|codes?|passwords?|orders|orderings?|arrangements?|"
     r"permutations?|"
@@ -236,6 +243,7 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     the question asks for a value, or has such a sign itself."""
     if (
         not isinstance(g, Quantity | Expr)
+        or isinstance(value(answer), Quantity)
         or not question
         or len(answer) > 60
         or not re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer))
@@ -245,8 +253,9 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     spelled, wanted = _with_binomials(answer), _with_binomials(gold)
     spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)  # "N = 6!", "2^{10} subsets"
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
-    counting = _COUNTING_TOO if _WAYS.search(question.lower()) else _COUNTING
-    if not counting.search(spelled) or re.search(r"[=<>,+-]|!\s*!|\bor\b", outside) or _too_large(spelled):
+    asked = question.lower()
+    counting = _COUNTING_TOO if _WAYS.search(asked) else _POWER if _HOW_MANY.search(asked) else _COUNTING
+    if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside) or _too_large(spelled):
         return None
     asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())
     if asked and not counting.search(wanted):
@@ -385,7 +394,8 @@ def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
         same = [q for q in asked if isinstance(q, Quantity) and abs(_share(q)) == abs(_share(a))]
         if given == wanted:  # 6/8 for 3/4
             return any(_numerals(q) == _numerals(a) for q in same)
-        return any(form(q, "") != wanted for q in same)
+        scaled = given == "power of ten"  # 1.25 × 10^-4 is no copy of 1/8000
+        return any(form(q, "") != wanted and (form(q, "") == given or not scaled) for q in same)
     if not isinstance(a, Expr) or _flat(answer) == _flat(gold):
         return False
     it, asked = _flat(answer), _flat(question)

@@ -18,6 +18,7 @@ from rewards.verifier.units import known, unit
 _THINK = re.compile(r"<\s*+(/?)\s*+think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
+_LAST_LINE = re.compile(rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+$")
 _MOST = 300  # boxes or statements of a text
 _PLAIN = re.compile(r"\s*(\$?-?\d+\$?)\s*", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
@@ -81,8 +82,10 @@ def extract(response: str, strict: bool = False) -> Found:
         return _of_blocks(blocks)
     if found := _boxes(visible) or _stated(visible):
         return found
-    line = _bare(visible)
-    if line and "\n" not in line and len(line) <= _MAX_LINE:
+    *way, line = (_bare(visible) or "\n").splitlines()
+    if way and not _LAST_LINE.match(line):
+        line = ""
+    if line and len(line) <= _MAX_LINE:
         return Found([line], "")
     return Found([], "no answer block, box or stated answer")
 
@@ -299,7 +302,7 @@ def _bare(text: str) -> str:
     """Without the marks of Markdown, quotes and signs of an end or of a success around it."""
     while True:
         before, text = text, _AROUND.sub("", text).strip("*`")
-        if wrapped := _WRAPPED.fullmatch(text):
+        if wrapped := _WRAPPED.fullmatch(text.removesuffix(".")):
             text = next(filter(None, wrapped.groups()[1:]), "")
         if text == before:
             return text

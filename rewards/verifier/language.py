@@ -9,6 +9,7 @@ from rewards.verifier.units import NAMES
 # Much the same in all with Latin letters.
 _BOUND = r" anything everything nothing except m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"
 _SCALES = frozenset([1000, 10**4, 10**5, 10**6, 10**7, 10**9])
+_PER = re.compile(r"\s*\w+\s*(?:/|pro |por |par |per |à l'|all'|al |na |в )\s*(\w+)")
 _W = r"\w\u064b-\u065f\u0900-\u0dff"  # of a word: vowel signs are no letters to Python
 
 
@@ -56,7 +57,7 @@ class Language:
 
     @cached_property
     def asked(self) -> re.Pattern:
-        return re.compile(rf"(?:{self.how_many})\s*([{_W}]+)")
+        return re.compile(rf"(?:{self.how_many})\s*([{_W}]+(?:/[{_W}]+)?)")
 
     @cached_property
     def number(self) -> re.Pattern:
@@ -101,6 +102,10 @@ class Language:
 
     def unit(self, after: str) -> str | None:
         """The unit that `after` begins with; "" for none, None for a word that is not known."""
+        name, per = self._unit(after), _PER.match(after)
+        return f"{name} / {self._unit(per[1])}" if name and per and self._unit(per[1]) else name
+
+    def _unit(self, after: str) -> str | None:
         after = after.lstrip(" $个個か}\\")
         for stem, name in self.unit_of.items():
             if after.startswith(stem):

@@ -7,6 +7,7 @@ To teach another language, add an entry to `LANGUAGES`; tests/rewards/verifier/s
 
 import re
 import unicodedata
+from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -218,6 +219,7 @@ def _languages(text: str, question: str) -> list[Language]:
 
 def _read(language: Language, text: str, question: str) -> Said | None:
     spoken = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text).strip(" .。!।۔")
+    spoken = re.sub(r"(\d+(?:\.\d+)?)([万萬億亿])", _ten_thousands, spoken)
     spoken = re.sub(language.left_out, "", spoken) if language.left_out else spoken
     spoken, squares = _SQUARE.subn("", spoken)
     if language.number.fullmatch(spoken):
@@ -285,6 +287,11 @@ def _asked(change: re.Match, found: list[tuple[int, int, str]], question: str) -
         )
         is not None
     )
+
+
+def _ten_thousands(match: re.Match) -> str:
+    n = Fraction(match[1]) * (10**4 if match[2] in "万萬" else 10**8)
+    return str(n) if n.denominator == 1 else match[0]
 
 
 def _english(numeral: str, comma: bool) -> str:

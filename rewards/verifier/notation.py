@@ -100,8 +100,14 @@ SPELLINGS = [
              {r"\left(1": "(1", r"1\Bigr]": "1]"}, (r"\leftarrow",)),
     Spelling("comma in braces between thousands", r"(?<=\d)(?:\s?\{\s?,\s?\}|,\\!)\s*(?=\d{3}(?!\d))", ",",
              {"1{,}000": "1,000", "1 {, }000": "1,000", r"1,\!000": "1,000"}, ("{,}5",)),
-    Spelling("braces around a sign", r"\{([-+,:;=])\}", r"\1",
-             {"1{,}2": "1,2", "{-}8": "-8"}, ("{a}",)),
+    Spelling("prime as a command", r"\^\s*\{?\s*\\prime(?![a-z])\s*\}?", "'",
+             {r"30^{\prime}": "30'"}, (r"x^\primes",)),
+    Spelling("power of ten in text", r"(?<=\d)\\text\{\s*[eE]\s*\}(?=[-+]?\d)", "e",
+             {r"4\text{E}4": "4e4"}, (r"4\text{e}",)),
+    Spelling("comma in braces in a decimal", r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})", ".",
+             {"22{,}5": "22.5"}, ("1{,}000", "{,}5")),
+    Spelling("braces around a sign", r"\{([-+,:;=.])\}", r"\1",
+             {"x{,}y": "x,y", "{-}8": "-8"}, ("{a}",)),
     Spelling("apostrophe between thousands", r"(?<=\d)'(?=\d{3}(?!\d))", ",",
              {"1'000": "1,000"}, ("f'(x)",)),
     Spelling("leading tilde", r"^~(?=\s*[\d.\\])", r"\\approx ",
@@ -328,8 +334,8 @@ NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?:(?:(?P<whole>\d+)\s*(?:\s|(?=\\frac))\s*)?{_FRACTION}"
     r"|(?P<before>\d*)\.(?P<once>\d*)(?:\\overline\{(?P<over>\d+)\}|\((?P<parens>\d+)\)|(?P<dots>\d)\.\.\.+)"
     rf"|(?P<decimal>{_DECIMAL})"
-    r"(?:\s*(?:\\times|\\cdot|\*|[xX])\s*10\s*\^\s*\{?\s*(?P<power>[+-]?\s*\d+)\s*\}?|[eE](?P<exp>[+-]?\d+))?"
-    r"|10\s*\^\s*\{?\s*(?P<ten>[+-]?\s*\d+)\s*\}?)"
+    r"(?:\s*(?:\\times|\\cdot|\*|[xX])\s*10\s*\^\s*\{?\s*(?P<power>[+-]?\s*\d+)(?:\s*\})?|[eE](?P<exp>[+-]?\d+))?"
+    r"|10\s*\^\s*\{?\s*(?P<ten>[+-]?\s*\d+)(?:\s*\})?)"
 )
 
 _ONES = (
@@ -416,8 +422,14 @@ def _spoken(text: str) -> Fraction | None:
     if words[0] in ("negative", "minus"):
         value = number(" ".join(words[1:]))
         return None if value is None else -value
+    if words[:2] == ["half", "a"] and words[2:] and words[2] in SCALES and len(words) == 3:
+        return Fraction(SCALES[words[2]], 2)
     if words[-1] in PARTS:
         return _spoken_fraction(words)
+    if "point" in words[1:] and all(WORDS.get(word, 10) < 10 for word in words[words.index("point") + 1 :]):
+        at = words.index("point")
+        whole, digits = _spoken(" ".join(words[:at])), "".join(str(WORDS[word]) for word in words[at + 1 :])
+        return None if whole is None or not digits else whole + Fraction(int(digits), 10 ** len(digits))
     total = group = 0
     for before, word in zip([None, *words], words, strict=False):
         n = WORDS.get(word)

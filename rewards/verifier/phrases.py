@@ -166,8 +166,8 @@ BOUND_BEFORE = Table(
     Phrase('"at least" or "at most"', rf"at (?:least|most){_NEAR}",
            matches=(r"at least \boxed{5}", r"It is at most equal to $\boxed{5}$."),
            spares=(r"At least three hens lay \boxed{5}.",)),
-    Phrase('"up to"', rf"(?<!round )(?<!\$ )up to{_NEAR}",
-           matches=(r"up to \boxed{5}",), spares=(r"We round up to \boxed{5}.",)),
+    Phrase('"up to"', rf"(?<!round )(?<!add )(?<!adds )(?<!\$ )up to{_NEAR}",
+           matches=(r"up to \boxed{5}",), spares=(r"We round up to \boxed{5}.", r"They add up to \boxed{5}.")),
     Phrase('"between"', rf"between{_NEAR}",
            matches=(r"between \boxed{5}",), spares=(r"The difference between them is \boxed{5}.",)),
     Phrase('"all but"', rf"(?:anything|everything|all|nothing) but{_NEAR}",
@@ -346,6 +346,12 @@ RIVALS = Table(
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
+# What leads from the way to the answer.
+CONCLUDING = (
+    r"so(?! (?:many|much|far|that|on|long)\b)|thus|hence|therefore|consequently|in conclusion|donc|somit|folglich|por "
+    r"(?:lo )?tanto|así que|quindi|dunque|portanto|logo|значит|следовательно|поэтому|итого|то есть|dolayısıyla|öyleyse|"
+    r"所以|因此|故|よって|したがって|ゆえに|따라서|그러므로|इसलिए|अतः|لذلك|إذن"
+)
 # What announces an answer that goes on to the end of the sentence.
 STATEMENTS = Table(
     "{}",
@@ -422,7 +428,7 @@ ORDER = Phrase(
     "an order",
     r"\bin (?:\w+ )?order\b(?! to\b| that\b)|(?:^|[.?!,:]\s*|\bplease )(?:order|arrange|rank|sort)\b|"
     r"\b(?:[a-z]+est|least|most) to (?:the )?(?:[a-z]+est|least|most)|"
-    r"\brespectively\b|\bcoefficients\b|\bfirst(?:,| and)(?: the)? second\b|\bthe [a-z]+est first\b",
+    r"\brespectively\b|\bcoefficients\b|\bfirst(?:,| and)(?: the)? second\b|\b[a-z]+est first\b",
     matches=("list them in ascending order.", "order them by age.", "from least to greatest", "who is first, second"),
     spares=("in order to win, which two cards does she need?", "which of them are the oldest?", "arrangements"))
 VALUE = Phrase(

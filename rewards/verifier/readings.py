@@ -7,10 +7,12 @@ before it, so a text has one reading and no choice of several; each is judged li
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from rewards.verifier.notation import is_number_word, number
+from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
-from rewards.verifier.value import Expr, Interval, List, Quantity, Ratio, Set, Tuple, Union, Value, value
+from rewards.verifier.value import Expr, Interval, List, Quantity, Ratio, Relation, Set, Tuple, Union, Value, value
 
 _LONGEST = 300  # characters of an answer and the last of a question that are looked at
 _PLAIN = re.compile(r"[-−$\s]*(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d{1,2}|\.\d{4,})?[\s$]*(?:\\?%)?")
@@ -39,11 +41,31 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
     several = isinstance(gold, List | Set | Tuple | Interval)
     if len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
         return
-    asked, text = Asked(gold, question[-_LONGEST * 3 :]), answer.strip().rstrip(".。")
+    asked, text = Asked(gold, question[-_LONGEST * 3 :]), re.sub(r"\\text\{([^{}]*)\}", r" \1 ", answer)
+    text = re.sub(r"~~[^~]*~~|[“”]|[\s$,]*\b(?:where|with)\b[^,]*\bconstant\b.*$", "", text)
+    text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
+    if text != answer:
+        yield text
+    text = text.strip().rstrip(".。")
     for step in STEPS if question else (_without_reason, told):
         if (made := step(text, asked)) and made != text:
             text = made.strip(" ,;")
             yield text
+
+
+@lru_cache(maxsize=4096)
+def plainer(gold: str, question: str) -> str | None:
+    """`19 m` of a gold "The length of the plot is 19 m.", and `x=2` of "x=2 (the root x=-2 is extraneous)"."""
+    said = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", gold)
+    kept = re.sub(r"\s*\([^()]*[a-z]{4}[^()]*\)", "", said).strip()
+    if (
+        isinstance(value(gold), Quantity)
+        or not re.search(r"[a-z]{3}", said)
+        or not (re.search(r"\d", gold) or any(map(is_number_word, words_of(gold))))
+    ):
+        return None
+    found = told(kept, Asked(value("0"), question[-_LONGEST * 3 :])) or kept
+    return found if found.strip() not in ("", gold) else None
 
 
 _NAME = re.compile(r"(?:(?<![A-Za-z])([A-Za-z])\s*=|\(([a-h]|i{1,3}|[1-9])\)[^()]*)[\s$]*$")
@@ -60,15 +82,17 @@ def concluded(answers: list[str], leads: Sequence[str], gold: str, question: str
     point = isinstance(value(gold), Interval | Tuple)
     if all(name and name[1] for name in names) and (point or "=" in gold):
         return [", ".join(f"{name[1]}={answer}" for name, answer in zip(names, answers, strict=True))]
+    if point and isinstance(value(answers[-1]), type(value(gold))):  # x = 3 and y = 7, that is (3, 7)
+        return answers[-1:] if all(isinstance(value(each), Quantity | Relation) for each in answers[:-1]) else answers
     if point or not question or any(map(_RIVALS.search, leads)):
         return answers
     drawn = _DRAWN.search(leads[-1])
     if isinstance(value(gold), List | Set | Union) or LABELLED.match(gold):
         return answers[-1:] if drawn and isinstance(value(answers[-1]), List | Set | Union) else answers
     *before, last = ({stem(word) for word in words_of(lead)} for lead in leads)
-    asked = {stem(word) for word in words_of(question) if word.lower() not in FUNCTION_WORDS} & last
-    alone = all(before) and not any(last == each or (asked and asked <= each) for each in before)
-    return answers[-1:] if alone and (asked or drawn) else answers
+    asked = {stem(word) for word in words_of(question) if len(word) > 1 and word.lower() not in FUNCTION_WORDS} & last
+    alone = (all(before) or asked or drawn) and not any(last == each or (asked and asked <= each) for each in before)
+    return answers[-1:] if alone else answers
 
 
 _REASON = re.compile(
@@ -91,6 +115,30 @@ def _without_reason(text: str, asked: Asked) -> str | None:
     said, numbers = text[: found.start()], [*_NUMERAL.findall(found[5]), *filter(is_number_word, words_of(found[5]))]
     taken_back = found[2] in ("as", "which") and not found[1] and numbers and numbers[-1] not in _NUMERAL.findall(said)
     return said if said and not taken_back else None
+
+
+_CONCLUSION = re.compile(
+    rf"(?i)(?:^|(?<=[\s,;:—–，。、]))(?:{CONCLUDING}|giving|leaving|which (?:gives|makes|leaves|means)|i\.e\.|"
+    r"that(?: is|['’]s))(?:[\s,:，、]+|(?<=[㐀-鿿ぁ-ん]))|(?:⟹|⇒|=>|\\implies|\\Rightarrow)\s*|;\s+(?=the\b)"
+)
+_COLON = re.compile(r"(?<=[^\W\d_]{3}):\s+")
+_BOLD = re.compile(r"\*\*+([^*]+)(?:\*\*+|$)|__([^_]+)(?:__|$)")
+
+
+def _conclusion(text: str, asked: Asked) -> str | None:
+    """`it is odd` of "f(-x) = -f(x), so it is odd": the way to it is no answer. What alone is bold is one."""
+    cuts = list(_CONCLUSION.finditer(text)) or (list(_COLON.finditer(text)) if text.count(":") == 1 else [])
+    way, said = (text[: cuts[-1].start()], text[cuts[-1].end() :]) if cuts else ("", text)
+    if hedge(way) or not re.search(r"\w", said) or (cuts and asked.several and not _CONCLUSION.match(cuts[-1][0])):
+        return None
+    asked_of, new = ([word for word in words_of(part) if len(word) > 3] for part in (way, said))
+    if re.search(r"\d", way) and any(map(asked.has, asked_of)) and new and not any(map(asked.has, new)):
+        return None  # "The remainder is 2, so the quotient is 5."
+    bold = ["".join(found) for found in _BOLD.findall(said)]
+    around = _BOLD.sub(" ", said)
+    alone = len(bold) == 1 and not (asked.several or hedge(around) or any(map(changes, words_of(around))))
+    alone = alone and not bold[0].endswith(":") and (not words_of(bold[0]) or any(map(asked.lacks, words_of(bold[0]))))
+    return bold[0] if alone else said.replace("**", "") if asked.several else said
 
 
 # ---- lists, signs in words, and the decimals of other languages
@@ -116,21 +164,39 @@ _SIGNS = {  # as replacements
 
 
 def _symbols(text: str, asked: Asked) -> str | None:
-    r"""`x^2 + C` of "x^2 + k", `a > 0` of "all positive a", `1/3` of "1 in 3"."""
+    r"""`x = 3` of "x is 3", `x^2 + C` of "x^2 + k", `a > 0` of "all positive a", `1/3` of "1 in 3"."""
+    said = re.sub(r"(?i)(?<![\w-])(?:minus |negative )?[a-z]{3,}(?:-[a-z]+)?(?![\w-])", _digits, text)
+    equation = re.sub(
+        r"(?<![^\W\d_]['’])\b([b-zB-HJ-Z]) (?:is(?: equal to)?|equals|can be) (?=[-−$\\π√(\d])", r"\1 = ", said
+    )
+    if equation != said or isinstance(asked.gold, Interval):
+        text = equation
+    if isinstance(asked.gold, Ratio):
+        text = re.sub(r"\b(\w+) is to (\w+)$", _spoken_ratio, text)
     if isinstance(asked.gold, Expr) and re.search(r"\+\s*C$", asked.gold.text) and (found := _CONSTANT.fullmatch(text)):
         named = found[2] and re.search(rf"(?<![A-Za-z\\])(?:C|{found[2]})(?![A-Za-z])", asked.text + found[1])
         return None if named else f"{found[1]} + C"
     if isinstance(asked.gold, Quantity) and 0 < asked.gold.value < 1:
         return re.sub(r"(?i)^(one|\d+) (?:out of|in|von|sur|de|su|из|em|na) ([a-z]+|\d+)$", _share, text)
     if not isinstance(asked.gold, Interval):
-        return None
+        return text
     for words, sign in _SIGNS.items():
-        text = re.sub(rf"(?i)\b(?:(?:is|are|must be) )?(?:{words})\b", sign, text)
+        text = re.sub(rf"(?i)\b(?:(?:is|are|must be|has to be) )?(?:{words})\b", sign, text)
     text = _ALL.sub("", text.replace("$", ""))
     if bare := re.fullmatch(r"((?:[<>]|\\[gl]e)[^a-z]*)(?: (?:numbers?|values?))?(?: of)?(?: ([a-z]))?", text):
         name = re.search(r"(?<![A-Za-z\\'’])[b-hj-z](?![A-Za-z'’])", asked.text)
         return f"{bare[2] or (name[0] if name else 'x')} {bare[1]}"
     return text
+
+
+def _digits(match: re.Match) -> str:
+    n = number(match[0].lower())
+    return match[0] if n is None else str(n)
+
+
+def _spoken_ratio(match: re.Match) -> str:
+    terms = [number(term.lower()) for term in match.groups()]
+    return match[0] if None in terms else f"{terms[0]}:{terms[1]}"
 
 
 def _share(match: re.Match) -> str:
@@ -149,6 +215,10 @@ def _listed(text: str, asked: Asked) -> str | None:
         text = _JOINTS.sub(" or ", text) if re.search(r"\d|=", text) else _JOINTS.sub(", ", text)
         text = text.replace("、", ", ")
     n = len(asked.gold.items)
+    if re.fullmatch(
+        rf"[-−\d./ ]+(?:[<>][-−\d./ ]+){{{n - 1}}}", text
+    ):  # 0.05 < 0.5 < 0.55, where an order is asked for
+        text = re.sub(r"\s*[<>]\s*", ", ", text)
     if n > 2 and isinstance(asked.gold, List) and re.fullmatch(r"\[[^\[\]]*\]", text):
         text = text[1:-1]
     if n == 2 and (found := _REMAINDER.fullmatch(text)):
@@ -182,4 +252,4 @@ def _decimals(text: str, asked: Asked) -> str | None:
     return text
 
 
-STEPS: list[Callable[[str, Asked], str | None]] = [_without_reason, _symbols, told, _listed, _decimals]
+STEPS: list[Callable[[str, Asked], str | None]] = [_without_reason, _conclusion, _symbols, told, _listed, _decimals]

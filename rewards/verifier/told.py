@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rewards.verifier.languages import number_said
-from rewards.verifier.notation import PARTS, is_number_word, key, number, plain
+from rewards.verifier.notation import PARTS, SCALES, is_number_word, key, number, plain
 from rewards.verifier.phrases import BASE, hedge
 from rewards.verifier.units import known, shifts, unit
 from rewards.verifier.value import Expr, InBase, Interval, List, Ratio, Set, Tuple, Value, Words, is_name
@@ -18,7 +18,7 @@ _FUNCTION_WORDS = (
     "equals equal gives give makes make get gets got becomes leaves falls fall comes came lands lies stands sits needs "
     "take takes pays costs measure measures left remain remains altogether all with and as then hence therefore thus "
     "which who must can finally point vector matrix pair ratio proportion ist est es è é sind sont son sono são jest "
-    "är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la el il lo las los les"
+    "now är je είναι це дорівнює vaut vale beträgt wynosi um à das der die le la el il lo las los les"
 )
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 _ANNOUNCING = (
@@ -33,14 +33,21 @@ _NOT = frozenset(_DENYING.split())
 _BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
 _PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[a-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
 _PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
-_END = re.compile(r"(?<=[.!?。])(?<!\b[apt]\.)(?<![ap]\.m\.)\s+(?=[^\W\d_]|[$(*“])")
+_END = re.compile(r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)\s+(?=[^\W\d_]|[$(*“])")
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-z]")
 # A pair of names that tells which way round a ratio is, and what makes a sentence say less than a number.
-_PAIR = re.compile(r"([^\W\d_]{2,}) ?(?:to|:) ?(?:the )?([^\W\d_]{2,})")
+_PAIR = re.compile(r"(?!is\b)([^\W\d_]{2,}) ?(?:to|:) ?(?:the )?([^\W\d_]{2,})")
 _OF = re.compile(r"\b(square|cube|double|triple|share|part|multiple) of\b")
 _LESS = re.compile(r"(?i)\?|\bused to\b|\bone (?:of|answer|solution|root|value|possible)\b")
 _CONCLUDING = "so thus hence therefore and giving gives making which ⟹ ⇒ => \\implies donc soit"
 _CONCLUDES = frozenset(_CONCLUDING.split())
+_WHO = re.compile(r"([^\W\d_]+) (?:is|was|does|did|has|will|can)\W*")  # "Amy is."
+_HALF = re.compile(r"(\d{1,2}(?::\d\d)?) in the (morning|afternoon|evening)\b")
+_ORDINAL = re.compile(r"(?i)(?:\d|ty-)(?:st|nd|rd|th|first|second|third)$|[a-z]{2}th$")
+_BEING = re.compile(
+    r"(?i)\b(?:is|are|was|were|be) (?:called |always |only |then )?(?:(?:a|an|the|its|his|her|their) )?"
+    r"(?=[^\W\d_])([^,.;:()]{1,40})\W*$"
+)
 _YES_OR_NO = re.compile(r"(?i)(?:.*[.?!,:] )?(?:yes or no:? )?(?:is|are|does|do|can|will|has|have|was|were) [^.?]*\?$")
 # Of the codes of pieces: mathematics (b before a colon or a full stop), a unit, a word that joins values, another word.
 _SPAN = re.compile(r"(?:mu*(?:j(?=[mb]))?)*b|mu*(?:j?mu*)*")
@@ -111,13 +118,12 @@ def told(text: str, asked: Asked) -> str | None:
     All but the last sentence is the way to it. A sentence tells nothing if a word of it changes or doubts a number, or
     if more than two of its words are not in the question.
     """
-    *earlier, said = _END.split(text.replace("**", "").replace("i.e.", "so"))
+    *earlier, said = _END.split(re.sub(r"\*\*([^*]+)\*\*", r"\1", text).replace("i.e.", "so"))
+    said = _HALF.sub(lambda found: f"{found[1]} {'a' if found[2] == 'morning' else 'p'}.m.", said)
     pieces = list(_PIECE.finditer(said))
     codes = _codes(pieces)
     words = [piece[0].strip(_PUNCTUATION) for piece, code in zip(pieces, codes, strict=True) if code in "jw"]
     spans = [_span(said, pieces, codes, found) for found in _SPAN.finditer(codes)]
-    if asked.several and not re.search(r"\d", said):
-        return None
     named = isinstance(asked.gold, Expr) and asked.gold.text.isalpha()
     spans = [span for span in spans if re.search(r"\w", span.text) and (not named or is_name(span.text))]
     grammar = _JOINS if not asked.in_base else _JOINS | _BASES
@@ -137,6 +143,17 @@ def told(text: str, asked: Asked) -> str | None:
         return None
     if truth and _YES_OR_NO.match(asked.text) and not spans:  # "It is not prime."
         return {(): "yes", ("not",): "no"}.get(tuple(new)) if any(map(asked.has, words)) else None
+    if (
+        isinstance(asked.gold, Words)
+        and not truth
+        and (end := _BEING.search(said))
+        and (all(map(asked.has, words_of(end[1]))) or all(asked.has_value(span.text) for span in spans))
+    ):
+        return end[1]
+    if asked.several and len(spans) == len(asked.gold.items) and len(new) < 3 and _listed_alone(spans):
+        return ", ".join(span.text for span in spans)
+    if isinstance(asked.gold, Words) and not truth and (who := _WHO.fullmatch(said)):
+        return who[1]
     if asked.text and len(new) > 2:
         return None
     if not spans and (named or isinstance(asked.gold, Words)):
@@ -145,17 +162,26 @@ def told(text: str, asked: Asked) -> str | None:
         fresh = [span for span in spans if not asked.has_value(span.text)]
         if not asked.text and len(fresh) > 1:
             return None
+        fresh = [span for span in fresh if not _ORDINAL.search(span.text)] or fresh  # "the 1st term is 5"
         spans = fresh if len(fresh) == 1 else spans[-1:] if _announced(said, *spans[-2:], asked) else []
     if len(spans) != 1 or not words:
         return said if spans and not words else None
     value, before, end = spans[0]
-    if before and before[-1].lower() in ("by", "from", "to", "than"):
+    by = ["by"] * (re.search(r"(?i)\bby (?:what|how)\b", asked.text) is None)
+    if before and before[-1].lower() in [*by, "from", "than", *["to"] * (not asked.several)]:
         return None
     if not asked.text and (not before or asked.lacks(before[-1])):
         return None
     if before and before[-1] in new and not re.search(r"(?:s|ed)$", before[-1]):  # "Room 5"
         return None
     return _with_unit(value, before, said[end:], asked)
+
+
+def _listed_alone(spans: list[Span]) -> bool:
+    """Whether no value of a list has a name of its own, as in "the quotient is 7 and the remainder is 5"."""
+    return len(spans) > 1 and not any(
+        len(word) > 3 and word.lower() not in FUNCTION_WORDS for span in spans[1:] for word in span.before
+    )
 
 
 def stem(word: str) -> str:
@@ -178,7 +204,8 @@ def _codes(pieces: list[re.Match]) -> str:
         if low in ("minus", "negative"):
             code = "w" if codes[-1:] in ("m", "u") else "m"
         elif low == "one":  # the number, or "the one"
-            code = "m" if n and bare[n - 1].lower() in _ANNOUNCES and behind != "of" else "w"
+            given = n and bare[n - 1].lower() in _ANNOUNCES and behind != "of"
+            code = "m" if given or known(unit(behind) or "") else "w"
         elif not _is_word(word) and not (low in _JOINS and codes[-1:] == "m"):
             code = "b" if word and piece[0][-1] in ".:!" and behind else "m"
         else:
@@ -190,7 +217,7 @@ def _codes(pieces: list[re.Match]) -> str:
 
 def _span(said: str, pieces: list[re.Match], codes: str, found: re.Match) -> Span:
     end = pieces[found.end() - 1].end()
-    text = said[pieces[found.start()].start() : end].strip(' ,;:.!`"')
+    text = said[pieces[found.start()].start() : end].strip(' ,;:!`"').rstrip('.!`"')
     text = text.strip("()") if text.count("(") != text.count(")") else text
     since = 1 + max(codes.rfind(code, 0, found.start()) for code in "mbu")
     before = [piece[0].strip(_PUNCTUATION) for piece in pieces[since : found.start()]]
@@ -198,7 +225,10 @@ def _span(said: str, pieces: list[re.Match], codes: str, found: re.Match) -> Spa
 
 
 def _is_word(piece: str) -> bool:
-    return _WORD.fullmatch(piece) is not None and not all(map(is_number_word, re.split("[-’']", piece.lower())))
+    if re.search(r"[⁰¹²³⁴-⁹]", piece):
+        return False
+    parts = re.sub("-(?:first|second)$", "", piece.lower())  # twenty-first
+    return _WORD.fullmatch(piece) is not None and not all(map(is_number_word, re.split("[-’']", parts)))
 
 
 def _in_digits(text: str) -> str:
@@ -210,6 +240,7 @@ def _announced(said: str, other: Span, last: Span, asked: Asked) -> bool:
     """Whether "so the remainder is" stands right before the last value, and has no word but those of the question. What
     a clause begins with is its subject: "$x^2$ is 5"."""
     words = [word.lower() for word in last.before]
+    words = words[:-1] if words[-1:] in (["a"], ["an"], ["the"]) else words
     concludes = bool(_CONCLUDES & {*words}) or said[other.end : other.end + 1] in tuple(",;.:")
     announces = words[-1:] and (words[-1] in _ANNOUNCES or {"so", "thus", "hence", "therefore"} & {*words})
     return bool(announces) and (concludes or asked.has_value(other.text)) and not any(map(asked.lacks, last.before))
@@ -217,14 +248,19 @@ def _announced(said: str, other: Span, last: Span, asked: Asked) -> bool:
 
 def _with_unit(text: str, before: list[str], behind: str, asked: Asked) -> str | None:
     """The value with the unit or the base behind it; "the tenth power", where the question speaks of powers."""
-    if base := re.match(r" (?:in )?(?:base[- ]\w+|binary|octal|decimal|hex\w*)", behind):
+    if base := re.match(r" \(?(?:in )?(?:base[- ]\w+|binary|octal|decimal|hex\w*)\)?", behind):
         return text + base[0]
     aside = re.match(r"\s*\(([^()\d]*)\)", behind)  # "12 (cakes)", of which the question does not speak
-    if re.match(r"\s+an?\s", behind) or (aside and any(map(asked.lacks, words_of(aside[1])))):  # "half a day"
+    measured = known(unit(f" {text.split()[-1]}") or "")  # "5 litres a day"
+    if (re.match(r"\s+an?\s", behind) and not measured) or (
+        aside and any(map(asked.lacks, words_of(aside[1])))
+    ):  # "half a day"
         return None
     words = re.match(r"(?:\s+[^\W\d_]+)*", behind)[0].split()
     words = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, words))
     ordinal = text.split()[-1].lower() in PARTS or re.search(r"\d(?:st|nd|rd|th)$", text)
+    if text.split()[0] in SCALES and before[-1:] == ["a"]:  # "a dozen"
+        text = f"a {text}"
     if ordinal and before[-1:] in (["a"], ["an"], ["one"]):
         return None
     if ordinal and before[-1:] == ["the"] and text[0].isalpha():

@@ -21,6 +21,7 @@ angle: deg degree|rad radian
 area: ha hectare|acre
 temperature: degC celsius|degF fahrenheit
 energy: J joule|kJ kilojoule|cal calorie|N newton|W watt|Hz hertz|V volt|K kelvin
+charge: C coulomb|A ampere|Ω ohm|mol mole|Pa pascal
 """
 NAMES: dict[str, str] = {}
 KINDS: dict[str, str] = {}
@@ -33,6 +34,9 @@ for _line in _UNITS.strip().splitlines():
             NAMES[_word] = NAMES.setdefault(f"{_word}s", _first) if len(_word) > 1 else _first
 del _line, _kind, _row, _unit, _first, _word
 
+# How much of its kind a unit is, where another one of the kind says the same.
+SIZES = {"mm": "1/1000", "cm": "1/100", "m": "1", "km": "1000", "mg": "1/1000", "g": "1", "kg": "1000", "mL": "1/1000"}
+SIZES |= {"L": "1", "s": "1", "min": "60", "h": "3600", "day": "86400", "week": "604800"}
 RATES = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
 
 
@@ -92,7 +96,7 @@ CHANGES = [
 ]
 _EFFECT_OF = {word: row.name for row in CHANGES for word in row.words.split()}
 _TOKEN = re.compile(
-    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[23])\s*\}?)?|([/-])|\\cdot)\s*"
+    r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
@@ -124,7 +128,7 @@ def unit(text: str) -> str | None:
         return None
     if residue := re.fullmatch(r"\s*\\pmod\{(\w+)\}", text):  # "4 (mod 9)" is 4 of the residues of 9
         return f"mod {residue[1]}"
-    marked = r"\text" in text
+    marked, text = r"\text" in text, re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
     text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
     tokens, at = [], 0
     while at < len(text):
@@ -176,6 +180,9 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             "times",
         ):
             continue
+        if exponent and exponent[0] == "-" and names:  # m s^{-1}
+            names.append("/")
+            exponent = exponent[1:].replace("1", "")
         name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
         power = None
@@ -217,16 +224,33 @@ def known(name: str) -> bool:
     return name.split("^")[0].split(" ")[0] in KINDS
 
 
+def size(name: str) -> tuple[list[str], Fraction] | None:
+    """What a unit measures and how much of it, `(["length", "/ time"], 5/18)` of "km / h"; None where unknown."""
+    kinds, amount = [], Fraction(1)
+    for part in name.replace("/ ", "/").split():
+        base, _, power = part.lstrip("/").partition("^")
+        if base not in SIZES:
+            return None
+        kinds.append(("/ " if part[0] == "/" else "") + KINDS[base] + power)
+        amount *= Fraction(SIZES[base]) ** (int(power or 1) * (-1 if part[0] == "/" else 1))
+    return kinds, amount
+
+
 def another_was_asked(name: str, question: str) -> bool:
     """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
     unit_of, per = _parts(name)
-    kind = KINDS.get(unit_of.split("^")[0])
+    kind = _kind(unit_of)
     if kind is None:
         return False
     question = re.sub(r"\\text\{([^{}]*)\}|\$", r"\1", plain(question).lower())
     asked = [_parts(unit(phrase) or "") for phrase in UNIT.regex.findall(question)]
-    asked = [(u, p) for u, p in asked if KINDS.get(u.split("^")[0]) == kind]
+    asked = [(u, p) for u, p in asked if _kind(u) == kind]
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
+
+
+def _kind(name: str) -> str | None:
+    """What a unit measures; areas are lengths here, for which another unit may have been asked as well."""
+    return {"area": "length"}.get(kind := KINDS.get(name.split("^")[0]), kind)
 
 
 def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:

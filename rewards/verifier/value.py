@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split
 from rewards.verifier.units import known, unit
-from rewards.verifier.wholes import respelled
+from rewards.verifier.wholes import TURNED, respelled
 
 
 class Value:
@@ -138,6 +138,7 @@ MINUS_INFINITY = Expr(r"-\infty")
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
 _SEGMENTS = re.compile(r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}")  # the name of a ratio
+_OF_A_FUNCTION = re.compile(r"(?<=[a-zA-Z])(?:'+|\^\{-1\})(?=\()")  # f'(x), f^{-1}(x)
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
 _FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
 _SPLIT_WORD = re.compile(
@@ -152,13 +153,13 @@ _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
 _IN_BASE = re.compile(
-    r"\(?\s*(?:\\text\{)?(-?\s*[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
+    r"\(?\s*(?:\\text\{)?(-?\s*\.?[0-9A-Z](?:[0-9A-Z .]*[0-9A-Z])?)\}?\s*\)?\s*"
     r"(?:_\s*\{?\s*(?:\\text\{)?\s*(?:base\s*\}?\s*)?\(?(\w+?)\)?\s*\}?\s*\}?"
     r"|\\?,?\s*(?:\\text\{)?\s*\(?(?:in )?base[ -](\w+)\)?\s*\}?)"
 )
 _CLOCK = re.compile(
     r"(?P<hour>\d{1,2})\s*(?::\s*(?P<minute>[0-5]\d))?\s*(?:\\text\{)?\s*"
-    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?",
+    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?(?:,? \(?(?:on )?the (?:next|following) day\)?)?",
     re.IGNORECASE,
 )
 _CURRENCY = re.compile(
@@ -177,7 +178,7 @@ def value(text: str) -> Value:
 
 def is_name(text: str) -> bool:
     r"""Whether `text` is the name of one thing: `x`, `a_1`, `f(x)`, `AB`, `\theta`."""
-    text = _SEGMENTS.sub("AB", text.strip())
+    text = _OF_A_FUNCTION.sub("", _SEGMENTS.sub("AB", text.strip()))
     return _SYMBOL.fullmatch(text) is not None and text != ""
 
 
@@ -188,7 +189,8 @@ def is_variable(text: str) -> bool:
 
 def is_left_side(text: str) -> bool:
     """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total", but no power of one."""
-    text = re.sub(r"^\(\s*[a-z](?:\s*,\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
+    text = re.sub(r"^\(\s*[a-z](?:\s*[,;]\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
+    text = _OF_A_FUNCTION.sub("", text)
     text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
     if _FUNCTION.search(text):
         return False
@@ -307,11 +309,10 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
     if signs == [r"\ne"] and named[0]:
         hole = value(sides[1])
         return Union((Interval(MINUS_INFINITY, hole, True, True), Interval(hole, INFINITY, True, True)))
-    flip = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-    if not all(s in flip for s in signs):
+    if not all(s in TURNED for s in signs):
         return None
     if named == [False, True]:
-        signs, sides, named = [flip[signs[0]]], sides[::-1], [True, False]
+        signs, sides, named = [TURNED[signs[0]]], sides[::-1], [True, False]
     if named == [True, False]:
         bound = value(sides[1])
         if signs[0] in ("<", r"\le"):
@@ -319,7 +320,7 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
         return Interval(bound, INFINITY, signs[0] == ">", True)
     if named == [False, True, False]:
         if signs[0] in (">", r"\ge"):
-            signs, sides = [flip[s] for s in signs[::-1]], sides[::-1]
+            signs, sides = [TURNED[s] for s in signs[::-1]], sides[::-1]
         if all(s in ("<", r"\le") for s in signs):
             return Interval(value(sides[0]), value(sides[2]), signs[0] == "<", signs[1] == "<")
     return None
@@ -401,6 +402,8 @@ def compound(text: str) -> Measure | None:
     text = re.sub(r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])", lambda m: str(number(m[0].lower()) or m[0]), text)
     parts = _MEASURE.findall(text)
     names = [unit(name) for _, name in parts]
+    if names[:1] == ["h"]:  # 7h 25m
+        names = ["min" if name == "m" else name for name in names]
     if len(parts) < 2 or len({*names}) < len(parts):  # "6 cm and 4 cm" are two
         return None
     if not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rewards.verifier.notation import PARTS, WORDS, base_named, split
+from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
 
 _N = r"\d+(?:\.\d+)?"
 _POWER = r"10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?"
 _THINGS = (
     "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|"
-    "digit|card|step|room|power|percentile)"
+    "digit|quadrant|century|card|step|room|power|percentile)"
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"}}
@@ -22,6 +22,7 @@ _ORDINALS |= {"third": 3, "thirtieth": 30, "fortieth": 40, "fiftieth": 50} | {"f
 _ORDINAL = "|".join(_ORDINALS)
 _COEFFICIENT = rf"(?:{_N}|\\frac\{{\d+\}}\{{\d+\}}|\d*\\sqrt\{{\d+\}})"
 _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")
+TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
 _BASES = {"b": 2, "o": 8, "x": 16}
 _END = r"[\[\]()]"
 _RANGE = rf"{_END}\s*[^\[\]()]+[,;][^\[\]()]+{_END}"
@@ -91,6 +92,21 @@ def _outward(match: re.Match) -> str | None:
     return turned if turned != match[0] else None
 
 
+def _multiple(match: re.Match) -> str | None:
+    r"""`\frac{1}{5}(3,4)` as (3/5,4/5)."""
+    factor, *parts = number(match[1]), *re.split(r"([,;&]|\\\\|\\(?:begin|end)\{\w+\}|[()])", match[2])
+    made = [part if n % 2 or not part.strip() else number(part) for n, part in enumerate(parts)]
+    if None in made:
+        return None
+    return "".join(part if isinstance(part, str) else str(factor * part) for part in made)
+
+
+def _of_integers(match: re.Match) -> str | None:
+    r"""`x = n\pi`, n any integer, with the letter k."""
+    renamed = re.sub(rf"(?<![a-zA-Z\\]){match[2]}(?![a-zA-Z])", "k", match[1])
+    return rf"{renamed}, k \in \mathbb{{Z}}" if renamed != match[1] or match[2] == "k" else None
+
+
 def _in_base(match: re.Match) -> str | None:
     name = (match["before"] or match["behind"]).lower()
     digits = match["a"] or match["b"]
@@ -99,7 +115,8 @@ def _in_base(match: re.Match) -> str | None:
 
 # Sentences that say, in several languages, that there is no solution.
 _NO_SOLUTION = (
-    r"(?i)none|(?:(?:there (?:is|are|exists?)|(?:it|the (?:equation|system|inequality)|this equation) has|we get) )?no "
+    r"(?i)(?:there are )?none|(?:(?:there (?:is|are|exists?)|(?:it|the (?:equation|system|inequality)|this equation) "
+    r"has|we get) )?no "
     r"(?:such )?(?:(?:real|integer|whole|complex|valid|rational|such) )?(?:solutions?|roots?|(?:values? of )?[a-z])"
     r"(?: exists?)?(?: (?:in|over|among) the reals)?|(?:(?:es gibt|die gleichung hat) )?keine (?:reellen? )?"
     r"lösung(?:en)?|(?:(?:il n'y a|l'équation n'a) )?(?:aucune|pas de) solutions?(?: réelles?)?|(?:no (?:hay|tiene|"
@@ -134,7 +151,7 @@ WHOLES = [
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
     Whole("point by its name", r"[A-Z]('?\s*(?:\([^()]*[,;][^()]*\)))", lambda m: m[1].lstrip("' "),
           {"M(5; -1)": "(5; -1)", "P' (1,2)": "(1,2)"}, ("f(1,2)", "P(3)")),
-    Whole("bar between coordinates", r"[A-Z]?\s*\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
+    Whole("bar between coordinates", r"[A-Z]?'?\s*\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
           {"(-1 | 3)": "(-1 , 3)"}, ("(|x|)", "1 | 3")),
     Whole("for all", r"([^=]+=.*?),?\s*(?:\\text\{\s*)?for (?:all|every) (?:real )?(?:numbers? )?\}?\s*[a-z]"
           r"(?:\s*\\in\s*\\mathbb\{R\})?", lambda m: m[1],
@@ -156,6 +173,21 @@ WHOLES = [
           {"V_1:V_2=11:21": "11:21", "V_{1}:V_{2}=11:21": "11:21", "a : b = 2 : 3": "2 : 3"}, ("b:a=2:3", "a:b")),
     Whole("bracket that looks outward", rf"(?:[a-z]\s*\\in\s*)?{_RANGE}(?:\s*\\cup\s*{_RANGE})*", _outward,
           {"]0,5[": "(0,5)", "[0,5[": "[0,5)", r"]0,1[ \cup ]2,3[": r"(0,1) \cup (2,3)"}, ("[0,5]", "(0,5)")),
+    Whole("multiple of a point or a matrix",
+          r"(\d+|\\frac\{\d+\}\{\d+\})\s*(?:\\cdot\s*)?(\([^()]*,[^()]*\)|\\begin\{[pb]matrix\}.*\\end\{[pb]matrix\})",
+          _multiple, {r"\frac{1}{5}(3,4)": "(3/5,4/5)", r"2\begin{pmatrix}1\\2\end{pmatrix}":
+                      r"\begin{pmatrix}2\\4\end{pmatrix}"}, ("2(x,1)", "f(1,2)")),
+    Whole("letter of the integers",
+          r"(.+?)[\s,;]*(?:\\text\{\s*)?\(?(?:where |for )?(?:any |all |every )?(?:integers? )?([kmnlt])(?:\s*\\in\s*"
+          r"\\mathbb\{Z\}| is an?y? (?:arbitrary )?integer)\)?\s*\}?", _of_integers,
+          {r"x = n\pi, n \in \mathbb{Z}": r"x = k\pi, k \in \mathbb{Z}"}, (r"x \in \mathbb{Z}", "n = 5")),
+    Whole("bar over digits in a base", r"\\overline\s*\{([\dA-F]+)\}\s*(_.+)", lambda m: m[1] + m[2],
+          {r"\overline{42}_6": "42_6"}, (r"\overline{42}",)),
+    Whole("size of a variable", r"\|\s*([a-z])\s*\|\s*(<|>|\\le|\\ge)(?![a-z])\s*([\d./]+|\\frac\{\d+\}\{\d+\})",
+          lambda m: f"{m[1]} {m[2]} {m[3]} {'and' if m[2] in ('<', chr(92) + 'le') else 'or'} "
+          f"{m[1]} {TURNED[m[2]]} -{m[3]}",
+          {"|x| < 2": "x < 2 and x > -2", r"|x| \ge \frac{1}{2}": r"x \ge \frac{1}{2} or x \le -\frac{1}{2}"},
+          ("|x| = 2", "|x - 1| < 2")),
     Whole("prefix of a base", r"(-?)0([bxo])([\da-fA-F]+)",
           lambda m: f"{m[1]}{m[3].upper()}_{{{_BASES[m[2]]}}}",
           {"0b101": "101_{2}", "0x1f": "1F_{16}"}, ("0y1", "0b")),
@@ -165,10 +197,13 @@ WHOLES = [
     Whole("name of a base", r"(?i)(?:(?P<before>binary|octal|hex\w*|decimal)\s+(?P<a>[\da-f]+)|"
           r"(?P<b>[\da-f]+)\s*(?:in\s+|\(\s*)?(?P<behind>binary|octal|hex\w*|decimal)\s*\)?)", _in_base,
           {"binary 101": "101_{2}", "17 in octal": "17_{8}", "1F (hex)": "1F_{16}"}, ("5 decimals", "hexagon 5")),
-    Whole("ordinal", rf"(?:the )?(?P<n>\d+)\s*\^?\s*\{{?\s*(?:\\text\{{\s*)?(?P<ends>st|nd|rd|th)\s*\}}?\s*\}}?"
+    Whole("ordinal", rf"(?:the )?(?P<n>\d+)\s*-?\^?\s*\{{?\s*(?:\\text\{{\s*)?(?P<ends>st|nd|rd|th)\s*\}}?\s*\}}?"
           rf"(?P<thing> {_THINGS})?", _ordinal,
           {"3rd": "3 ordinal", r"21^{\text{st}}": "21 ordinal", "the 8th day": "8 day"},
           ("3th", "11st", "3rd root", "1/4th")),
+    Whole("quadrant", r"(?i:quadrant )?(?P<roman>I{1,3}|IV)(?i: quadrant)?|(?i:quadrant) (?P<n>[1-4])",
+          lambda m: None if m[0] == "I" else f"{m['n'] or {'I': 1, 'II': 2, 'III': 3, 'IV': 4}[m['roman']]} quadrant",
+          {"III": "3 quadrant", "quadrant IV": "4 quadrant", "Quadrant 2": "2 quadrant"}, ("I", "V")),
     Whole("ordinal in words", rf"(?i)(?P<the>the )?(?P<word>(?:[a-z]+ty[- ])?(?:{_ORDINAL}))(?P<thing> {_THINGS})?",
           _ordinal_in_words,
           {"the third": "3 ordinal", "twenty-first": "21 ordinal", "third place": "3 place"},

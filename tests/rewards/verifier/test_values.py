@@ -273,6 +273,8 @@ COMPARED = [
     ("as columns", "(1,2,3)", [THREE], [COLUMN]),
     ("as named values", "(1,2)", ["x=1, y=2"], ["y=1, x=2", "1, 2", "x=2, y=1"]),
     ("as named values", "(1,2,3)", ["x=1, y=2, z=3"], ["x=1, y=2"]),
+    ("as named values", r"\begin{pmatrix}1\\2\end{pmatrix}", ["x=1, y=2"], ["x=2, y=1"]),
+    ("as named values", "x=1, y=2", [r"\begin{pmatrix}1\\2\end{pmatrix}"], [r"\begin{pmatrix}2\\1\end{pmatrix}"]),
     ("as named values", "x=1, y=2", ["(1,2)"], ["(2,1)", "[1,2]", "(1,2,3)"]),
     ("as lists or sets", "1, 2", ["2, 1", r"\{2, 1\}", "x=1 or x=2"], ["1, 3", "1, 2, 3", r"\{1, 3\}"]),
     ("as lists or sets", r"\{1,2\}", [r"\{2,1\}", "2 and 1"], [r"\{1,3\}", "1, 1"]),

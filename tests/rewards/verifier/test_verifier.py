@@ -56,7 +56,7 @@ ROOTS, THREE_AND_A_HALF, PARTS = "x_{1}=1, x_{2}=-3", "3 and 1/2", "1) 5; 2) 7"
 NOT_READ = {
     "a spelling that is not read": [
         *((r"3.2 \times 10^5", rf"3.2 {a}") for a in ("x 10<sup>5</sup>", r"\times {10}^{5}")),
-        *((r"3.2 \times 10^5", a) for a in (r"3.2 \times 10^{5.0}", r"3.2\text{e}5")),
+        (r"3.2 \times 10^5", r"3.2 \times 10^{5.0}"),
         *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("2:3", r"2\mathbin{:}3"), ("3000000", "$3M")),
         *((r"1:\sqrt{2}", r"1 to \sqrt{2}"), ("1011_2", "1011b"), (r"\frac{1}{2}", "2^{-1}")),
         (r"\begin{pmatrix} 1 \\ -2 \\ 3 \end{pmatrix}", "î − 2ĵ + 3k̂"),
