@@ -275,9 +275,6 @@ faults: setup  ## inject every fault into the tiny recipe for real, and compare 
 bench-rewards: setup  ## compare the verifier with its peers: agreement, throughput, worst case
 	@$(PY) tests.bench.rewards
 
-bench-learning: setup  ## held-out accuracy over the completions generated, for arms × seeds; ARGS="--arms grid"
-	@$(ON_CPU) tests.bench.learning "ARGS=$$ARGS"
-
 # A user's own files beside these are not ours to lint.
 ROOMS := data evaluation rewards runs schema stages tests training viewer
 
