@@ -13,7 +13,7 @@ FILE ?=
 CARD ?=
 # For `make check`: anything prints the whole recipe too.
 SHOW ?=
-# For `make view`, `make chat`, `make explain` and `make reward-model`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
+# For `make view`, `make chat` and `make explain`: folders of runs, the newest by default; a file to write in place of a server; the server's port.
 RUN ?=
 HTML ?=
 PORT ?=
@@ -215,9 +215,6 @@ lab: setup  ## GRPO to play with, in a browser, beside REINFORCE, RLOO and PPO; 
 
 explain: setup  ## what the loss says to each token of a completion: RUN=outputs/x/grpo STEP=40 ROW=3
 	@$(PY) stages.explain "RUN=$$RUN" $(if $(STEP),--step="$$STEP") $(if $(ROW),--row="$$ROW")
-
-reward-model: setup  ## train a reward model on a run's right and wrong completions: RUN=outputs/x, and reward_model.… in ARGS
-	@$(PY) stages.reward_model "RUN=$$RUN" "ARGS=$$ARGS"
 
 merge: setup  ## write the trained policy as one model without an adapter
 	@$(PREFLIGHT)

@@ -21,7 +21,7 @@ from schema.faults import RecipeError
 from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from schema.stages import POLICIES, finished
+from schema.stages import STAGES, finished
 from schema.terminal import say
 from training.model import base_model, is_adapter
 from training.progress import bar
@@ -45,7 +45,7 @@ class Contestant(NamedTuple):
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
     """The base model, and every finished stage."""
-    done = [stage for stage in POLICIES if finished(recipe.stage_dir(stage))]
+    done = [stage for stage in STAGES if finished(recipe.stage_dir(stage))]
     return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
 
 

@@ -15,13 +15,12 @@ from schema import configs
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
 from schema.sections import flat
-from schema.stages import CHAINS, POLICIES, STAGES
+from schema.stages import CHAINS, STAGES
 from schema.terminal import code, row
 from training.progress import duration
 from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"
-OF_POLICIES = tuple(STAGES[each].section for each in POLICIES)  # sections with defaults of trl
 LAST_FIRST = CHAINS[::-1]
 TITLES = {"rewards/correct_answer/mean": "right in training", ACCURACY: "right of the held-out problems"}
 WINDOWS = 16  # of a curve over seeds: single batches of a run are too few completions to tell arms apart
@@ -133,7 +132,7 @@ def compared_run(folder: Path) -> ComparedRun:
 def held_out(run: FinishedRun) -> HeldOut | str:
     """The answers to held-out problems of a run and of what it began with; or why they say nothing of it."""
     folder = run.folder.parent / "eval/held-out"
-    own = run.folder.name if run.folder.name in POLICIES else "grpo"
+    own = run.folder.name if run.folder.name in STAGES else "grpo"
     before = [each for each in ("base", "sft") if each != own]  # what it began with is the last of them
     labels = [each for each in (*before, own) if (folder / f"{each}.jsonl").is_file()]
     if own not in labels or len(labels) < 2:
@@ -150,7 +149,7 @@ def held_out(run: FinishedRun) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(each: ComparedRun, filled: Sequence[str] = OF_POLICIES) -> dict[str, object]:
+def settings(each: ComparedRun, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the sections `filled`, by
     `section.key`; and its hardware."""
     recipe = {key: value for key, value in each.run.recipe.items() if key not in ("seed", "output_dir")}
@@ -188,7 +187,7 @@ def table(arms: list[Arm]) -> list[str]:
     lines = [row(head), row(["---", *["---:"] * (len(head) - 1)]), *(row(_cells(arm)) for arm in arms)]
     recipes = [arm.runs[0].run.recipe for arm in arms]
     # Where one has no such section, a hundred defaults of the other say nothing.
-    shared = [section for section in OF_POLICIES if all(isinstance(each.get(section), dict) for each in recipes)]
+    shared = [section for section in STAGES if all(isinstance(each.get(section), dict) for each in recipes)]
     found = [settings(arm.runs[0], shared) for arm in arms]
     if differing := _differing(found):
         lines += ["", row(["setting", *(arm.name for arm in arms)]), row(["---", *["---:"] * len(arms)])]

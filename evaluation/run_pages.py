@@ -29,7 +29,7 @@ from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
 from schema.models import BUILDERS
 from schema.names import RESERVED, named
-from schema.stages import POLICIES, STAGES, algorithm
+from schema.stages import STAGES, algorithm
 from schema.terminal import clean, code, fenced
 from schema.text import LARGEST, Unreadable, value_of
 from training.checkpoints import write_whole
@@ -40,7 +40,7 @@ from training.writing import link_inside, lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that are made on the spot, and what they are.
-GENERATED = {"arithmetic": "sums", "countdown": "problems", "puzzles": "programming puzzles"}
+GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
@@ -53,8 +53,8 @@ def write(folder: Path) -> Path:
     Raises:
         RecipeError: the folder holds no finished run, is in use, or has a link in it.
     """
-    if folder.name not in POLICIES:
-        raise RecipeError([f"{folder} is not called {' or '.join(POLICIES)}, as a stage's folder is"])
+    if folder.name not in STAGES:
+        raise RecipeError([f"{folder} is not called {' or '.join(STAGES)}, as a stage's folder is"])
     if wrong := link_inside(folder):
         raise RecipeError([wrong])
     run = read_run(folder)
@@ -157,14 +157,10 @@ def _own_solutions(run: FinishedRun) -> str:
     return f": {told(figures)}"
 
 
-def ways(run: FinishedRun) -> list[str]:
-    """A line for each way in which a run's GRPO was not the plain one: in rounds, or with rewards of steps."""
-    if run.folder.name == "sft":
-        return []
-    rounds, lines = run.recipe.get("rounds"), []
-    if rounds is not None:
-        lines.append(f"{code(rounds)} rounds, each with the policy that it began with as its reference")
-    for name, options in run.section("rewards").items():
+def of_steps(run: FinishedRun) -> list[str]:
+    """A line for each reward of steps."""
+    lines = []
+    for name, options in run.section("rewards").items() if run.folder.name != "sft" else ():
         if isinstance(options, dict) and "steps" in options:
             between = code(json.dumps(options["steps"], ensure_ascii=False))
             lines.append(f"process supervision: {code(name)} was given for each step, with {between} between two steps")
@@ -255,7 +251,7 @@ def card(run: FinishedRun, stage: str) -> str:
     lines += found or ["It was not evaluated: nothing is known of its accuracy."]
     lines += ["", "## How was it made?", "", *(f"- {each}" for each in data(run))]
     lines += [f"- {run.problems:,} training problems"] if run.problems is not None else []
-    lines += [f"- {each}" for each in ways(run)]
+    lines += [f"- {each}" for each in of_steps(run)]
     lines += [f"- {words}"] if (words := effort(run)) else []
     text = io.StringIO()
     YAML().dump(reduced(run.recipe), text)
@@ -336,7 +332,7 @@ def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[
     lines = [f"# {title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {base(run)}"]
     problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
     lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(data(run))]
-    lines += [f"- {each}" for each in ways(run)]
+    lines += [f"- {each}" for each in of_steps(run)]
     lines += [f"- {words}"] if (words := effort(run)) else []
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]

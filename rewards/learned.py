@@ -12,7 +12,6 @@ def learned(
     model: Any,
     revision: str | None = None,
     separator: str = "\n",
-    refresh: bool = False,
     steps_before: list[list[str]] | None = None,
     **columns: object,
 ) -> list[float | None]:
@@ -20,9 +19,8 @@ def learned(
     says how probable it is that the step is right, 0.0 to 1.0. None where a text is longer than the model can read.
 
     A recipe names the `model` and its `revision`; in a run the loaded one stands in its place, a `RewardModel` of
-    training/reward_model.py; with `refresh` it learns on between the run's rounds. `separator` is the text after each
-    step at whose last token a process reward model judges it. `steps_before` holds the texts of a completion's steps
-    before this one, whose rows stand together and in order.
+    training/reward_model.py. `separator` is the text after each step at whose last token a process reward model judges
+    it. `steps_before` holds the texts of a completion's steps before this one, whose rows stand together and in order.
     """
     if not model.of_steps:
         return model.scores(

@@ -13,13 +13,13 @@ from data.json_files import parsed, read_lines, read_object
 from data.sources import DataError, read_parquet
 from schema.configs import RIGHT
 from schema.faults import RecipeError
-from schema.stages import POLICIES
+from schema.stages import STAGES
 from schema.text import Unreadable, saved
 
 LARGEST = 2**28  # bytes of a file that is read whole
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 CONTROL = "base+example"
-LABELS = ("base", CONTROL, *POLICIES)  # of a recipe's models, in the order in which they are compared
+LABELS = ("base", CONTROL, *STAGES)  # of a recipe's models, in the order in which they are compared
 # What is read of each answer.
 ANSWER_KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
 WHOLE = ("id", "sample", "tokens")

@@ -17,7 +17,7 @@ from schema.sections import Recipe
 from schema.values import RULES, Number, remote_trackers
 
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
-SECTIONS |= {name: each.config for name, each in stages.SECTIONS.items()}
+SECTIONS |= {name: each.config for name, each in stages.STAGES.items()}
 
 # Keys of the lines that a run logs. trl's name for the share of held-out problems that are right:
 ACCURACY = "eval_rewards/correct_answer/mean"
@@ -48,7 +48,7 @@ def _of_trl(config: str) -> tuple[str, str, str]:
 CLASSES = {
     "adapter": ("peft", "tuners/lora/config.py", "LoraConfig"),
     "quantization": ("transformers", "utils/quantization_config.py", "BitsAndBytesConfig"),
-    **{name: _of_trl(each.config) for name, each in (stages.SECTIONS | stages.ALGORITHMS).items()},
+    **{name: _of_trl(each.config) for name, each in (stages.STAGES | stages.ALGORITHMS).items()},
 }
 _INHERITED = (
     ("peft", "config.py", "PeftConfig"),
@@ -133,13 +133,12 @@ def training_config(recipe: Recipe, section: str):
     GRPO's defaults where its own differ: a key that is left out says the same under every algorithm.
 
     Raises:
-        RecipeError: it was launched to be sharded, and here it would not be; or float16 does not go with the stage.
+        RecipeError: it was launched to be sharded, and here it would not be, or in float16.
     """
     arguments, kind = training_arguments(recipe, section), section_class(section)
     sharded = "true" in (os.environ.get("ACCELERATE_USE_FSDP"), os.environ.get("ACCELERATE_USE_DEEPSPEED"))
-    if arguments.get("fp16") and (sharded or section == "reward_model"):  # whose head is trained whole
-        instead = "sharded here: take ACCELERATE=ddp" if sharded else "for a reward model: take model.dtype=float32"
-        raise RecipeError([Fault(recipe.place("model", "dtype"), f"float16 is not {instead}")])
+    if arguments.get("fp16") and sharded:
+        raise RecipeError([Fault(recipe.place("model", "dtype"), "float16 is not sharded here: take ACCELERATE=ddp")])
     if section == "grpo" and recipe.algorithm is not None:
         kind = _class(stages.algorithm(recipe.algorithm).config)
         ours, theirs = (defaults(each) for each in ("grpo", recipe.algorithm))
@@ -222,13 +221,13 @@ def shared_defaults(section: str) -> dict[str, Any]:
         # A NaN must be seen in the log, not replaced by the mean of the steps before it.
         "logging_nan_inf_filter": False,
         **(of_grpo if section == "grpo" else {}),
-        **stages.SECTIONS[section].defaults,
+        **stages.STAGES[section].defaults,
     }
 
 
 def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
     """The fields that we set on every machine where the recipe does not."""
-    folder = recipe.stage_dir(stages.SECTIONS[section].name)
+    folder = recipe.stage_dir(section)
     own = {"output_dir": str(folder), "seed": recipe.seed, "run_name": "/".join(folder.parts[-2:])}
     defaults = own | shared_defaults(section)
     if section == "grpo":

@@ -14,7 +14,7 @@ from schema.faults import Fault, RecipeError, nearest_or_all
 from schema.hardware import no_compiler
 from schema.names import LEARNED
 from schema.recipe import Recipe, read_recipe
-from schema.stages import POLICIES, SECTIONS, STAGES, finished
+from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 
 
@@ -69,7 +69,7 @@ def shares_weights(launched: dict) -> bool:
 
 
 def read_for(
-    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = tuple(SECTIONS)
+    launched: dict, path: str | Path, overrides: list[str], check: tuple[str, ...] = tuple(STAGES)
 ) -> tuple[Recipe | None, list[Fault]]:
     """`read_recipe` as the processes of a launch will."""
     with counted(launched):
@@ -106,7 +106,7 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    trains = bool(set(POLICIES) & set(stages))
+    trains = bool(STAGES.keys() & set(stages))
     if trains and launched.get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
@@ -125,15 +125,14 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
         found.append(Fault(recipe.place("data", "own_solutions"), message))
     for stage in [STAGES[each] for each in stages if each in STAGES]:
-        section = stage.section
-        if stage.warm_start and getattr(recipe, section) is None:
-            message = f"it has no `{section}` section: write `{section}: {{}}` for trl's defaults"
+        if stage.warm_start and getattr(recipe, stage.name) is None:
+            message = f"it has no `{stage.name}` section: write `{stage.name}: {{}}` for trl's defaults"
             found.append(Fault(recipe.place(), message))
-        trackers = setting(recipe, section, "report_to")
+        trackers = setting(recipe, stage.name, "report_to")
         for each in [trackers] if isinstance(trackers, str) else trackers:
             if each != "none" and find_spec(each) is None:
                 message = f"{each} is not installed: .venv/bin/python -m pip install {each}"
-                lacks(section, "report_to", message=message)
+                lacks(stage.name, "report_to", message=message)
     return found
 
 

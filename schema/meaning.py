@@ -23,7 +23,7 @@ from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
 from schema.faults import Complaints, Fault, NotReached, Place, RecipeError, item, nearest, nearest_or_all
 from schema.sections import Data, Evaluate, Recipe
-from schema.stages import SECTIONS
+from schema.stages import STAGES
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
 
 SUGGESTED = 8  # group sizes, at most
@@ -46,12 +46,12 @@ LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # and their
 def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
     """A section of a stage that trains: what is its own, and its schedule."""
     yield from OWN[name](section, recipe) if name in OWN else ()
-    if recipe.get("tools") and name in ("dpo", "reward_model"):
-        yield (), f"{name}: {ONE_TURN}"
     yield from _schedule(name, configs.defaults(name) | section)
 
 
 def dpo(section: dict, recipe: dict) -> Complaints:
+    if recipe.get("tools"):
+        yield (), f"dpo: {ONE_TURN}"
     values = configs.defaults("dpo") | section
     losses, weights = section.get("loss_type", ["sigmoid"]), values["loss_weights"]  # trl's default, made in a function
     if weights is not None and len(weights) != len(losses):
@@ -100,8 +100,6 @@ def grpo(section: dict, recipe: dict) -> Complaints:
         yield ("max_tool_calling_iterations",), "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out"
     yield from _batch(values, section)
     yield from _losses(values, section)
-    if recipe.get("rounds"):
-        yield from _rounds(values, generation(section).whole, recipe["rounds"])
 
 
 def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints:
@@ -115,16 +113,6 @@ def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints
         yield ("algorithm",), f"algorithm: {other.name} {message}"
     if recipe.get("tools"):
         yield ("algorithm",), f"algorithm: {other.made} has no loop of `tools`: leave one of them out"
-
-
-def _rounds(values: dict, whole: int, rounds: int) -> Complaints:
-    """A round has whole cycles of sampling and training, and a reference."""
-    name = f"rounds: {rounds}"
-    if not values["beta"]:
-        yield ("rounds",), f"{name}: without a reference a round is nothing: set grpo.beta above 0, 0.04 in the paper"
-    if values["max_steps"] % (rounds * whole) or values["max_steps"] < 1:
-        message = f"share the steps, which are sampled for {whole} at a time: take a multiple of {rounds * whole}"
-        yield ("max_steps",), f"grpo.max_steps: {name} {message}"
 
 
 def _validation(recipe: dict) -> Complaints:
@@ -413,7 +401,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
 
 CHECKS = {
     **{"model": model, "adapter": adapter, "quantization": quantization, "data": data, "rewards": rewards},
-    **{section: partial(of_stage, section) for section in SECTIONS},
+    **{section: partial(of_stage, section) for section in STAGES},
     "evaluate": evaluate,
 }
 

@@ -5,14 +5,13 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rewards.judge import URL, Verdicts, judge
-from schema.configs import processes
 from schema.faults import Complaints, Fault, RecipeError
 from schema.names import JUDGE, LEARNED, REWARD_KEYS, no_such_folder
 from schema.sections import Recipe
@@ -63,7 +62,7 @@ class Head(NamedTuple):
     made_by: str
 
 
-OF_COMPLETIONS = Head("ForSequenceClassification", 1, "`make reward-model` and trl's RewardTrainer make such models")
+OF_COMPLETIONS = Head("ForSequenceClassification", 1, "trl's RewardTrainer makes such models")
 OF_STEPS = Head("ForTokenClassification", 2, "a process reward model, as trl's former PRMTrainer made them")
 
 
@@ -85,11 +84,6 @@ def wrong_config(config: object, wanted: Head) -> str | None:
         return f"its architecture is {named!r:.80}{own}; {needed}"
     count = len(labels) if isinstance(labels, dict) else labels
     return None if count == wanted.labels else f"it has {count!r:.20} labels, not {wanted.labels}; {needed}"
-
-
-def refreshes(recipe: Recipe) -> bool:
-    """Whether the reward model goes on learning between the rounds of a run."""
-    return bool(recipe.rewards.get(LEARNED, {}).get("refresh"))
 
 
 def host_of_judge(options: Any) -> str | None:
@@ -119,9 +113,6 @@ def complaints(name: str, options: dict, recipe: dict) -> Complaints:
         yield (JUDGE, key), f"rewards.{JUDGE}.{key}: it grades whole completions, and keeps its verdicts: leave it out"
     if name == JUDGE and "key" in options and host_of_judge(options) and options["url"].startswith("http:"):
         yield (JUDGE, "url"), "rewards.judge.url: http would show the key to the network; take https"
-    if options.get("refresh") is True:
-        for wrong in _no_refresh(options, recipe):
-            yield (LEARNED, "refresh"), f"rewards.{LEARNED}.refresh: {wrong}"
     if "model" not in options:
         yield (name,), f"rewards.{name}: it needs a `model`: {OPTIONS[name]['model'].words}"
     wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options]
@@ -134,18 +125,6 @@ def complaints(name: str, options: dict, recipe: dict) -> Complaints:
     path = options["model"]
     if refusal := no_such_folder(path) or (_wrong_folder(Path(path), head(options)) if Path(path).is_dir() else None):
         yield (LEARNED, "model"), f"rewards.{LEARNED}.model: {refusal}"
-
-
-def _no_refresh(options: dict, recipe: dict) -> Iterator[str]:
-    """What keeps the reward model from being refreshed."""
-    if not recipe.get("rounds"):
-        yield "the reward model is refreshed between two rounds: set `rounds`"
-    if "steps" in options:
-        yield "whole completions are right or wrong, and steps are not: leave `refresh` or `steps` out"
-    if "correct_answer" not in recipe.get("rewards", {}):
-        yield "correct_answer tells right from wrong: add it, with weight 0 if it should not be paid"
-    if processes() > 1:
-        yield f"it works with one process, and there are {processes()}"
 
 
 def _wrong_folder(folder: Path, wanted: Head) -> str | None:

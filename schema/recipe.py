@@ -11,14 +11,14 @@ from schema.faults import Fault, Place, RecipeError, closest, item, nearest, nea
 from schema.names import JUDGE, describe
 from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
-from schema.stages import SECTIONS
+from schema.stages import STAGES
 from schema.terminal import make_option
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 
 # Names and lists that only schema/meaning.py can judge.
 CHECKED_BY_MEANING = {("model", "build"): str | None, ("data", "train"): list, ("evaluate", "benchmarks"): list}
-KEYS = ("seed", "output_dir", "rounds", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
+KEYS = ("seed", "output_dir", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
 SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
 
@@ -152,7 +152,7 @@ class Draft:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
             reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
-        for section in SECTIONS:
+        for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
@@ -233,7 +233,7 @@ class Draft:
         return asked | ({"ARGS": self.overrides} if self.overrides else {})
 
 
-def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS)) -> Recipe:
+def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)) -> Recipe:
     """Read, override and check a recipe, as `read_recipe` does.
 
     Raises:
@@ -246,7 +246,7 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 
 
 def read_recipe(
-    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(SECTIONS)
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
 ) -> tuple[Recipe | None, list[Fault]]:
     """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
     file.
@@ -290,6 +290,6 @@ def require_values(recipe: Recipe, section: str):
         RecipeError: names them.
     """
     alone = "WORLD_SIZE" not in os.environ  # see load_recipe
-    others = tuple(each for each in SECTIONS if each != section) if alone else ()
+    others = tuple(each for each in STAGES if each != section) if alone else ()
     if faults := refused_values(recipe, ("adapter", "quantization", *others, section)):
         raise RecipeError(faults)

@@ -59,17 +59,6 @@ RESERVED: dict[str, dict[str, str]] = {
             "it needs a GPU and has not been tested here": "activation_offloading",
         }
     ),
-    "reward_model": _NOT_IN_TRAINING
-    | _said(
-        {
-            "set `model.chat_template`": "chat_template_path eos_token pad_token",
-            "its pairs are few": "dataset_num_proc train_sampling_strategy",
-            "pairs of problems that are held back measure the model, once it is trained": "eval_steps "
-            "per_device_eval_batch_size",
-            "it needs a GPU and has not been tested here": "activation_offloading",
-            "a pair has no label to smooth": "label_smoothing_factor average_tokens_across_devices",
-        }
-    ),
     "dpo": _NOT_IN_TRAINING
     | _said(
         {

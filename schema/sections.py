@@ -153,9 +153,8 @@ SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")
 @dataclass(frozen=True)
 class Recipe:
     """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
-    recipe and its overrides. `places`: where each key stands. `rounds`: into how many GRPO is parted, each with the
-    policy that it begins with for its reference. `algorithm`: which the section `grpo` is for, where it is another.
-    `reward_model`: how `make reward-model` trains one on a run's completions. `tools`: what the policy may call."""
+    recipe and its overrides. `places`: where each key stands. `algorithm`: which the section `grpo` is for, where it is
+    another. `tools`: what the policy may call."""
 
     name: str
     seed: int
@@ -169,9 +168,7 @@ class Recipe:
     adapter: dict | None = None
     quantization: dict | None = None
     sft: dict | None = None
-    reward_model: dict | None = None
     dpo: dict | None = None
-    rounds: int | None = None
     algorithm: str | None = None
     tools: list | None = None
     asked_for: dict[str, Any] = field(default_factory=dict)

@@ -10,13 +10,10 @@ from data.json_files import read_object
 
 @dataclass(frozen=True)
 class Stage:
-    """`name`: of its target, its folder, and its answers in a table. `config`: trl's class for its section.
+    """`name`: of its target, its section, its folder, and its answers in a table. `config`: trl's class.
     `depends_on`: the keys of the recipe that its result depends on. The evaluation is not among them: more benchmarks
     do not make it another run, unless they remove other problems from the training set, which data.json shows. `made`:
-    what made its model, in a card.
-
-    `policy`: it trains the recipe's policy, so `make` launches it, and an evaluation compares it; a stage that does not
-    is asked for by the folder of a run. `warm_start`: it begins with the warm start, where the recipe has one, and its
+    what made its model, in a card. `warm_start`: it begins with the warm start, where the recipe has one, and its
     target first runs what it needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
     samples completions. `defaults`: fields that we set where the recipe does not.
     """
@@ -24,20 +21,15 @@ class Stage:
     name: str
     config: str
     depends_on: tuple[str, ...]
-    made: str = ""
-    policy: bool = True
+    made: str
     warm_start: bool = False
     learns_from: str | None = None
     samples: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def section(self) -> str:
-        return self.name.replace("-", "_")
-
 
 _SFT = ("seed", "model", "adapter", "quantization", "data", "prompt", "tools", "sft")
-_GRPO = (*_SFT, "rewards", "grpo", "rounds", "algorithm")
+_GRPO = (*_SFT, "rewards", "grpo", "algorithm")
 _STAGES = (
     Stage(
         "sft",
@@ -64,18 +56,8 @@ _STAGES = (
         warm_start=True,
         learns_from="grpo",
     ),
-    Stage(
-        "reward-model",
-        "trl.trainer.RewardConfig",
-        ("seed", "model", "adapter", "data", "prompt", "reward_model"),
-        policy=False,
-        # More epochs over the same comparisons overfit (Ouyang et al. 2022, arXiv:2203.02155, section 3.5).
-        defaults={"num_train_epochs": 1.0},
-    ),
 )
 STAGES = {each.name: each for each in _STAGES}
-SECTIONS = {each.section: each for each in _STAGES}
-POLICIES = tuple(each.name for each in _STAGES if each.policy)
 CHAINS = tuple(each.name for each in _STAGES if each.warm_start)  # targets that run several stages
 
 

@@ -313,7 +313,6 @@ RULES: dict[str, dict[str, Any]] = {}
 RULES["recipe"] = {
     "seed": count(0, 2**32 - 2**16),
     "output_dir": Pattern(FOLDER, "the name of a folder"),
-    "rounds": count(2, 1000),
     "algorithm": OneOf(tuple(each for each in ALGORITHMS if each != "grpo")),
     "tools": Each(Tool(), once=True),
 }
@@ -369,11 +368,6 @@ RULES["sft"] = TRAINING | {
     "neftune_noise_alpha": Number(0, 100),
     "label_smoothing_factor": Number(0, 1, below=True),
     "train_sampling_strategy": OneOf(("random", "sequential")),
-}
-RULES["reward_model"] = {key: rule for key, rule in TRAINING.items() if key != "router_aux_loss_coef"} | {
-    "max_length": count(2, 2**20),
-    "center_rewards_coefficient": Number(0, 1e6, above=True),
-    "neftune_noise_alpha": Number(0, 100),
 }
 RULES["grpo"] = TRAINING | {
     "num_generations": count(2, LARGEST_GROUP),

@@ -18,7 +18,7 @@ from schema.hardware import card_named
 from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import LEVELS, Finding, finding, not_seen, warnings_of
 from schema.recipe import Recipe, refused_values
-from schema.stages import POLICIES, STAGES
+from schema.stages import STAGES
 from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
 from training.run_folder import as_yaml, not_probed
@@ -42,7 +42,7 @@ def main(
         say(as_yaml(recipe.resolved()))
     findings = [Finding("error", *fault) for fault in faults]
     if recipe is not None:
-        trained = [each for each in POLICIES if getattr(recipe, STAGES[each].section) is not None]
+        trained = [each for each in STAGES if getattr(recipe, each) is not None]
         findings += [Finding("error", *fault) for fault in missing(recipe, (*trained, "evaluate"), launched)]
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
         if not card and (wrong := hardware.wrong_count(launched)):

@@ -16,7 +16,7 @@ from schema.names import samplings
 from schema.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from schema.stages import POLICIES, finished
+from schema.stages import STAGES, finished
 from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
 from training.writing import link_inside, lock
@@ -52,7 +52,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
-    begun = [each for each in POLICIES if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))]
+    begun = [each for each in STAGES if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))]
     if begun and not model:
         say(f"left out, for it is not finished: {', '.join(begun)}")
     for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):

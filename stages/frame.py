@@ -53,12 +53,10 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """What it then yields, in every process. `summary`: what it adds to `summary.json`. `lines`: to say. `use`: what
-    the folder is good for."""
+    """What it then yields, in every process. `summary`: what it adds to `summary.json`. `lines`: to say."""
 
     summary: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
-    use: str = " (contents: docs/run-folder.md)"
 
 
 def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Training | Trained]]):
@@ -67,20 +65,20 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     Raises:
         RecipeError: something must be changed first. RunStopped: the training ended before its end.
     """
-    stage, title = STAGES[name], name.replace("-", " ")
+    stage = STAGES[name]
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, (name,))
     warm_start, learns_from = _begins_with(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
     require_same(folder)
     if folder.finished:
-        say(f"{title}: finished already, in {folder.path}")
+        say(f"{name}: finished already, in {folder.path}")
         if stopped := (read_object(folder.path / "summary.json") or {}).get("stopped"):
             say(str(stopped)[:1000])
         return
-    say(f"{title}: {hardware.line(recipe, asked)}")
-    if sent := remote_trackers(configs.setting(recipe, stage.section, "report_to")):
-        say(f"{title}: this run is sent to {' and '.join(sent)}")
+    say(f"{name}: {hardware.line(recipe, asked)}")
+    if sent := remote_trackers(configs.setting(recipe, name, "report_to")):
+        say(f"{name}: this run is sent to {' and '.join(sent)}")
     quiet_libraries()
 
     from evaluation import run_pages
@@ -89,8 +87,8 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     from training.saving import FiniteNumbers
     from training.train import Interrupts, require_known_head, train
 
-    require_values(recipe, stage.section)
-    args = configs.training_config(recipe, stage.section)
+    require_values(recipe, name)
+    args = configs.training_config(recipe, name)
     interrupts = Interrupts(configs.generation(recipe.grpo).whole if stage.samples else 1)
     began = time.monotonic()
     tokenizer, (rows, held_out) = load_tokenizer(recipe), load_train(recipe)
@@ -102,7 +100,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     require_known_head(training.trainer, base_model(recipe))
     if is_main_process():
         folder.begin(training.rows, training.sampled)
-    say(f"{title}: {training.learns}, from {folder.checkpoint or warm_start or 'the base model'}")
+    say(f"{name}: {training.learns}, from {folder.checkpoint or warm_start or 'the base model'}")
     if not stage.samples:  # where completions are sampled, it also sees the prompts: training/trainer.py
         training.trainer.add_callback(FiniteNumbers())
     train(training.trainer, folder, recipe, interrupts, name)
@@ -110,13 +108,13 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     if is_main_process():
         summary = {"steps": training.trainer.state.global_step, "seconds": time.monotonic() - began} | trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
-        written = run_pages.write(folder.path) if stage.policy else None
+        written = run_pages.write(folder.path)
         if stage.samples:
-            say(f"{title}: report in {written}")
+            say(f"{name}: report in {written}")
     for line in trained.lines:
-        say(f"{title}: {line}")
-    say(f"{title}: done, in {folder.path}{trained.use}")
-    if stage.policy and not chain():
+        say(f"{name}: {line}")
+    say(f"{name}: done, in {folder.path} (contents: docs/run-folder.md)")
+    if not chain():
         say(f"next: {make_command('evaluate' if stage.warm_start else 'grpo', recipe)}")
         if stage.samples:
             say(f"next: {make_line('view', RUN=[recipe.output_dir])}")

@@ -18,7 +18,7 @@ from schema.launch import counted, launch, launch_arguments, missing, read_for, 
 from schema.meaning import warnings_of
 from schema.models import judge_fault
 from schema.problem_sets import refused_here
-from schema.stages import POLICIES, STAGES, finished
+from schema.stages import STAGES, finished
 from schema.terminal import clean
 from stages.cli import mistakes_reported
 from training.run_folder import conflict, not_probed
@@ -29,12 +29,12 @@ def main():
     recipe_arguments(parser)
     launch_arguments(parser)
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
-    parser.add_argument("--stages", nargs="*", choices=(*POLICIES, "evaluate"), default=[], help="those about to run")
+    parser.add_argument("--stages", nargs="*", choices=(*STAGES, "evaluate"), default=[], help="those about to run")
     with mistakes_reported():
         # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
         options, _ = parser.parse_known_intermixed_args()
         options.overrides = [each for each in options.overrides if "=" in each]
-        trained = [each for each in options.stages if each in POLICIES]
+        trained = [each for each in options.stages if each in STAGES]
         launched = launch(options.accelerate, options.processes, options.machines)
         recipe, faults = read_for(launched, options.recipe, options.overrides, check=())
         if recipe is not None and not faults:
@@ -42,7 +42,7 @@ def main():
             if trained and (wrong := wrong_count(launched)):
                 faults.append(wrong)
             found = defaultdict(list)
-            for stage in [each for each in trained if getattr(recipe, STAGES[each].section) is not None]:
+            for stage in [each for each in trained if getattr(recipe, each) is not None]:
                 with counted(launched):
                     for place, message in filter(None, [conflict(recipe, stage)]):
                         found[message].append(str(place))

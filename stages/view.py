@@ -20,7 +20,7 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
     if not re.fullmatch("[0-9]{1,5}", port):
         raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
-    found = [] if lab else find(runs, stages=("grpo", "dpo", "sft", "reward-model"))
+    found = [] if lab else find(runs, stages=("grpo", "dpo", "sft"))
     names = ", ".join(name_of(run) for run in found) or "the lab"
     if html is not None:
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():

@@ -15,13 +15,12 @@ import rewards
 from schema import configs, refused_keys, values
 from schema.names import REWARD_KEYS
 from schema.sections import OWN_SECTIONS, OwnSolutions
-from schema.stages import SECTIONS
+from schema.stages import STAGES
 
 TOP = {
     "base": ("the file of a recipe in the same folder, whose keys this one need not repeat", "such as `base.yaml`"),
     "seed": ("of the data's order, the sampling and the adapter", "`42`"),
     "output_dir": ("where its runs are", "`outputs/<recipe>`"),
-    "rounds": ("into how many GRPO is parted; each begins with its policy as the reference", "such as `3`"),
     "algorithm": ("what takes the section `grpo` in place of GRPO", "such as `rloo`"),
     "tools": (
         "what the policy may call ([rewards.md](rewards.md#may-it-call-tools))",
@@ -46,7 +45,7 @@ def reference() -> Iterator[str]:
     yield from (whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`") for name in rewards.__all__)
     yield "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some, and says why.\n"
     for section, path in configs.SECTIONS.items():
-        ours = SECTIONS[section].defaults if section in SECTIONS else {}
+        ours = STAGES[section].defaults if section in STAGES else {}
         ours = {key: value for key, value in ours.items() if key not in refused_keys.RESERVED[section]}
         yield f"- `{section}`: `{path}`" + "".join(f"; `{key}` is `{value}` by default" for key, value in ours.items())
 

@@ -296,9 +296,6 @@ def _stopping(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: 
 def weights_of(folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any) -> PreTrainedModel:
     """The model in a folder that has been looked at, in the dtype of the recipe's own.
 
-    Args:
-        options: `num_labels`, where the head is a new one and has no weights there.
-
     Raises:
         ValueError: its weights are not those that its config asks for.
     """
@@ -308,12 +305,10 @@ def weights_of(folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, 
         use_safetensors=True,
         trust_remote_code=False,
         output_loading_info=True,
-        ignore_mismatched_sizes="num_labels" not in options,  # they are refused below, in fewer words
+        ignore_mismatched_sizes=True,  # they are refused below, in fewer words
         **options,
     )
     lacking = sorted(map(str, [*told["missing_keys"], *told["mismatched_keys"]]))
-    if "num_labels" in options:
-        lacking = [each for each in lacking if each.startswith(f"{model.base_model_prefix}.")]
     if lacking:
         raise ValueError(f"its weights do not match its config.json; {lacking[0]} is missing or has another shape")
     return model

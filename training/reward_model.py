@@ -1,25 +1,21 @@
 """A reward model: loaded as the policy is (safetensors, none of its code), frozen, and asked what it says of texts."""
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from peft import PeftModel
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.integrations import is_deepspeed_zero3_enabled, is_fsdp_enabled
-from transformers.utils import logging
 
 from data import hub
-from schema import configs
 from schema.faults import Fault, RecipeError, is_out_of_memory, said_by_library
 from schema.models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from training import model_files
-from training.model import base_model, looked_at, not_loaded, refused, require_usable, weights_of
+from training.model import looked_at, refused, require_usable, weights_of
 
 # Of a batch, with its padding: the three widest activations of Qwen2.5-7B, each of 18,944 numbers for a token, are then
 # 1.7 GiB in 16 bits.
@@ -164,55 +160,6 @@ def bytes_of(recipe: Recipe) -> int:
     with torch.device("meta"), said_by_library(recipe.place("rewards", LEARNED, "model")):
         model = auto.from_config(config, dtype=getattr(torch, recipe.model.dtype), trust_remote_code=False)
     return sum(each.numel() * each.element_size() for each in model.parameters())
-
-
-def base_with_head(recipe: Recipe) -> PreTrainedModel:
-    """The recipe's base model with a new head of one label, whose weights the recipe's seed draws.
-
-    Raises:
-        RecipeError: it cannot be loaded, or its architecture has no such head.
-    """
-    set_seed(recipe.seed)
-    name, told, attention = base_model(recipe), logging.get_verbosity(), recipe.model.attn_implementation
-    logging.set_verbosity_error()  # it would warn of the new head
-    try:
-        with looked_at(name, recipe.model.revision, model_files.OF_SEQUENCES) as folder:
-            return weights_of(folder, recipe, model_files.OF_SEQUENCES, attn_implementation=attention, num_labels=1)
-    except Exception as error:
-        raise not_loaded(recipe, name, error) from error
-    finally:
-        logging.set_verbosity(told)
-
-
-def reward_trainer(recipe: Recipe, args, tokenizer: PreTrainedTokenizerBase, rows: list[dict], model: PreTrainedModel):
-    """trl's RewardTrainer with the recipe's adapter.
-
-    Args:
-        args: a `trl.RewardConfig`; `rows`: pairs with a `prompt`, and `chosen` and `rejected` completions, as messages.
-
-    Raises:
-        RecipeError: trl refuses a value.
-    """
-    from datasets import Dataset
-    from trl import RewardTrainer
-
-    adapter = configs.adapter_config(recipe)
-    with said_by_library(recipe.place("reward_model")):
-        return RewardTrainer(
-            model=model,
-            args=args,
-            train_dataset=Dataset.from_list(rows),
-            processing_class=tokenizer,
-            peft_config=adapter and dataclasses.replace(adapter, task_type="SEQ_CLS"),  # peft trains the head whole
-        )
-
-
-def merge_adapter(model: PreTrainedModel | PeftModel, folder: Path):
-    """Save a trained reward model whole, in place of the adapter that its trainer saved, where there is one."""
-    if isinstance(model, PeftModel):
-        for name in (model_files.ADAPTER_CONFIG, model_files.ADAPTER):
-            (folder / name).unlink(missing_ok=True)
-        model.merge_and_unload().save_pretrained(folder)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,6 @@ from data.problems import judged_by
 from schema import configs, hardware
 from schema.configs import processes, setting, without_place
 from schema.faults import Fault, RecipeError
-from schema.models import refreshes
 from schema.recipe import Recipe, load_recipe
 from schema.sections import flat
 from schema.stages import STAGES, algorithm, finished
@@ -295,8 +294,6 @@ def _depends_on(recipe: Recipe, stage: str) -> dict:
     of_grpo = "grpo" in depends_on
     if of_grpo and setting(recipe, "grpo", "eval_steps"):
         depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in ("checkpoint_problems", "patience")}
-    if of_grpo and refreshes(recipe):
-        depends_on["reward_model"] = recipe.reward_model
     if stage == "sft" and recipe.data.own_solutions is not None:
         depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on

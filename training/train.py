@@ -38,7 +38,7 @@ from schema.faults import (
 )
 from schema.recipe import Recipe
 from schema.stages import STAGES
-from schema.terminal import chain, is_main_process, make_command, make_line, say
+from schema.terminal import chain, is_main_process, make_command, say
 from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.machines import is_lost, leave_group
@@ -162,8 +162,6 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             step, steps = trainer.state.global_step, trainer.state.max_steps
             say(f"{stage}: stopped at step {step} of {steps}, saved in {folder.path}/checkpoint-{step}")
             again = make_command(chain() or stage, recipe)
-            if not STAGES[stage].policy:  # it is asked for by a run
-                again = make_line(stage, RUN=[recipe.output_dir])
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
@@ -311,21 +309,20 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
 
 def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
-    section = STAGES[stage].section
     size, steps = (
-        setting(recipe, section, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
+        setting(recipe, stage, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
     length = "max_completion_length" if STAGES[stage].samples else "max_length"
-    limit = setting(recipe, section, length)
+    limit = setting(recipe, stage, length)
     lines = ["out of memory. Change one of these:"]
     if size > 1:
         key, half = "per_device_train_batch_size", size // 2
         lines.append(
-            f"  {recipe.place(section, key)}: {section}.{key} {size} → {half}, "
+            f"  {recipe.place(stage, key)}: {stage}.{key} {size} → {half}, "
             f"and gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size of a step"
         )
     if limit:
-        lines.append(f"  {recipe.place(section, length)}: {section}.{length} {limit} → {limit // 2}")
+        lines.append(f"  {recipe.place(stage, length)}: {stage}.{length} {limit} → {limit // 2}")
     return "\n".join(lines)
 
 

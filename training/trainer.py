@@ -19,13 +19,11 @@ from data.problems import for_rewards
 from data.sources import DataError
 from schema import configs, stages
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.models import refreshes
-from schema.names import LEARNED, prepare_rewards, tools_of
+from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
 from training.progress import Advise
-from training.rounds import Refresh, Rounds
 from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged, share_prompts
 from training.saving import FiniteNumbers, KeepBest
 from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards
@@ -222,8 +220,8 @@ def _built(
 
 
 class Rewards:
-    """The recipe's rewards as trl calls them, their `scores`, and who looks on: `finite` and `keep_best`; where the
-    recipe asks for them, `steps` and `refresh`.
+    """The recipe's rewards as trl calls them, their `scores`, and who looks on: `finite`, `keep_best`, and `steps`
+    where the recipe asks for them.
 
     Args:
         ends: the ids of the tokens that end a completion.
@@ -236,15 +234,11 @@ class Rewards:
         self.functions = guarded_rewards(recipe, folder=Path(args.output_dir))
         self.scores = Scores(self.functions, args.reward_weights, args.num_generations, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
-        self.refresh = self.steps = None
-        if refreshes(recipe):
-            reward = self.functions[list(recipe.rewards).index(LEARNED)].function.keywords["model"]
-            self.refresh = Refresh(recipe, reward, {row["problem"] for row in rows}, args.max_steps // recipe.rounds)
+        self.steps = None
         if of_steps := step_rewards(recipe, tokenizer):
             place, self.steps = of_steps
             self.functions[place].by_step = self.steps.ask
-        onlookers = (self.finite, self.keep_best if choosing else None, self.refresh)
-        self.scores.watchers += [each.saw for each in onlookers if each]
+        self.scores.watchers += [self.finite.saw, *([self.keep_best.saw] if choosing else [])]
 
 
 def parts(recipe: Recipe, trainer: GreedyEvaluation | LeaveOneOut, rewards: Rewards) -> list[TrainerCallback]:
@@ -255,8 +249,6 @@ def parts(recipe: Recipe, trainer: GreedyEvaluation | LeaveOneOut, rewards: Rewa
         rewards.keep_best,
         Advise(recipe),  # after keep_best, which adds to the history which answers were right
         Reshard() if trainer.is_fsdp_enabled else None,
-        rewards.refresh,  # as in the paper, a round ends with it, and the next begins with its reference
-        Rounds(recipe, trainer) if recipe.rounds else None,
     )
     return [each for each in found if each]
 

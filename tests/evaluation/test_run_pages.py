@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
-from evaluation import run_pages
+from evaluation import pictures, run_pages
 from runs.folder import FinishedRun, weights_of
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
@@ -90,6 +90,12 @@ def written(run: Path) -> tuple[str, str]:
     return (run / "report.md").read_text(), (run / "README.md").read_text()
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """The picture of the curves takes longer than all else."""
+    monkeypatch.setattr(pictures, "curves", lambda file, metrics: False)
+
+
 def front_matter(card: str) -> dict:
     opened, matter, _ = card.split("---\n", 2)
     assert opened == ""
@@ -105,7 +111,7 @@ def headings(markdown: str) -> list[str]:
     return [after.content for each, after in pairwise(tokens) if each.type == "heading_open"]
 
 
-def test_the_front_matter_is_the_hubs(run):
+def test_the_front_matter_is_the_hubs(run, undrawn):
     _, card = written(run)
     assert front_matter(card) == {
         "base_model": "Qwen/Qwen2.5-Math-1.5B",
@@ -135,7 +141,7 @@ def test_the_front_matter_is_the_hubs(run):
         ("data: {train: [someone/mine]}", [], {"datasets", "language"}),  # a folder here
     ],
 )
-def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run):
+def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run, undrawn):
     section = recipe.partition(":")[0]
     lines = [line for line in RECIPE.splitlines() if not line.startswith(section)]
     (run / "recipe.yaml").write_text("\n".join([*lines, recipe]))
@@ -147,7 +153,7 @@ def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run):
     assert "/home/ann" not in card + report
 
 
-def test_a_licence_is_the_one_that_the_bases_own_card_names(run, tmp_path):
+def test_a_licence_is_the_one_that_the_bases_own_card_names(run, tmp_path, undrawn):
     base = tmp_path / "base"
     base.mkdir()
     (run / "recipe.yaml").write_text(RECIPE.replace("Qwen/Qwen2.5-Math-1.5B", str(base)))
@@ -196,7 +202,7 @@ def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
     assert found["image"] == 1 and not found.keys() & {"html_inline", "html_block"}  # the curves
 
 
-def test_both_show_the_result_of_these_weights_alone(run):
+def test_both_show_the_result_of_these_weights_alone(run, undrawn):
     evaluated(run, [True] * 30 + [False] * 10)
     for text in written(run):
         assert "| grpo | 75.0% | 59.8% to 85.8% |" in text
@@ -243,7 +249,6 @@ def test_a_text_cannot_break_out(run):
         "data": {"train": [HOSTILE, {HOSTILE: {HOSTILE: HOSTILE}}]},
         "prompt": {"system": HOSTILE},
         "rewards": {HOSTILE: {"weight": HOSTILE, "steps": HOSTILE}},
-        "rounds": HOSTILE,
         "grpo": {"learning_rate": HOSTILE, "max_steps": HOSTILE},
         "sft": {"max_steps": HOSTILE},
         "adapter": {"r": HOSTILE},
@@ -258,7 +263,7 @@ def test_a_text_cannot_break_out(run):
     write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}])
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
-    assert all(f"` {word}" in text for word in ("rounds, each", "was given for each step") for text in (report, card))
+    assert all("` was given for each step" in text for text in (report, card))
     assert not any("owned" in each for each in headings(report) + headings(card))
     assert front_matter(card).keys() == {"library_name", "pipeline_tag", "tags"}
     assert "\x1b" not in report + card and "\x07" not in report + card
@@ -291,7 +296,9 @@ def test_a_text_cannot_break_out(run):
         ("completions/completions_x.parquet", "torn"),
     ],
 )
-def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, run):
+def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, run, request):
+    if name != "metrics.jsonl":
+        request.getfixturevalue("undrawn")
     (run / name).write_text(content)
     try:
         report, card = written(run)
@@ -302,7 +309,7 @@ def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, ru
         assert front_matter(card)["library_name"] == "peft"
 
 
-def test_long_texts_are_cut(run):
+def test_long_texts_are_cut(run, undrawn):
     for number in (10, 20, 30):
         groups("word " * 10_000 + "line\n" * 1000).to_parquet(run / f"completions/completions_{number:05}.parquet")
     report, _ = written(run)
@@ -348,11 +355,9 @@ def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(summar
         assert run_pages.data(of(tmp_path / stage, **other)) == lines[:1]
 
 
-def test_rounds_and_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
+def test_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
     rewards = {"correct_answer": {"weight": 1.0}, "true_equations": {"weight": 0.5, "steps": "\n"}}
-    assert run_pages.ways(of(tmp_path / "grpo", rewards=rewards, rounds=3)) == [
-        "`3` rounds, each with the policy that it began with as its reference",
+    assert run_pages.of_steps(of(tmp_path / "grpo", rewards=rewards)) == [
         'process supervision: `true_equations` was given for each step, with `"\\n"` between two steps',
     ]
-    assert run_pages.ways(of(tmp_path / "grpo", rewards={"correct_answer": {"weight": 1.0}}, rounds=None)) == []
-    assert run_pages.ways(of(tmp_path / "sft", rewards=rewards, rounds=3)) == []
+    assert run_pages.of_steps(of(tmp_path / "sft", rewards=rewards)) == []

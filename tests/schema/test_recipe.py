@@ -326,7 +326,6 @@ WRONG |= {
         "evaluate.engine: with `tools` only transformers samples",
     ),
     "DPO of tools": (GOOD + "tools: [calculator]\ndpo: {}\n", ":10:", "dpo: it learns from answers of one turn"),
-    "comparisons of tools": (GOOD + "tools: [calculator]\nreward_model: {}\n", ":10:", "reward_model: it learns from"),
     "own solutions with tools": (
         GOOD.replace("  train:", "  own_solutions: {}\n  train:") + "sft: {}\ntools: [calculator]\n",
         ":3:",

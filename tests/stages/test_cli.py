@@ -42,7 +42,6 @@ LONG = "a" * 300
         ("chat", [LONG]),
         ("explain", [LONG]),
         ("compare", [LONG, LONG]),
-        ("reward_model", [LONG]),
         ("trust", [LONG]),
         ("check", [f"recipes/{LONG}.yaml"]),
         ("preflight", [f"recipes/{LONG}.yaml"]),

@@ -160,7 +160,6 @@ def test_several_names_arrive_whole(stages_told):
     assert pasted("evaluate", MODEL=HOSTILE)[2:] == [f"--model={each}" for each in HOSTILE]
     assert pasted("evaluate")[2:] == []
     assert pasted("chat", RUN=HOSTILE)[1:] == HOSTILE
-    assert pasted("reward-model", RUN=HOSTILE, ARGS=HOSTILE)[1:] == HOSTILE * 2
     assert pasted("report", FILE=HOSTILE)[1:] == HOSTILE
     assert pasted("compare", RUNS=HOSTILE)[1:] == HOSTILE
     launched = pasted("sft", RECIPE=recipe, ARGS=HOSTILE, ACCELERATE=HOSTILE[5], PROCESSES=HOSTILE[5])
