@@ -3,5 +3,5 @@ by its file or by a dotted path."""
 
 from data import made, sources
 
-_MADE = (made.arithmetic, made.countdown, made.products, made.puzzles)
+_MADE = (made.arithmetic, made.countdown, made.products)
 SETS = {each.__name__: each for each in (*_MADE, sources.gsm8k, sources.math, sources.svamp)} | sources.BENCHMARKS

@@ -175,6 +175,17 @@ def copied(chain: Path, folder: Path, *stages: str) -> Path:
     return folder
 
 
+def programs(folder: Path) -> Path:
+    """A file of problems whose answers are Python programs."""
+    rows = []
+    for n in range(2, 152):
+        check = {"python": {"function": "f", "cases": [[[x], 3 * x + n] for x in range(8)]}}
+        row = {"problem": f"Write a Python function f(x) that returns 3 x + {n}.", "reasoning": f"3 times x, then {n}."}
+        rows.append(row | {"answer": f"def f(x): return 3 * x + {n}", "check": json.dumps(check)})
+    write_lines(folder / "programs.jsonl", rows)
+    return folder / "programs.jsonl"
+
+
 @contextmanager
 def hub(home: Path, status: int | None):
     """A Hub that answers with this status, or never: the environment that leads there, and what it was asked."""

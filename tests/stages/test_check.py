@@ -15,7 +15,7 @@ from schema.launch import launch
 from schema.models import built_model
 from schema.recipe import read_recipe
 from stages import check
-from tests.support import DISTINCT, ROOT, TEMPLATES, refused, run_stage, write_lines
+from tests.support import DISTINCT, ROOT, TEMPLATES, programs, refused, run_stage, write_lines
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -115,12 +115,12 @@ grpo: {{max_steps: 1, max_completion_length: 144}}
     ("data", "more"),
     [
         ("countdown: {numbers: 2, largest: 25, tries: 1}", ""),
-        pytest.param("puzzles: {about: number}", ", run_programs: true", marks=pytest.mark.train),
+        pytest.param("", ", run_programs: true", marks=pytest.mark.train),
     ],
 )
 def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(findings, "AUDITED", 2)  # where answers are programs, every cheat runs some
-    (tmp_path / "recipe.yaml").write_text(ANSWERS.format(data=data, more=more))
+    (tmp_path / "recipe.yaml").write_text(ANSWERS.format(data=data or programs(tmp_path), more=more))
     check_recipe(tmp_path / "recipe.yaml")
     out = capsys.readouterr().out
     assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
@@ -168,6 +168,10 @@ def returns_nothing(split):
 def returns_words(split):
     return ["What is 1 + 1?"]
 
+def asks_for_programs(split):
+    check = '{"python": {"function": "f", "cases": [[[1], 2]]}}'
+    return [{"problem": f"Add 1 to {x}.", "solution": "def f(x): return x + 1", "check": check} for x in range(99)]
+
 def sees_no_text(completions, **columns):
     return [float("<answer>" in each) for each in completions]
 
@@ -193,7 +197,7 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
     "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
     "programs that nobody allowed": (
-        ["data.train=[puzzles]"],
+        ["data.train=[mine_too.asks_for_programs]"],
         "override data.train=",
         "correct_answer.run_programs: true",
     ),
