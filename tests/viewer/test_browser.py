@@ -68,7 +68,7 @@ def runs(tmp_path_factory):
     """(an honest run, a hostile one, the address of the page that shows both)."""
     folder = tmp_path_factory.mktemp("outputs")
     good, bad = made.run(folder / "good"), made.run(folder / "bad", hostile=True)
-    with served(good, bad) as (_, port):
+    with served(good, bad) as port:
         yield good, bad, f"http://127.0.0.1:{port}/"
 
 
@@ -93,7 +93,7 @@ def totals_of(run: Path, step: int, group: int) -> np.ndarray:
 def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, tmp_path):
     run = made.run(tmp_path)
     pairs = made.with_steps(run, 0.5)[2][8:16]
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
         tab.wait_for_selector("[data-step]")
         told = tab.eval_on_selector_all("[data-step]", "all => all.map(e => [e.dataset.step, Number(e.dataset.value)])")
@@ -133,7 +133,7 @@ def test_a_reward_that_is_dragged_moves_every_advantage_of_its_group(tab, runs):
 def test_the_runs_own_scaling_is_used(tab, tmp_path, scale):
     run = made.run(tmp_path, scale_rewards=scale)
     everyone = np.concatenate([totals_of(run, 3, group) for group in range(3)])
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/3/2")
         tab.wait_for_selector("[data-advantage]")
         divisor = everyone.std(ddof=1) if scale == "batch" else 1 - 1e-4
@@ -181,7 +181,7 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     at = tab.locator(".detail .where")
     page = tmp_path / "page.html"
     page.write_text(whole([run]), encoding="utf-8")
-    with served(run) as (_, port):
+    with served(run) as port:
         for address in (f"http://127.0.0.1:{port}/", page.as_uri()):
             tab.goto("about:blank")
             tab.goto(f"{address}#groups/0/3/0")
@@ -218,7 +218,7 @@ def test_a_question_that_was_asked_again_leads_to_its_other_answers(tab, tmp_pat
         frame.at[i, "prompt"] = asked if i < 8 else [{"role": "user", "content": "Another?"}]
     frame["correct_answer"] = [1.0] * 5 + [0.0] * (len(frame) - 5)
     frame.to_parquet(again)
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/3/0")
         tab.locator(".over a", has_text="step 4: 5 of 8 right").click()
         tab.locator(".over b", has_text="step 4").wait_for()
@@ -232,7 +232,7 @@ def test_why_no_group_can_be_shown_is_told(tab, tmp_path):
     run = made.run(tmp_path)
     recipe = (run / "recipe.yaml").read_text().replace("  format_tags: {weight: 0.25}\n", "")
     (run / "recipe.yaml").write_text(recipe, encoding="utf-8")
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0")
         tab.get_by_text("Not read: 4 of its files.").wait_for()
         said = tab.locator("main").inner_text()
@@ -287,7 +287,7 @@ def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, tmp
     run, other = made.run(tmp_path / "a", steps=12), made.run(tmp_path / "b", steps=12, loss_type="grpo")
     lines = [json.loads(each) for each in (other / "metrics.jsonl").read_text("utf-8").splitlines()]
     write_lines(other / "metrics.jsonl", [each for each in lines if each["step"] % 3 == 0])
-    with served(run, other) as (_, port):
+    with served(run, other) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
         rewards = np.array([json.loads(each)["reward"] for each in (run / "metrics.jsonl").open() if "entropy" in each])
@@ -314,7 +314,7 @@ def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, tmp
 
 def test_a_warm_start_has_a_page(tab, tmp_path):
     made.run(tmp_path)
-    with served(made.warm_start(tmp_path)) as (_, port):
+    with served(made.warm_start(tmp_path)) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
         assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Overview", "What changed", "Lab"]
@@ -375,22 +375,18 @@ def test_a_long_completion_is_shown_whole_when_asked_for(tab, runs):
 
 
 @pytest.mark.parametrize("view", ["overview", "groups/0/1/0", "changed/0"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view, scheme):
+def test_it_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view):
     tab.set_viewport_size(PHONE)
-    tab.emulate_media(color_scheme=scheme)
     tab.goto(f"{runs[2]}#{view}")
     tab.wait_for_selector(".chart canvas, .detail h2")
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert poor_contrast(tab) == []
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        assert tab.evaluate(POOR_CONTRAST) == []
 
 
-def poor_contrast(page) -> list:
-    """Texts with less than 4.5 : 1 against their background (WCAG 2.2, 1.4.3)."""
-    return page.evaluate(CONTRAST)
-
-
-CONTRAST = """() => {
+# Texts with less than 4.5 : 1 against their background (WCAG 2.2, 1.4.3).
+POOR_CONTRAST = """() => {
   const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
@@ -415,7 +411,7 @@ CONTRAST = """() => {
 def test_a_run_that_goes_on_is_followed(tab, tmp_path):
     run = made.run(tmp_path)
     (run / "summary.json").unlink()
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
         tab.get_by_text("The curves as a table").click()
@@ -473,7 +469,7 @@ def test_a_run_that_has_only_begun_says_so(tab, tmp_path):
     run = made.run(tmp_path)
     (run / "metrics.jsonl").write_text("", encoding="utf-8")
     shutil.rmtree(run / "completions")
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.get_by_text("No step is logged yet").wait_for()
         said = tab.locator("main").inner_text()
@@ -486,7 +482,7 @@ def test_a_run_that_has_only_begun_says_so(tab, tmp_path):
 def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
     run = made.run(tmp_path)
     (run / "summary.json").unlink()
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.set_viewport_size(PHONE)
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
@@ -504,7 +500,7 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
 def test_why_a_run_ended_early_is_told(tab, tmp_path):
     run = made.run(tmp_path)
     (run / "summary.json").write_text('{"steps": 3, "stopped": "stopped at step 3: <b>flat</b>"}', encoding="utf-8")
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.locator(".tile", has_text="stopped at step 3: <b>flat</b>").wait_for()
 
@@ -528,7 +524,7 @@ def test_choosing_another_model_keeps_the_focus(tab, runs):
 
 
 def test_the_lab_shows_the_numbers_that_numpy_has(tab):
-    with served("--lab") as (_, port):
+    with served() as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".numbers")
         assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Lab"]
@@ -563,7 +559,7 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
 
 def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab):
     tab.set_viewport_size(PHONE)
-    with served("--lab") as (_, port):
+    with served() as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".actions td .meter")
         cells = ".actions td:has(.meter)"
@@ -574,7 +570,7 @@ def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab):
 
 def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
     run = made.run(tmp_path)
-    with served(run) as (_, port):
+    with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
         tab.get_by_role("link", name="its tokens").nth(1).click()
         tab.get_by_text(f"make explain STEP=2 ROW=9 RUN={run}").wait_for()
@@ -716,10 +712,8 @@ DIFFERS = f"""async ([part, before]) => {{
 }}"""
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_every_control_of_the_playground_moves_what_it_says(tab, playground, size):
-    """Sliders by keyboard. Each chart is drawn anew by some control, and nothing is wider than the page."""
-    tab.set_viewport_size(size)
+def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
+    """Sliders by keyboard. Each chart is drawn anew by some control, and nothing is wider than a page or a phone."""
     tab.goto(playground)
     tab.wait_for_selector("#part-5 .memory")
     controls = tab.locator("input, select")
@@ -753,7 +747,9 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground, siz
             elif control.inner_text() != "Set the trap":
                 moved(control, control.click)
         assert drawn >= set(range(everything)), part
-    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for size in (WIDE, PHONE):
+        tab.set_viewport_size(size)
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playground):

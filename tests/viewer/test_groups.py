@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data import limits
 from runs.folder import completion_files
 from tests.viewer import made
 from training.scoring import normalised
@@ -106,9 +107,10 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
     assert told["unreadable"] == 1 and {each["step"] for each in told["groups"]} == {1, 3}
 
 
-def test_a_small_file_that_holds_much_is_refused(tmp_path):
+def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "GIB", 2**27)  # or the file would take ten seconds to make
     long = [{"role": "assistant", "content": "x" * 1_000_000}]
-    path = run(tmp_path, lambda frame: pd.concat([frame] * 40).assign(completion=[long] * 40 * len(frame)))
+    path = run(tmp_path, lambda frame: pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame)))
     assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
     with pytest.raises(ValueError, match="takes more than 1 GiB"):
         group(path, 1, 0)

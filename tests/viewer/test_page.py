@@ -6,14 +6,17 @@ import http.client
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.parse
 from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import uvicorn
 
 from schema.faults import RecipeError
 from schema.terminal import UNSEEN
@@ -24,8 +27,22 @@ from viewer import page
 
 
 @contextmanager
-def served(*runs: Path | str):
-    """(process, port) of a server that shows these runs."""
+def served(*runs: Path):
+    """The port of a server that shows these runs, in a thread of this process."""
+    server = uvicorn.Server(uvicorn.Config(page.app(list(runs)), log_level="warning", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join()
+
+
+@contextmanager
+def started(*runs: Path):
+    """(process, port) of `make view`."""
     command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -54,7 +71,7 @@ def told(port: int, question: str):
 def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outputs")
     (folder / "secret.txt").write_text("secret", encoding="utf-8")
-    with served(made.run(folder / "a"), made.run(folder / "b", hostile=True)) as (_, port):
+    with served(made.run(folder / "a"), made.run(folder / "b", hostile=True)) as port:
         yield port
 
 
@@ -129,7 +146,7 @@ def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
 
 
 def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
-    with served(made.run(tmp_path)) as (process, port):
+    with started(made.run(tmp_path)) as (process, port):
         listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         assert f"0100007F:{port:04X}" in listening and f"00000000:{port:04X}" not in listening
         process.send_signal(signal.SIGINT)
@@ -155,7 +172,7 @@ def test_another_sites_page_is_answered_nothing(port):
 
 def test_a_run_that_goes_on_is_read_again(tmp_path):
     run = made.run(tmp_path)
-    with served(run) as (_, port):
+    with served(run) as port:
         assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
         with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write('{"step": 5, "reward": 1.0}\n')
