@@ -10,7 +10,7 @@ from runs.folder import evaluations, inside, name_of, object_in, read_answers, r
 from schema import configs
 from schema.configs import RIGHT
 from schema.sections import flat
-from schema.stages import SECTIONS, STAGES, algorithm
+from schema.stages import STAGES, algorithm
 from schema.terminal import make_line
 from training.watch import findings
 
@@ -30,7 +30,7 @@ def describe(run: Path) -> dict[str, Any]:
     """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
     recipe, summary = recipe_in(run), object_in(run, "summary.json")
     stage = stage_of(run)
-    given = configs.defaults(STAGES[stage].section) | section(recipe, STAGES[stage].section)
+    given = configs.defaults(stage) | section(recipe, stage)
     settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(recipe.get("algorithm")).shown
     options = {str(name): each if isinstance(each, dict) else {} for name, each in section(recipe, "rewards").items()}
     weights = {name: finite(each.get("weight")) for name, each in options.items()}
@@ -106,9 +106,9 @@ def about(run: Path) -> dict[str, dict[str, str]]:
     libraries' defaults; its `data`, and the `versions` of all that trained it."""
     recipe = recipe_in(run)
     filled = {
-        name: configs.defaults(name) | SECTIONS[name].defaults | each
+        name: configs.defaults(name) | STAGES[name].defaults | each
         for name, each in recipe.items()
-        if name in SECTIONS and isinstance(each, dict)
+        if name in STAGES and isinstance(each, dict)
     }
     found = {"recipe": recipe, "filled": recipe | filled}
     found |= {name: object_in(run, f"{name}.json") for name in ("data", "versions")}
