@@ -138,8 +138,7 @@ class Draft:
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    at_the_top = keys and keys[0] in RULES["recipe"]
-                    self.fault(keys if at_the_top else (section, *keys), message)
+                    self.fault(keys if keys and keys[0] in RULES["recipe"] else (section, *keys), message)
         self._check_reach(sound)
 
     def _check_reach(self, sound: dict):

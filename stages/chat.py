@@ -20,8 +20,6 @@ from schema.terminal import clean, make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import recipe_of
 
-HELP = "ask one question a line, and `/gold 42` judges its answer; an empty line ends"
-
 
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
@@ -31,7 +29,8 @@ def main(run: list[str]):
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
-    say(f"{path}: {HELP}")
+    usage = "ask one question a line, and `/gold 42` judges its answer; an empty line ends"
+    say(f"{path}: {usage}")
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
@@ -49,7 +48,7 @@ def main(run: list[str]):
         if command == "/gold":
             say(verdict(recipe, asked, response, gold))
         elif command.startswith("/"):
-            say(HELP if command == "/help" else f"there is no {command}: {HELP}")
+            say(usage if command == "/help" else f"there is no {command}: {usage}")
         else:
             asked, response = question, answer(question)
 

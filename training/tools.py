@@ -33,14 +33,11 @@ Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
 def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
-    """Make the tokenizer announce the recipe's tools in every prompt, and read their calls.
-
-    Args:
-        given: what stands before its template (`model.arguments_set`). `seconds`: to try it.
+    """Make the tokenizer announce the recipe's tools in every prompt, and read their calls. `given`: what stands before
+    its template (`model.arguments_set`); `seconds`: to try it.
 
     Raises:
-        RecipeError: its template does not know them as is needed here, this machine can hold no program, or a
-            completion has no room for a call.
+        RecipeError: its template does not know them, this machine holds no program, or no call fits a completion.
     """
     tools, ends = tools_of(recipe), sorted(tokenizer.all_special_tokens, key=len, reverse=True)
     tokenizer.response_template = {
@@ -52,8 +49,7 @@ def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
         for name in tools.keys() & {"python"}:
             tools[name]("0")
         schemas = json.dumps([get_json_schema(each) for each in tools.values()])
-        announced = f"{{%- set tools = tools or {schemas} %}}"
-        template, least = limited(_with_tools, tokenizer, announced, given, seconds=seconds)
+        template, least = limited(_with_tools, tokenizer, schemas, given, seconds=seconds)
         wrong = None if template else "the model's chat template does not know tools as Qwen2.5's does"
     except Exceeded as error:
         wrong = f"the model's chat template {error} for a call"
@@ -67,7 +63,7 @@ def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
         raise RecipeError([Fault(recipe.place("grpo", "max_completion_length"), f"{message}more than {least}")])
 
 
-def _with_tools(tokenizer, announced: str, given: str) -> tuple[str | None, int]:
+def _with_tools(tokenizer, schemas: str, given: str) -> tuple[str | None, int]:
     """The template with its tools, and about how many tokens a call takes with what it is told. None where it, even as
     trl's trainer mends it, writes calls otherwise than they are read, changes earlier turns, or opens thoughts. A
     stranger's may do anything."""
@@ -77,14 +73,14 @@ def _with_tools(tokenizer, announced: str, given: str) -> tuple[str | None, int]
         tokenizer.chat_template = tokenizer.chat_template.removeprefix(given)
         if not templates.is_chat_template_prefix_preserving(tokenizer):
             tokenizer.chat_template = templates.get_training_chat_template(tokenizer)
-        tokenizer.chat_template = announced + given + tokenizer.chat_template
+        tokenizer.chat_template = f"{{%- set tools = tools or {schemas} %}}{given}{tokenizer.chat_template}"
         known = templates.supports_tool_calling(tokenizer) and templates.is_chat_template_prefix_preserving(tokenizer)
         before, after = (tokenizer.apply_chat_template(each, tokenize=False) for each in (turns[:1], turns))
         written = tokenizer(after.removeprefix(before))["input_ids"]
         if not known or parsed(tokenizer, written).get("tool_calls") != [call] or prompt.think_opened(tokenizer):
             return None, 0
-        told = ids_of_results(tokenizer, [{"role": "tool", "name": "calculator", "content": "1"}])
-        return tokenizer.chat_template, len(written) + len(told)
+        told = [{"role": "tool", "name": "calculator", "content": "1"}]
+        return tokenizer.chat_template, len(written + ids_of_results(tokenizer, told))
     except MemoryError:
         raise
     except BaseException:  # whatever the template is made to raise
