@@ -83,9 +83,7 @@ def extract(response: str, strict: bool = False) -> Found:
     if found := _boxes(visible) or _stated(visible):
         return found
     *way, line = (_bare(visible) or "\n").splitlines()
-    if way and not _LAST_LINE.match(line):
-        line = ""
-    if line and len(line) <= _MAX_LINE:
+    if line and len(line) <= _MAX_LINE and not (way and not _LAST_LINE.match(line)):
         return Found([line], "")
     return Found([], "no answer block, box or stated answer")
 
@@ -300,14 +298,16 @@ def _stated(text: str) -> Found | None:
 
 def _bare(text: str) -> str:
     """Without the marks of Markdown, quotes and signs of an end or of a success around it."""
-    while True:
+    for _ in range(_MOST_MARKS):
         before, text = text, _AROUND.sub("", text).strip("*`")
         if wrapped := _WRAPPED.fullmatch(text.removesuffix(".")):
             text = next(filter(None, wrapped.groups()[1:]), "")
         if text == before:
-            return text
+            break
+    return text
 
 
+_MOST_MARKS = 20  # around an answer, one kind after the other: each is another walk through the text
 # A run at the end is tried from its beginning alone, or a long one inside the text would take time by its square.
 _AROUND = re.compile(
     r"\A(?:\s|&nbsp;|[✓✔✅☑])+"
