@@ -29,7 +29,6 @@ from accelerate.utils import gather_object
 from tokenizers.decoders import DecodeStream
 
 from data.imports import raised, shown
-from schema.configs import WITHOUT_SIGNAL
 from schema.faults import EXIT_CODES, RunStopped
 from schema.models import Verdicts
 from schema.names import JUDGE, LEARNED, bind_reward
@@ -137,7 +136,7 @@ class GuardedReward:
 
 def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | None = None) -> list[GuardedReward]:
     """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a batch, whatever timeout
-    the recipe sets. `folder`: of a run, where a judge's verdicts are kept.
+    the recipe sets, but for a judge, whose requests have their own. `folder`: of a run, where its verdicts are kept.
 
     Raises:
         RecipeError: the model of a learned reward cannot be loaded.
@@ -150,8 +149,9 @@ def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | No
         rewards = rewards | {LEARNED: rewards[LEARNED] | {"model": load_reward_model(recipe)}}
     if JUDGE in rewards:
         rewards = rewards | {JUDGE: rewards[JUDGE] | {"said": Verdicts(folder)}}
+    limits = {JUDGE: math.inf}
     return [
-        GuardedReward(bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS)))
+        GuardedReward(bind_reward(name, options), name, min(limits.get(name, at_most), options.get("timeout", SECONDS)))
         for name, options in rewards.items()
     ]
 
@@ -198,20 +198,16 @@ class Batch(NamedTuple):
 class Scores:
     """What a run's rewards have in common, in the recipe's order.
 
-    For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`, and its log the share of
-    groups without signal. With several processes, each counts the groups that are complete in its own batch, and trl
-    averages the shares.
+    For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`.
 
     `watchers`: each is shown every batch once all rewards have scored it. `timed`: a context around each reward.
 
     Args:
-        weights: of the rewards, in their order.
-        group_size: completions of a problem.
         ends: the ids of the tokens that end a completion.
     """
 
-    def __init__(self, rewards: list[GuardedReward], weights: list[float], group_size: int, ends: set[int]):
-        self.rewards, self.weights, self.group_size, self.ends = rewards, weights, group_size, ends
+    def __init__(self, rewards: list[GuardedReward], ends: set[int]):
+        self.rewards, self.ends = rewards, ends
         self.values: dict[str, list[float | None]] = {}
         self.watchers: list[Callable[[Batch], None]] = []
         self.timed: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
@@ -231,44 +227,25 @@ class Scores:
         calling = [not isinstance(each, str) and bool(each[-1].get("tool_calls")) for each in columns["completions"]]
         ended = [len(each) and int(each[-1]) in self.ends for each in ids]
         record("truncated", [call or not end for call, end in zip(calling, ended, strict=True)])
-        first = PartialState().process_index * len(ids)
-        share = without_signal(self._earned(scored), self.group_size, first)
-        if share is not None and _in_groups(columns["prompts"][-first % self.group_size :], self.group_size):
-            columns["log_metric"](WITHOUT_SIGNAL, share)
         for watch in self.watchers:
             watch(scored)
 
-    def _earned(self, batch: Batch) -> list[float | None]:
-        """The weighted sum of each completion's rewards; None where no reward scored it."""
-        earned = []
-        for each in zip(*batch.rewards.values(), strict=True):
-            scored = [w * r for r, w in zip(each, self.weights, strict=True) if r is not None]
-            earned.append(sum(scored) if scored else None)
-        return earned
 
-
-def without_signal(earned: Sequence[float | None], group_size: int, first: int = 0) -> float | None:
-    """The share of complete groups among these completions whose rewards are all equal.
+def without_signal(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
+    """The share of groups whose weighted rewards are all equal.
 
     A group whose completions all earn the same has zero advantages and teaches nothing. trl's `frac_reward_zero_std`
     takes the standard deviation in float32, where that of eight equal rewards of 1.2 is 1e-7, and misses such groups.
 
     Args:
-        earned: the weighted reward of each completion; None, where no reward scored it, leaves it out of its group.
-        first: the index of the first of them among the completions of all processes; a group begins at each multiple
-            of `group_size`.
-
-    Returns:
-        a share from 0 to 1, or None where no group is complete.
+        rewards: (completions, rewards) of whole groups; NaN where there is none. A completion that no reward scored is
+            left out of its group.
+        weights: (rewards,)
     """
-    starts = range(-first % group_size, len(earned) - group_size + 1, group_size)
-    flat = [len({round(r, 6) for r in earned[i : i + group_size] if r is not None}) <= 1 for i in starts]
-    return sum(flat) / len(flat) if flat else None
-
-
-def _in_groups(prompts: list, group_size: int) -> bool:
-    """Whether these prompts form groups: held-out problems are answered once each, and do not."""
-    return all(prompt == prompts[0] for prompt in prompts[:group_size])
+    earned = (rewards.cpu().double() * weights.cpu().double()).nansum(1)
+    groups = earned.masked_fill(rewards.cpu().isnan().all(1), math.nan).view(-1, group_size).tolist()
+    flat = [len({round(each, 6) for each in group if not math.isnan(each)}) <= 1 for group in groups]
+    return sum(flat) / len(flat)
 
 
 class StepRewards:

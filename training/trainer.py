@@ -18,20 +18,43 @@ from data import prompt
 from data.problems import for_rewards
 from data.sources import DataError
 from schema import configs, stages
+from schema.configs import WITHOUT_SIGNAL
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.names import prepare_rewards, tools_of
+from schema.names import JUDGE, prepare_rewards, tools_of
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
 from training.progress import Advise
 from training.sampling import adapter_error, keep_base_exact, mergeable, sample_merged, share_prompts
 from training.saving import FiniteNumbers, KeepBest
-from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards
+from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards, without_signal
 from training.train import keep_adapter_float32, sharded
 
 
 class Greedy:
-    """A trainer that answers the held-out problems greedily, as the evaluation does."""
+    """A trainer that answers the held-out problems greedily, as the evaluation does, and counts the groups without
+    signal. Where a judge fails, trl would count 0, and punish a right answer for a broken connection: for the
+    advantages the mean of its group's other verdicts stands in, and what is written has none."""
+
+    def _calculate_rewards(self, *given) -> torch.Tensor:
+        rewards, names = super()._calculate_rewards(*given), [each.name for each in self.scores.rewards]
+        self.said = None
+        if self.model.training:  # held-out problems are answered once each, in no groups
+            if JUDGE in names:
+                self.said = rewards[:, names.index(JUDGE)].clone()
+                groups = self.said.view(-1, self.num_generations)
+                means = groups.nanmean(1, keepdim=True)  # NaN of a group without a verdict
+                rewards[:, names.index(JUDGE)] = torch.where(groups.isnan(), means, groups).flatten()
+            self._log_metric(WITHOUT_SIGNAL, without_signal(rewards, self.reward_weights, self.num_generations))
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: list[dict]) -> dict:
+        output = super()._generate_and_score_completions(inputs)
+        if self.said is not None and len(found := self.said[~self.said.isnan()]):
+            self._logs["rewards"][JUDGE].extend(self.said.tolist())  # in place of as many
+            for what in ("mean", "std"):
+                self._metrics["train"][f"rewards/{JUDGE}/{what}"][-1] = getattr(found, what)().item()
+        return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None):
         # A run that resumes from its last checkpoint samples nothing, and must not empty that step's file.
@@ -232,7 +255,7 @@ class Rewards:
         # While the first completions are sampled.
         prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
         self.functions = guarded_rewards(recipe, folder=Path(args.output_dir))
-        self.scores = Scores(self.functions, args.reward_weights, args.num_generations, ends)
+        self.scores = Scores(self.functions, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
         self.steps = None
         if of_steps := step_rewards(recipe, tokenizer):

@@ -157,7 +157,7 @@ def a_step(repeats: int):
     """Eight problems a step with eight completions each, in groups, as trl calls the rewards: guarded and counted."""
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
     rewards = guarded_rewards(recipe)
-    Scores(rewards, list(recipe.weights.values()), 8, ends=set())
+    Scores(rewards, ends=set())
     began = time.perf_counter()
     judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")
     waited = time.perf_counter() - began

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import random
+from math import nan
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,6 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from trl import GRPOTrainer
 
-from schema.configs import WITHOUT_SIGNAL
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage, same_weights, weights
 from training.model import load_tokenizer
@@ -25,19 +25,17 @@ TINY = "recipes/tiny-arithmetic.yaml"
 
 
 @pytest.mark.parametrize(
-    ("earned", "size", "first", "share"),
+    ("rewards", "weights", "share"),
     [
-        ([0.1 + 0.2] * 3 + [0.3], 4, 0, 1.0),  # float32 cannot add them
-        ([0.3, 0.3, 1.0, 0.3, *[1.2] * 4], 4, 0, 0.5),
-        # Of three groups of eight on two processes, the second one's first four completions end the middle group.
-        ([1.0, 1.0, 1.0, 0.0, *[1.0] * 8], 8, 12, 1.0),
-        ([1.0, 1.0, 1.0, 0.0, *[1.0] * 8], 8, 0, 0.0),
-        ([1.0] * 4, 8, 0, None),
-        ([1.0, None, 1.0, 1.0], 4, 0, 1.0),  # nothing judges one of them
+        ([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]], [0.1, 0.2, 0.3], 1.0),  # float32 cannot add them
+        ([[1], [1], [3], [1], *[[1]] * 4], [0.3], 0.5),
+        ([[1], [nan], [1], [1]], [1.2], 1.0),  # nothing judges one of them
+        ([[1, nan], [1, 1], [1, 0], [1, 0]], [1, 0.5], 0.0),
+        ([[nan]] * 4, [1], 1.0),
     ],
 )
-def test_the_share_of_groups_without_signal(earned, size, first, share):
-    assert without_signal(earned, size, first) == share
+def test_the_share_of_groups_without_signal(rewards, weights, share):
+    assert without_signal(torch.tensor(rewards), torch.tensor(weights, dtype=torch.float32), 4) == share
 
 
 def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
@@ -50,30 +48,28 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
 
     rewards = [GuardedReward(each, each.__name__) for each in (first, second)]
     assert [each.__name__ for each in rewards] == ["first", "second"]  # by which trl names their columns
-    scores, seen, timed = Scores(rewards, [1.0, 0.2], 2, ends={2, 7}), [], []
+    scores, seen, timed = Scores(rewards, ends={2, 7}), [], []
     scores.watchers.append(seen.append)
     scores.timed = contextlib.contextmanager(lambda: iter([timed.append(1)]))
-    logged, written = [], {}
+    written = {}
     columns = {"completions": [""] * 4, "completion_ids": [[5, 2], [5, 5, 5], [7], []], "solution": ["1", 2, "x", "y"]}
-    columns |= {"log_metric": lambda *metric: logged.append(metric), "log_extra": written.__setitem__}
+    columns |= {"log_extra": written.__setitem__}
 
     def asked(prompts):
         return [each(prompts=prompts, **columns) for each in rewards]
 
     for _ in range(2):
         assert asked(["a", "a", "b", "b"]) == [[1.0, 1.0, None, None], [0.0, 0.0, 1.0, 0.0]]
-    assert logged == [(WITHOUT_SIGNAL, 0.5)] * 2 and len(timed) == 4
+    assert len(timed) == 4
     assert written == {"gold": ["1", "2", "x", "y"], "tokens": [2, 3, 1, 0], "truncated": [False, True, False, True]}
     assert [each.rewards["second"] for each in seen] == [[0.0, 0.0, 1.0, 0.0]] * 2
     assert seen[0].columns["completions"] == [""] * 4
-    asked(["a", "b", "c", "d"])  # held-out problems, one answer each
-    assert len(logged) == 2 and len(seen) == 3
 
 
 def test_one_that_is_asked_about_steps_is_noted_for_whole_completions():
     reward, seen = GuardedReward(lambda completions, **columns: [float(len(each)) for each in completions], "mine"), []
     reward.by_step = lambda ask, completions, **columns: [sum(ask(completions=each.split())) for each in completions]
-    scores = Scores([reward], [1.0], 2, ends=set())
+    scores = Scores([reward], ends=set())
     scores.watchers.append(seen.append)
     given = dict.fromkeys(("log_extra", "log_metric"), lambda *arguments: None)
     given |= {"prompts": ["a", "a"], "solution": ["1", "1"], "completion_ids": [[1], [2]]}

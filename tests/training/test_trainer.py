@@ -22,7 +22,7 @@ from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
 from training.model import load_tokenizer
-from training.trainer import grpo_trainer, stop_at_the_end, with_advantage, without_padding
+from training.trainer import Greedy, grpo_trainer, stop_at_the_end, with_advantage, without_padding
 
 STEPS, CUT = 8, 5  # three steps an epoch
 EPOCHS = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
@@ -235,3 +235,27 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     assert done.returncode == 2
     assert "data.train has 3 problems, but a batch samples from 4 different ones" in done.stderr
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("name", "trls"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])])
+def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(name, trls, monkeypatch, tmp_path):
+    """Sixteen right answers to two problems, of which the judge calls seven perfect and says nothing of the others."""
+    given = ["rewards={correct_answer: {}, judge: {model: m, weight: 0.25}}", f"output_dir={tmp_path}"]
+    given += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
+    tiny = load_recipe(f"recipes/{name}.yaml", given, check=())
+    tokenizer, problems = load_tokenizer(tiny), load_train(tiny)[0][:64]
+    trainer = grpo_trainer(tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None)
+    said = [None, *[1.0] * 7, *[None] * 8]
+    for reward, paid in zip(trainer.scores.rewards, ([1.0] * 16, said), strict=True):
+        reward.function = lambda paid=paid, **columns: paid
+    rows = [trainer.train_dataset[i // 8] for i in range(16)]
+    trainer.model.train()
+    assert trainer._generate_and_score_completions(rows)["advantages"].tolist() == [0.0] * 16
+    written = list(trainer._logs["rewards"]["judge"])[-16:]
+    assert [None if each != each else each for each in written] == said
+    logged = {key: each[-1] for key, each in trainer._metrics["train"].items()}
+    assert (logged["rewards/judge/mean"], logged["rewards/judge/std"], logged["groups_without_signal"]) == (1, 0, 1)
+    assert len(trainer._metrics["train"]["rewards/judge/mean"]) == 1
+    monkeypatch.delattr(Greedy, "_calculate_rewards")
+    punished = trainer._generate_and_score_completions(rows)["advantages"].tolist()
+    assert punished == pytest.approx([trls[0], *[trls[1]] * 7, *[0] * 8], abs=1e-3)
