@@ -57,7 +57,7 @@ def findings(history: list[dict], recipe: Recipe | dict) -> list[Advice]:
 
 class Run:
     """What a run has logged so far. `values`: the numbers of each metric, in order, without the lines of the learning
-    rate's warm-up."""
+    rate's warm-up. `empty`: the lines since the last of them that had the metric and no number."""
 
     def __init__(self, recipe: Recipe | dict):
         self.given = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
@@ -65,6 +65,7 @@ class Run:
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
+        self.empty: dict[str, int] = defaultdict(int)
         self.said: set[str] = set()
 
     def judge(self, line: dict) -> list[Advice]:
@@ -73,6 +74,9 @@ class Run:
             for key, value in line.items():  # a line may have a few: trl logs a reward only where it sampled
                 if isinstance(value, int | float) and math.isfinite(value):
                     self.values[key].append(value)
+                    self.empty[key] = 0
+                else:
+                    self.empty[key] += 1
         told = {name: rule(self) for name, rule in RULES.items() if name not in self.said}
         new = [Advice(line["step"], name, message) for name, message in told.items() if message]
         self.said.update(each.rule for each in new)
@@ -209,12 +213,23 @@ def sampler_mismatch(run: Run) -> str | None:
     )
 
 
+def no_reward(run: Run) -> str | None:
+    """A reward that gave numbers gives None to all: it broke, or applies to no problem of late, which look the same."""
+    silent = [key for key in run.values if run.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key)]
+    names = " and ".join(f"rewards.{key.split('/')[1]}" for key in silent)
+    return names and (
+        f"{names} gave each completion None over the last {WINDOW} logged steps, and numbers before: if it is to apply "
+        "to these problems, stop the run and see why (`make check` tries it); once mended, the same command goes on"
+    )
+
+
 RULES = {
     "no signal": no_signal,
     "truncated": truncated,
     "entropy collapse": entropy_collapse,
     "form only": form_only,
     "sampler mismatch": sampler_mismatch,
+    "no reward": no_reward,
 }
 
 

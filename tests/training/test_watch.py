@@ -25,9 +25,13 @@ WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, CUT: 0.1, "entropy":
 
 
 def logged(*phases: tuple[int, dict]) -> list[dict]:
-    """The lines of phases, each so many lines long, and healthy but for some values. A line is five steps."""
+    """The lines of phases, each so many lines long, and healthy but for some values; `...` is not logged. A line is
+    five steps."""
     values = [WELL | other for lines, other in phases for _ in range(lines)]
-    return [{"step": 5 * (i + 1)} | each for i, each in enumerate(values)]
+    return [
+        {"step": 5 * (i + 1)} | {key: value for key, value in each.items() if value is not ...}
+        for i, each in enumerate(values)
+    ]
 
 
 def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
@@ -45,10 +49,10 @@ SICK = [
     ),
     ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125, ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"]),
     ("no signal", {FLAT: 0.9}, 125, ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"]),
-    ("no signal", {FLAT: 0.9, CORRECT: None}, 125, ["(all their completions earn the same)"]),
+    ("no signal", {FLAT: 0.9, CORRECT: ...}, 125, ["(all their completions earn the same)"]),
     (
         "no signal",
-        {FLAT: 1.0, CORRECT: None, "rewards/f/mean": 0.0, "rewards/f/std": 0.0},
+        {FLAT: 1.0, CORRECT: ..., "rewards/f/mean": 0.0, "rewards/f/std": 0.0},
         125,
         ["(rewards.f 0)", "does not see the answer", "make audit"],
     ),
@@ -60,6 +64,7 @@ SICK = [
         ["1% of the 0.4", "50% of the answers", "grpo.learning_rate (now 1e-05)"],
     ),
     ("form only", {CORRECT: 0.01, "reward": 0.26}, 140, ["format rewards 100%", "1.0% right", "sft.max_steps"]),
+    ("no reward", {FORM: None}, 140, ["rewards.format_tags gave each completion None", "the same command goes on"]),
     ("sampler mismatch", {RATIO: 0.85}, 125, ["mean ratio of 0.906", "model.dtype", "grpo.use_vllm: false"]),
 ]
 
@@ -189,6 +194,7 @@ THRESHOLDS = {  # as docs/health.md writes them
     f"{watch.SOLVED:.0%} right",
     "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"more than {watch.MISMATCH:g} from 1",
+    "no reward": f"{WINDOW} lines",
 }
 
 
