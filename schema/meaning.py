@@ -383,8 +383,11 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key not in names.REWARD_KEYS}
-        free = {key: value for key, value in arguments.items() if key not in models.OPTIONS.get(name, {})}
+        free = {
+            key: value for key, value in arguments.items() if key not in (*models.OPTIONS.get(name, ()), *names.GIVEN)
+        }
         wrong = names.wrong_arguments(function, free, also=names.REWARD_KEYS)
+        wrong += [f"{key}: the trainer gives it; leave it out" for key in names.GIVEN if key in arguments]
         if name == "correct_answer" and "steps" in options:
             wrong.append("a step is no answer; leave `steps` out")
         if name in models.OPTIONS:

@@ -18,6 +18,7 @@ from schema.sections import Recipe
 from schema.values import LOCAL_HOSTS, RULES, Number, Pattern, count
 
 LARGEST = 2**20  # bytes of a config.json; known models' have a few thousand
+PORT = r"([1-5]?[0-9]{1,4}|6([0-4][0-9]{3}|5([0-4][0-9]{2}|5([0-2][0-9]|3[0-5]))))"  # to 65535
 OPTIONS: dict[str, dict[str, Any]] = {
     LEARNED: {
         "model": RULES["model"]["name_or_path"],
@@ -27,7 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     JUDGE: {
         "model": Pattern(r"[\w./:@+-]{1,200}", "the name that the endpoint knows its model by"),
         # Neither a password nor a question mark, behind which there may be a key: a recipe is no place for one.
-        "url": Pattern(r"https?://([A-Za-z0-9.-]+|\[::1\])(:\d+)?(/[\w./-]*)?", "such as http://127.0.0.1:8000/v1"),
+        "url": Pattern(rf"(?a)https?://([A-Za-z0-9.-]+|\[::1\])(:{PORT})?(/[\w./-]*)?", f"such as {URL}"),
         # A recipe, which may be a stranger's, cannot have another secret sent.
         "key": Pattern(
             r"JUDGE_[A-Z0-9_]{1,50}",

@@ -140,6 +140,9 @@ BENCHMARK_KEYS = DATA_KEYS | {key: RULES["evaluate"][key] for key in SAMPLED}
 # batch; `steps` makes it a reward of each step, and is what stands between two steps.
 REWARD_KEYS = {"weight": Number(-1e6, 1e6), "timeout": Number(0, 1e5, above=True)}
 REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, such as "\\n"')}
+# What a reward is given beside the columns of the data.
+GIVEN = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
+GIVEN += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
 LEARNED = "learned"  # the reward that a model gives: see schema/models.py
 JUDGE = "judge"  # the reward that a model elsewhere gives, likewise
@@ -212,8 +215,6 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     def fault(name: str, message: str) -> Fault:
         return Fault(recipe.place("rewards", name), f"rewards.{name}: {message}")
 
-    given = {*columns, "prompt", "prompts", "think_opened", "completions", "completion_ids"}
-    given |= {"trainer_state", "log_extra", "log_metric"}
     last = {name: name.rpartition(".")[2] for name in recipe.rewards}
     message = "is a column of completions/: rename the function"
     faults = [fault(name, f"{each} {message}") for name, each in last.items() if each in RESERVED]
@@ -224,7 +225,7 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     for name, options in recipe.rewards.items():
         if is_reward(function := reward_function(name)):
             of_steps = {"steps_before"} if "steps" in options else set()
-            for message in missing_arguments(function, {*options, *given, *of_steps}):
+            for message in missing_arguments(function, {*options, *columns, *GIVEN, *of_steps}):
                 message += f", which no column of the data has: there are {', '.join(columns)}"
                 faults.append(fault(name, message))
     return faults

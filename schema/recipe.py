@@ -1,6 +1,7 @@
 """Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
 
 import os
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,8 @@ class Draft:
         if keys[0] == "rewards" and len(keys) > 2:
             whole = value.lstrip().startswith("{")
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
-        place = Place(f"override {text}")
+        # What stands there in place of a variable's name, or in an address, may be a secret.
+        place = Place("override " + re.sub(r"(\b(?:key|url)[\"']?\s*[=:]\s*)[^,}]+", r"\1…", text))
         if not equals or not all(keys):
             self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
             return
