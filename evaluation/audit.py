@@ -16,6 +16,7 @@ from data.problems import for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.configs import size_of_run
+from schema.names import JUDGE
 from schema.recipe import Recipe
 from training.scoring import guarded_rewards
 
@@ -249,8 +250,9 @@ def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
         if flat and recipe.weights[name] and "steps" not in recipe.rewards[name]:
             pays = "the same on a problem" if len(values) > 1 else "None" if None in values else f"{values.pop():g}"
             message = f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it teaches nothing. "
-            message += "It was given completions[0] = [{'role': 'assistant', 'content': '<think>…'}], a list of "
-            yield name, message + "messages: the text is completions[0][0]['content']"
+            given = "It was given completions[0] = [{'role': 'assistant', 'content': '<think>…'}], a list of messages: "
+            given += "the text is completions[0][0]['content']"
+            yield name, message + ("Try another model or rubric" if name == JUDGE else given)
 
 
 def some(names: list[str], most: int = 3) -> str:

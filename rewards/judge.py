@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from rewards.completion import Messages, content
 URL = "http://127.0.0.1:8000/v1"  # of `vllm serve`
 BEST = 4  # of the verdicts 0, 1 …: shares of it are exact in float32
 WAITS = (0.0, 1.0, 4.0)  # seconds before each try
-GONE = 10  # requests in a row without an answer, and the endpoint is gone
+GONE = 10  # requests in a row without an answer, or batches without a verdict, and the judge is gone
+LARGEST = 2**22  # bytes of an answer that are read
 # Of a run's judge.jsonl, which may be a stranger's.
 LINE = (
     r'{"request": "([0-9a-f]{64})", "verdict": (?:null|0\.0|0\.25|0\.5|0\.75|1\.0), '
@@ -40,23 +41,35 @@ Verdict {mark}: N"""
 class Verdicts:
     """What a judge has said, by the hash of the request, so that nothing is asked twice. In a run's `folder` each has a
     line, and a run that is killed and resumed is told the same. `silent`: how many requests in a row had no answer;
-    `why`: the last one brought no verdict."""
+    `vain`: how many batches no verdict; `why`: the last request brought none."""
 
     def __init__(self, folder: Path | None = None):
-        self.file, self.silent, self.why = folder and folder / "judge.jsonl", 0, ""
-        text = self.file.read_text("utf-8", "replace") if self.file and self.file.is_file() else ""
-        self.known = {found[1]: json.loads(found[0]) for found in re.finditer(LINE, text)}
+        self.file, self.at, self.known = folder and folder / "judge.jsonl", 0, {}
+        self.silent, self.vain, self.why = 0, 0, ""
+        self.read()
+
+    def read(self):
+        """What the file has more, of other processes too. Of two lines about a request the first counts, for all."""
+        if self.file and self.file.is_file():
+            with self.file.open("rb") as file:
+                file.seek(self.at)
+                text = file.read()
+            text = text[: text.rfind(b"\n") + 1]
+            self.at += len(text)
+            for found in re.finditer(LINE, text.decode("utf-8", "replace")):
+                self.known.setdefault(found[1], json.loads(found[0]))
 
     def add(self, request: str, verdict: float | None, tokens: int, seconds: float):
         said = {"request": request, "verdict": verdict, "tokens": tokens, "seconds": round(seconds, 3)}
-        self.known[request] = said
         if self.file:
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(said) + "\n")
+            self.read()
+        self.known.setdefault(request, said)
 
-    def cost(self, since: int = 0) -> dict[str, float]:
-        """Of the requests after the first so many."""
-        lines = list(self.known.values())[since:]
+    def cost(self, requests: Iterable[str] | None = None) -> dict[str, float]:
+        """Of these requests, or of all."""
+        lines = [self.known[each] for each in (self.known if requests is None else requests)]
         spent = {what: round(sum(each[what] for each in lines), 1) for what in ("tokens", "seconds")}
         return {"requests": len(lines)} | spent | {"failed": sum(each["verdict"] is None for each in lines)}
 
@@ -84,15 +97,15 @@ async def judge(
     verdicts. Logs what the batch cost: `judge/requests`, `judge/tokens`, `judge/seconds`, `judge/failed`.
 
     Raises:
-        ConnectionError: `GONE` requests in a row had no answer.
+        ConnectionError: `GONE` requests in a row had no answer, or `GONE` batches no verdict.
     """
     import httpx  # a fifth of a second, which runs without a judge need not wait for
 
     said, gate, failed = said or Verdicts(), asyncio.Semaphore(concurrency), []
+    said.read()
     texts = list(zip(problem, map(gold_answer, solution), map(content, completions), strict=True))
     names = [sha256(json.dumps([model, rubric, max_tokens, *each]).encode()).hexdigest() for each in texts]
     new = {name: each for name, each in zip(names, texts, strict=True) if name not in said.known}
-    before = len(said.known)
 
     async def ask(name: str):
         mark, (asked, gold, written) = secrets.token_hex(6), new[name]
@@ -104,25 +117,29 @@ async def judge(
             began = time.monotonic()
             text, tokens, said.why = await _answer(http, body | {"model": model}, request_timeout)
             seconds = time.monotonic() - began
-        if text is not None:
-            found = re.fullmatch(rf"\W*Verdict {mark}: *([0-{BEST}])\W*", (text.strip().splitlines() or [""])[-1])
-            said.silent, said.why = 0, f"ends its answer in no verdict ({text[-60:]!r})"
-            said.add(name, int(found[1]) / BEST if found else None, tokens, seconds)
-            return
-        said.silent += 1
+        said.silent = said.silent + 1 if text is None else 0
         if said.silent == GONE:
             raise ConnectionError(f"{url} {said.why}, {GONE} requests in a row")
-        failed.append((name, None, 0, seconds))
+        said.why = said.why or f"ends its answer in no verdict ({text[-60:]!r})"
+        last = ((text or "").strip().splitlines() or [""])[-1]
+        if found := re.fullmatch(rf"\W*Verdict {mark}: *([0-{BEST}])\W*", last):
+            said.add(name, int(found[1]) / BEST, tokens, seconds)
+        else:
+            failed.append((name, None, tokens, seconds))
 
     # In bytes, for a key that is not ASCII is one for the endpoint to refuse, and no error of ours.
     headers = {"Authorization": b"Bearer " + os.fsencode(os.environ.get(key, ""))} if key else {}
+    headers["Accept-Encoding"] = "identity"  # of few bytes, compressed ones may make many
     # It goes the way that the recipe names, by no proxy and no redirection. To load certificates takes a while.
     way = {"base_url": url, "trust_env": False, "verify": url.startswith("https:")}
     async with httpx.AsyncClient(headers=headers, timeout=None, **way) as http:
         await asyncio.gather(*map(ask, new))
+    said.vain = said.vain + bool(new) if len(failed) == len(new) else 0
+    if said.vain == GONE:
+        raise ConnectionError(f"{url} {said.why}, {GONE} batches in a row")
     for each in failed:  # not before: what failed while an endpoint went away is asked again by the resumed run
         said.add(*each)
-    for what, spent in said.cost(before).items() if log_metric else ():
+    for what, spent in said.cost(new).items() if log_metric else ():
         log_metric(f"judge/{what}", float(spent))
     return [said.known[name]["verdict"] for name in names]
 
@@ -133,12 +150,16 @@ async def _answer(http: Any, body: dict, seconds: float) -> tuple[str | None, in
     for wait in WAITS:
         await asyncio.sleep(wait)
         try:
-            async with asyncio.timeout(seconds):
-                response = await http.post("chat/completions", json=body)
+            read = b""
+            async with asyncio.timeout(seconds), http.stream("POST", "chat/completions", json=body) as response:
+                async for part in response.aiter_raw():
+                    if len(read := read + part) > LARGEST:
+                        raise BufferError
             if (status := response.status_code) in (400, 413, 422):  # of this request, as too long most often
                 return f"HTTP status {status}", 0, ""
             if status == 200:
-                choice, tokens = (read := response.json())["choices"][0], (read.get("usage") or {}).get("total_tokens")
+                choice = (answer := json.loads(read))["choices"][0]
+                tokens = (answer.get("usage") or {}).get("total_tokens")
                 text = choice["message"]["content"] if choice.get("finish_reason") != "length" else "cut by max_tokens"
                 tokens = tokens if type(tokens) is int and 0 <= tokens < 10**7 else 0
                 return text if isinstance(text, str) else "", tokens, ""

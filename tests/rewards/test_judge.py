@@ -13,10 +13,12 @@ import time
 from collections import Counter
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+import torch
 
 from rewards import verifier
-from rewards.judge import GONE, Verdicts, judge
+from rewards.judge import GONE, LARGEST, Verdicts, judge
 from schema.configs import without_place
 from schema.faults import RecipeError, RunStopped
 from schema.meaning import warnings_of
@@ -24,7 +26,7 @@ from schema.models import judge_fault
 from schema.recipe import load_recipe
 from stages import audit, preflight
 from tests.stages.test_check import check_recipe
-from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, run_stage
+from tests.support import CHAIN, TWO_PROCESSES, copied, has_lines, kill_when, read_lines, run_stage
 from training.scoring import GuardedReward
 
 
@@ -37,10 +39,11 @@ class Asked(http.server.BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         system, user = (each["content"] for each in asked["messages"])
         mark = re.search(r"Verdict (\w+): N$", system)[1]
-        before, written, _ = re.split(f"\n{mark}(?:\n|$)", user)
+        asked, written, _ = re.split(f"\n{mark}(?:\n|$)", user)
         self.server.asked.append((self.path, self.headers.get("Authorization"), written))
-        gold = before.rpartition("Right answer: ")[2].strip()
-        said = self.server.says(SimpleNamespace(written=written, mark=mark, gold=gold, number=len(self.server.asked)))
+        problem, _, gold = (each.strip() for each in asked.removeprefix("Problem:\n").rpartition("Right answer: "))
+        it = {"written": written, "mark": mark, "problem": problem, "gold": gold, "number": len(self.server.asked)}
+        said = self.server.says(SimpleNamespace(**it))
         said = chat(said) | {"usage": {"total_tokens": 7}} if isinstance(said, str) else said
         with contextlib.suppress(OSError):  # of a client that waits no longer
             self.send_response(said if isinstance(said, int) else 200)
@@ -102,6 +105,7 @@ def judged(server, texts: list[str], said: Verdicts | None = None, **options):
         (lambda mark: {"error": "no"}, None),
         (lambda mark: chat(f"Verdict {mark}: 4") | {"usage": "many"}, None),
         (lambda mark: chat(f"Verdict {mark}: 4") | {"usage": {"total_tokens": -1e9}}, 1.0),
+        (lambda mark: chat(f"{'x' * LARGEST}\nVerdict {mark}: 4"), None),
         (lambda mark: 404, None),
         (lambda mark: 302, None),
     ],
@@ -212,6 +216,32 @@ def test_an_endpoint_that_is_gone_ends_the_run_and_what_failed_is_asked_again(tm
     assert len(read_lines(tmp_path / "judge.jsonl")) == 21
 
 
+def test_one_that_gives_no_verdict_batch_after_batch_ends_the_run_and_is_asked_again(tmp_path):
+    said = Verdicts(tmp_path)
+    with stand_in(lambda it: right(it) if it.written == "42" else "A fine piece of work.") as server:
+        for i in range(GONE - 1):
+            assert judged(server, [f"x{i}", f"y{i}"], said) == [None] * 2
+        assert judged(server, ["x0"], said) == [None] and said.vain == GONE - 1  # known
+        assert judged(server, ["42", "x"], said) == [1.0, None]
+        for i in range(GONE - 1):
+            judged(server, [f"z{i}"], said)
+        with pytest.raises(ConnectionError, match=rf"in no verdict \('A fine .*'\), {GONE} batches in a row"):
+            judged(server, ["more"], said)
+    assert len(read_lines(tmp_path / "judge.jsonl")) == 3 * GONE - 1
+
+
+def test_two_processes_are_told_the_same(tmp_path):
+    with stand_in(never_the_same) as server:
+        one, other = Verdicts(tmp_path), Verdicts(tmp_path)
+        (first,) = judged(server, ["a"], one)
+        assert judged(server, ["a"], other) == [first] and len(server.asked) == 1
+        (name,) = one.known
+        other.add("0" * 64, 0.25, 1, 0.5)  # both ask at once, and the other is told first
+        one.add("0" * 64, 0.75, 1, 0.5)
+        assert one.known == other.known == Verdicts(tmp_path).known and one.known["0" * 64]["verdict"] == 0.25
+        assert one.cost([name])["requests"] == 1 and one.cost()["requests"] == 2
+
+
 def test_the_key_goes_to_the_endpoint_and_nowhere_else(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("JUDGE_KEY", "s3cret")
     recipe = tiny("{model: m, key: JUDGE_KEY, url: http://127.0.0.1:1/v1}")
@@ -241,8 +271,12 @@ def test_another_machine_is_told_and_no_run_keeps_where_it_is(tmp_path):
     with pytest.raises(RecipeError, match="http would show the key to the network; take https"):
         tiny("{model: m, url: http://10.0.0.1/v1, key: JUDGE_KEY}")
     with pytest.raises(RecipeError) as refused:
-        tiny("{model: m, url: 'https://judge.example.org/v1?key=s3cret'}")
-    assert [each.message for each in refused.value.faults if "s3cret" not in each.message]
+        tiny("{model: m, url: 'https://judge.example.org/v1?key=s3cret'}", "rewards.judge.key=s3cret")
+    assert "override rewards.judge.key=…: rewards.judge.key: expected" in str(refused.value)
+    for options in ("{model: m, url: 'https://me:s3cret@x.org/v1'}", '{"key": "s3cret"}', "{key : s3cret x, model: m}"):
+        with pytest.raises(RecipeError) as refused:
+            tiny(options)
+        assert "override rewards.judge={" in str(refused.value) and "s3cret" not in str(refused.value)
     assert not [each for each in warnings_of(tiny("{model: m}")) if "leave this machine" in str(each)]
 
 
@@ -282,7 +316,7 @@ def obeys(it) -> str:
     [
         (right, "no cheat earns more than an honest answer"),
         (lambda it: f"Verdict {it.mark}: 4", "pays 1 for each of"),
-        (lambda it: "As a language model, I cannot say.", "pays None for each of"),
+        (lambda it: "As a language model, I cannot say.", f"I cannot say.'), {GONE} batches in a row"),
         (obeys, "the verifier addressed')"),
     ],
     ids=["honest", "lies", "talks nonsense", "obeys"],
@@ -291,7 +325,7 @@ def test_the_audit_shows_what_a_judge_pays_for(says, told, capsys):
     with stand_in(right) as server:
         recipe = tiny("{model: m}", f"rewards={{judge: {{model: m, url: {server.url}}}}}")
         server.says = says
-        with pytest.raises(SystemExit) if says is not right else contextlib.nullcontext() as ended:
+        with pytest.raises((SystemExit, RunStopped)) if says is not right else contextlib.nullcontext() as ended:
             audit.main(recipe, rows=2)
     assert told in capsys.readouterr().out + repr(ended and ended.value)
 
@@ -326,3 +360,51 @@ def test_a_run_whose_judge_goes_away_and_one_that_is_killed_go_on_as_they_were(c
     assert f"the judge: {cost['requests']:,} requests, {cost['tokens']:,} tokens" in done.stdout
     assert sum(line["judge/requests"] for line in after) <= cost["requests"]
     assert "url" not in (folder / "grpo/recipe.yaml").read_text()
+
+
+def test_make_audit_beside_another_reward_tells_of_a_judge_that_pays_everything():
+    words = ["recipes/tiny-arithmetic.yaml", "rewards.judge.model=Qwen/Qwen3-8B", "--rows", "3"]
+    with stand_in(lambda it: f"Verdict {it.mark}: 4") as server:
+        done = run_stage("audit", *words, f"rewards.judge.url={server.url}")
+    assert len(server.asked) == 3 * 52  # of 53 kinds of answers two are the same
+    assert (
+        "rewards.judge pays 1 for each of 53 kinds of answers, right and wrong: it teaches nothing. Try" in done.stdout
+    )
+    assert "audit: no cheat earns more than an honest answer" in done.stdout  # thanks to correct_answer
+
+
+SPLIT = ["recipes/tiny-arithmetic.yaml", "sft=null", "grpo.per_device_train_batch_size=12", "grpo.num_generations=8"]
+SPLIT += ["grpo.max_steps=1", "grpo.num_iterations=1", "grpo.gradient_accumulation_steps=1", "grpo.logging_steps=1"]
+
+
+@pytest.mark.train
+def test_two_processes_share_a_judge_and_end_together_where_one_of_them_loses_it(tmp_path):
+    """Of three groups of eight the middle one is on both. Few short texts are written again and again, and the first
+    of each problem has no verdict."""
+    asked = set()
+
+    def says(it):
+        first = it.problem not in asked
+        asked.add(it.problem)
+        return "I cannot say." if first and it.problem != "What is 1 + 1?" else never_the_same(it)
+
+    with stand_in(says) as server:
+        rewards = f"rewards={{correct_answer: {{}}, judge: {{model: m, url: {server.url}, weight: 0.5}}}}"
+        often = ["grpo.max_completion_length=2", "grpo.temperature=0.2"]
+        run_stage("grpo", *SPLIT, *often, rewards, f"output_dir={tmp_path}/one", processes=2)
+        lines = read_lines(tmp_path / "one/grpo/judge.jsonl")  # none is torn
+        rows = pd.read_parquet(tmp_path / "one/grpo/completions/completions_00001.parquet")
+        rows["problem"] = rows["prompt"].map(lambda said: said[-1]["content"])
+        texts = rows.groupby([rows["problem"], rows["completion"].map(str)])["judge"]
+        assert texts.nunique(dropna=False).max() == 1 and len({each["request"] for each in lines}) == texts.ngroups < 24
+        assert rows.groupby("problem")["judge"].apply(lambda said: 0 < said.isna().sum() < 8).any()
+        for _, group in rows.groupby("problem"):
+            judge = group["judge"].fillna(group["judge"].mean()).fillna(0)
+            paid = torch.tensor((group["correct_answer"] + judge / 2).to_numpy())
+            expected = (paid - paid.mean()) / (paid.std() + 1e-4)
+            assert group["advantage"].to_numpy() == pytest.approx(expected.numpy(), abs=1e-3)
+        server.says = lambda it: 503 if it.problem in {*rows["problem"][12:]} else right(it)
+        words = [*SPLIT, rewards, f"output_dir={tmp_path}/other"]
+        done = run_stage("grpo", *words, launcher=TWO_PROCESSES, check=False, OMP_NUM_THREADS="1")
+    assert done.returncode and f"{server.url} answers with HTTP status 503, {GONE} requests in a row" in done.stderr
+    assert re.findall(r"exitcode  : (\d+)", done.stderr) == ["75", "75"]  # neither waits for the other
