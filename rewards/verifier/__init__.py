@@ -119,8 +119,7 @@ def _by_gold(
             if len(answers) > 1:
                 answers = concluded(answers, found.leads, expected, question)
             triple = (expected, tuple(answers), question)
-            decided = _known.get(triple)
-            if decided is None and (decided := _cheaply(*triple)) is None:
+            if (decided := _cheaply(*triple)) is None and (decided := _known.get(triple)) is None:
                 waiting.setdefault(triple, []).append(len(verdicts))
             verdicts.append(decided)
     for triple, verdict in zip(waiting, _by_algebra(list(waiting), timeout), strict=True):

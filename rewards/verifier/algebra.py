@@ -13,6 +13,7 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationCo
 from sympy.core.function import AppliedUndef
 
 from rewards.verifier.compare import Unreadable
+from rewards.verifier.wholes import TURNED
 
 _NORMALIZATION = NormalizationConfig(basic_latex=True, malformed_operators=True, boxed="none")
 _CONVERSION = ConversionConfig(lowercase_symbols=False)
@@ -20,9 +21,6 @@ _DIGITS = 60  # more where the texts have more: \sqrt{2.000…01} is not \sqrt{2
 _SLACK = 15  # of the digits computed, how many may differ
 # No two of them multiplicatively or additively related; the last rounds are negative.
 _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
-
-# "2/3 x", "4/3 \pi": the fraction is meant as a whole.
-_SHARE_OF = re.compile(r"(?<![\w.)}/^])(\d+)/(\d+) (?=[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z])|\\sqrt)")
 
 
 @lru_cache(maxsize=4096)
@@ -33,7 +31,6 @@ def parse(text: str):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
-    text = _SHARE_OF.sub(r"\\frac{\1}{\2}", text)
     text = re.sub(r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:
@@ -144,9 +141,8 @@ def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) ->
     if any(x is None or not y for x, y in ratios):
         return False
     ratios = [x / y for x, y in ratios]
-    flipped = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-    if sign in flipped:
-        wanted = 1 if sign == other_sign else -1 if flipped[sign] == other_sign else 0
+    if sign in TURNED:
+        wanted = 1 if sign == other_sign else -1 if TURNED[sign] == other_sign else 0
         if not ratios[0].is_real or ratios[0] * wanted <= 0:
             return False
     elif sign != other_sign:

@@ -9,9 +9,12 @@ from math import nan
 from operator import add, mul, neg, pos, sub, truediv
 
 _EXPRESSION = re.compile(
-    r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){} A-Zabcj-z])+"
+    r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){} A-Za-ci-z])+"
 )
 _OTHERWISE = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")  # not read as in Python; a mixed number
+_DIVIDED = re.compile(  # 3/7x is 3/(7x)
+    r"(?<![\w.)}/^])(\d+)/(\d+(?:\\pi(?![a-zA-Z])|\\sqrt\{\d+\}|[a-cj-z])*)(?=\s*(?:[-+)}]|$))"
+)
 _PYTHON = [("}{", ")/("), ("{", "("), ("}", ")"), (r"\frac", ""), (r"\sqrt", "~"), (r"\pi", "π"), ("^", "**")]
 _PYTHON += [(r"\cdot", "*"), (r"\times", "*")]
 _WORK = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.USub: neg, ast.UAdd: pos}
@@ -40,13 +43,17 @@ def far_apart(text: str, other: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def _estimate(text: str) -> float:
+    text = _DIVIDED.sub(r"\\frac{\1}{\2}", text)
     if _OTHERWISE.search(text) or not _EXPRESSION.fullmatch(text) or text.count("}{") != text.count(r"\frac"):
         return nan
     for latex, python in _PYTHON:
         text = text.replace(latex, python)
     try:
         with localcontext(prec=60, Emax=15):  # in a difference of larger numbers too many digits may cancel
-            spelled = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text)
-            return float(value_of(ast.parse(spelled.strip(), mode="eval").body, Decimal))
+            spelled = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text).strip()
+            # Where i stands for a number too, it is that of another value only in a + bi, and not in i^2 or 1/i.
+            points = [spelled.replace("i", f"(i+{n})") for n in range(3 if "i" in spelled else 1)]
+            x, *others = (value_of(ast.parse(point, mode="eval").body, Decimal) for point in points)
+            return nan if others and abs(x + others[1] - 2 * others[0]) > Decimal("1e-30") else float(x)
     except (SyntaxError, ArithmeticError, AttributeError, TypeError, RecursionError, MemoryError):  # 2), 1/0, {}, x2
         return nan

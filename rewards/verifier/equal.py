@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
-from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, plain
+from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
 from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, VALUE, Phrase, hedge
 from rewards.verifier.readings import LABELLED, plainer, readings
 from rewards.verifier.units import another_was_asked, change, known
@@ -132,8 +132,11 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         return right, "equal, as whole numbers" if right else _OTHER_NUMBER
     if not answer.strip():
         return False, "empty answer"
-    if key(gold) == key(answer):
+    if answer in (gold, f"${gold}$") or key(gold) == key(answer):
         return True, "spelled like the gold"
+    numbers = [number(text) if NUMBER.fullmatch(text := plain(each)) else None for each in (gold, answer)]
+    if numbers[0] != numbers[1] and None not in numbers:
+        return False, "not equal to the gold, as numbers"
     if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
     if (doubt := hedge(answer)) and not hedge(gold):
@@ -156,18 +159,21 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
     if g in (Words("yes"), Words("no")) and (said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())):
         opposite = "no" if said[1].lower() == "yes" else "yes"
         return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
-    if form(g, gold) == form(a, answer) == "inequality" and _letters(gold) != _letters(answer):
+    ranges = type(g) is type(a) is not Quantity and form(g, gold) == form(a, answer) == "inequality"
+    if ranges and _letters(gold) != _letters(answer):
         return False, "about another variable"
-    if isinstance(a, Relation) and not isinstance(g, Relation) and set(a.signs) == {"="}:
-        shown = a.sides[-1] if not is_name(a.sides[-1]) else a.sides[0]
-    else:
-        shown = answer
-    if question and (objected := objection(g, value(shown), gold, shown, question)):
+    try:
+        counted = _counted(g, gold, answer, question, algebra)
+        right, reason = counted or compare(g, a, question, algebra)
+    except NeedsAlgebra:
+        right = None
+    # Most wrong answers need no other reason, and it would take most of their time.
+    asked = right is not False or answer in (question or "")
+    if asked and (objected := objection(g, a, gold, answer, question)):
         return False, objected
-    if (counted := _counted(g, gold, answer, question, algebra)) is not None:
-        return counted, "equal, as numbers of ways" if counted else "not equal to the gold, as numbers of ways"
-    right, reason = compare(g, a, question, algebra)
-    if right or not isinstance(g, Quantity | Expr) or isinstance(a, Quantity):
+    if right is None:
+        raise NeedsAlgebra
+    if right or counted or not isinstance(g, Quantity | Expr) or isinstance(a, Quantity):
         return right, reason
     changed = change(plain(answer))  # why "5 or 6" or "about 5" was not read as a number
     return False, f"not equal to the gold: {changed}" if changed else reason
@@ -238,7 +244,7 @@ def _with_binomials(text: str) -> str:
     return _CHOSEN.sub(spelled, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
 
 
-def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Algebra) -> bool | None:
+def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool, str] | None:
     """The verdict on an answer left as binomials and factorials; None for any other, and where it has to be worked out:
     the question asks for a value, or has such a sign itself."""
     if (
@@ -262,10 +268,8 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
         return None
     if isinstance(g, Quantity):
         wanted = rf"\frac{{{g.value.numerator}}}{{{g.value.denominator}}}"
-    try:
-        return algebra.equal(wanted, spelled, False)
-    except Unreadable:
-        return None
+    right = algebra.equal(wanted, spelled, False)
+    return right, "equal, as numbers of ways" if right else "not equal to the gold, as numbers of ways"
 
 
 def _letters(text: str) -> set[str]:
@@ -281,7 +285,7 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
     answer = re.sub(r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer)
     wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()
-    options = _options(question) if question else {}
+    options = _options(question) if question and (wanted or given) else {}
     if wanted and wanted[3] and (g := (wanted[1] or wanted[2])) in options and _alike(options[g], wanted[3], algebra):
         return choice(g, answer, question, algebra)
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
@@ -321,8 +325,13 @@ def _options(question: str) -> dict[str, str]:
 # ---- what the question has against an answer: a copy, another form, another unit
 
 
-def objection(g: Value, a: Value, gold: str, answer: str, question: str) -> str | None:
+def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) -> str | None:
     """What the question has against an answer that may be equal to the gold."""
+    if not question:
+        return None
+    if isinstance(a, Relation) and not isinstance(g, Relation) and set(a.signs) == {"="}:
+        answer = a.sides[-1] if not is_name(a.sides[-1]) else a.sides[0]
+        a = value(answer)
     if _copied(g, a, gold, answer, question):
         return "copied from the question"
     if request := _another_form_was_asked(g, a, gold, answer, question):

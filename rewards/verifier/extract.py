@@ -20,7 +20,8 @@ _ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
 _LAST_LINE = re.compile(rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+$")
 _MOST = 300  # boxes or statements of a text
-_PLAIN = re.compile(r"\s*(\$?-?\d+\$?)\s*", re.ASCII)
+# The most frequent response needs no more looking: one block, of a whole number, and no tags but those of a thought.
+_WHOLE = re.compile(r"[^<]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
 _SENTENCE_END = re.compile(r"[.!?。]+(?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
@@ -71,6 +72,8 @@ class Verdict:
 
 def extract(response: str, strict: bool = False) -> Found:
     """The answers of `response`; `strict` takes nothing but closed `<answer>` blocks."""
+    if whole := _WHOLE.fullmatch(response):
+        return Found([whole[1]], "")
     visible = outside_thoughts(response)
     if visible is None:
         return Found([], "the thought is not closed")
@@ -152,8 +155,7 @@ def _of_blocks(blocks: list[str]) -> Found:
     """The answers of all blocks; none if one of the blocks has none."""
     answers, leads = [], ()
     for block in blocks:
-        plain = _PLAIN.fullmatch(block)  # the most frequent answer needs no more looking
-        found = Found([plain[1]], "") if plain else _boxes(block) or _stated(block) or Found([_bare(block)], "")
+        found = _boxes(block) or _stated(block) or Found([_bare(block)], "")
         if not found.answers or "" in found.answers:
             return Found([], found.reason or "an <answer> block is empty")
         answers, leads = answers + found.answers, leads + found.leads

@@ -85,6 +85,7 @@ class Spelling(NamedTuple):
     """A row: `replacement` is written for what the regular expression `pattern` finds."""
 
     name: str
+    needs: str  # a text without it has no match, and is not searched
     pattern: str
     replacement: str
     matches: dict[str, str]  # texts, and what they become
@@ -96,122 +97,122 @@ _ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without
 
 # fmt: off
 SPELLINGS = [
-    Spelling("size of a bracket", r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", "",
+    Spelling("size of a bracket", "\\",
+             r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])\s*\.?(?=\s*[()\[\]|\\.{}<>]|$)", "",
              {r"\left(1": "(1", r"1\Bigr]": "1]"}, (r"\leftarrow",)),
-    Spelling("comma in braces between thousands", r"(?<=\d)(?:\s?\{\s?,\s?\}|,\\!)\s*(?=\d{3}(?!\d))", ",",
+    Spelling("comma in braces between thousands", ",", r"(?<=\d)(?:\s?\{\s?,\s?\}|,\\!)\s*(?=\d{3}(?!\d))", ",",
              {"1{,}000": "1,000", "1 {, }000": "1,000", r"1,\!000": "1,000"}, ("{,}5",)),
-    Spelling("prime as a command", r"\^\s*\{?\s*\\prime(?![a-z])\s*\}?", "'",
+    Spelling("prime as a command", r"\prime", r"\^\s*\{?\s*\\prime(?![a-z])\s*\}?", "'",
              {r"30^{\prime}": "30'"}, (r"x^\primes",)),
-    Spelling("power of ten in text", r"(?<=\d)\\text\{\s*[eE]\s*\}(?=[-+]?\d)", "e",
+    Spelling("power of ten in text", r"\text", r"(?<=\d)\\text\{\s*[eE]\s*\}(?=[-+]?\d)", "e",
              {r"4\text{E}4": "4e4"}, (r"4\text{e}",)),
-    Spelling("comma in braces in a decimal", r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})", ".",
+    Spelling("comma in braces in a decimal", "{,}", r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})", ".",
              {"22{,}5": "22.5"}, ("1{,}000", "{,}5")),
-    Spelling("braces around a sign", r"\{([-+,:;=.])\}", r"\1",
+    Spelling("braces around a sign", "{", r"\{([-+,:;=.])\}", r"\1",
              {"x{,}y": "x,y", "{-}8": "-8"}, ("{a}",)),
-    Spelling("apostrophe between thousands", r"(?<=\d)'(?=\d{3}(?!\d))", ",",
+    Spelling("apostrophe between thousands", "'", r"(?<=\d)'(?=\d{3}(?!\d))", ",",
              {"1'000": "1,000"}, ("f'(x)",)),
-    Spelling("leading tilde", r"^~(?=\s*[\d.\\])", r"\\approx ",
+    Spelling("leading tilde", "~", r"^~(?=\s*[\d.\\])", r"\\approx ",
              {"~3": r"\approx 3"}, ("1~3",)),
-    Spelling("over",
+    Spelling("over", r"\over",
              r"\{([^{}]*)\\over(?![a-zA-Z])([^{}]*)\}|^([^{}\\]*)\\over(?![a-zA-Z])([^{}\\]*)$",
              r"\\frac{\1\3}{\2\4}",
              {r"{1 \over 2}": r"\frac{1 }{ 2}", r"1 \over 2": r"\frac{1 }{ 2}"}, (r"\overline{3}",)),
-    Spelling("choose", r"\{([^{}]*)\\choose(?![a-zA-Z])([^{}]*)\}", r"\\binom{\1}{\2}",
+    Spelling("choose", r"\choose", r"\{([^{}]*)\\choose(?![a-zA-Z])([^{}]*)\}", r"\\binom{\1}{\2}",
              {r"{7 \choose 3}": r"\binom{7 }{ 3}"}, (r"\choosex", "{7}")),
-    Spelling("union as a letter", r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup ",
+    Spelling("union as a letter", "U", r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup ",
              {"(0,1) U (2,3)": r"(0,1)\cup (2,3)"}, ("5 U",)),
-    Spelling("plus before infinity", r"(?<![\w)}\]])\+\s*(?=\\infty)", "",
+    Spelling("plus before infinity", r"\infty", r"(?<![\w)}\]])\+\s*(?=\\infty)", "",
              {r"(0, +\infty": r"(0, \infty"}, (r"x+\infty",)),
-    Spelling("negative space or phantom", r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", "",
+    Spelling("negative space or phantom", "\\", r"\\!|\\[hv]?phantom(?:\{[^{}]*\})?", "",
              {r"1\!2": "12", r"\phantom{0}5": "5"}, ("1!",)),
-    Spelling("space", r"(?<!\\)\\(?:[,;:> ]|$)|~|\\h?space\{[^{}]*\}", " ",
+    Spelling("space", "", r"(?<!\\)\\(?:[,;:> ]|$)|~|\\h?space\{[^{}]*\}", " ",
              {r"1\,2": "1 2", "5~cm": "5 cm", r"5\hspace{1em}": "5 "}, (r"\\,",)),
-    Spelling("function in upright letters",
+    Spelling("function in upright letters", "\\",
              rf"\\(?:operatorname\*?|mathrm|text|textrm)\s*\{{({_FUNCTION}|(?:floor|ceil)(?=\}}\())\}}", r"\\\1 ",
              {r"\operatorname{lcm}(4,6)": r"\lcm (4,6)", r"\mathrm{ln}2": r"\ln 2"}, (r"5\text{sec}", r"\text{ log}")),
-    Spelling("other text commands",
+    Spelling("other text commands", "\\",
              r"\\(?:textbf|textit|textrm|textnormal|textsf|texttt|mbox|hbox|mathrm|operatorname\*?|emph)\s*(?=\{)",
              r"\\text",
              {r"\textbf{cm}": r"\text{cm}", r"\operatorname{cm}": r"\text{cm}"}, (r"\textbf cm",)),
-    Spelling("font of a letter",
+    Spelling("font of a letter", "\\",
              r"\\(?:mathbf|mathit|mathsf|mathcal|mathnormal|boldsymbol|bm|vec|overrightarrow|ensuremath)"
              r"(?:\s*(?=\{)|\s+(?=[a-z](?![a-z])))",
              "",
              {r"\mathbf{v}": "{v}", r"\vec v": "v"}, (r"\mathbb{R}",)),
-    Spelling("space before text", r"\\text\s+(?=\{)", r"\\text",
+    Spelling("space before text", r"\text", r"\\text\s+(?=\{)", r"\\text",
              {r"\text {cm}": r"\text{cm}"}, (r"\text{cm}",)),
-    Spelling("empty text", r"\\text\{\s*\}", " ",
+    Spelling("empty text", r"\text", r"\\text\{\s*\}", " ",
              {r"1\text{ }": "1 "}, (r"\text{a}",)),
-    Spelling("residue",
+    Spelling("residue", "mod",
              r"\s?\(?\s?(?:\\[bp]mod|\\text\{\s*\(?\s*mod\s*\}|\(\s*mod|(?<=\d) mod)\s*\{?\s*(\d+|[mnp])\s*\}?\)?",
              r" \\pmod{\1}",
              {r"3 \bmod 7": r"3 \pmod{7}", "3 (mod 7)": r"3 \pmod{7}"}, (r"3\mod 7", "mod 7")),
-    Spelling("set without backslashes", r"(?<=\\cup)\s*\{([^{}]*)\}|^\{([^{}]*)\}(?=\s*\\cup)", r"\\{\1\2\\}",
+    Spelling("set without backslashes", r"\cup", r"(?<=\\cup)\s*\{([^{}]*)\}|^\{([^{}]*)\}(?=\s*\\cup)", r"\\{\1\2\\}",
              {r"{1} \cup {2, 3}": r"\{1\} \cup\{2, 3\}"}, (r"\{1\} \cup \{2\}", "{1}")),
-    Spelling("length of a segment", r"\|([A-Z]{2})\|", r"\1",
+    Spelling("length of a segment", "|", r"\|([A-Z]{2})\|", r"\1",
              {"|AB|": "AB"}, ("|A|", "|x|")),
-    Spelling("at most in ASCII", r"<=|=<", r"\\le ",
+    Spelling("at most in ASCII", "<", r"<=|=<", r"\\le ",
              {"x <= 1": r"x \le  1", "x =< 1": r"x \le  1"}, ("x < 1",)),
-    Spelling("at least in ASCII", r">=|=>", r"\\ge ",
+    Spelling("at least in ASCII", ">", r">=|=>", r"\\ge ",
              {"x >= 1": r"x \ge  1", "x => 1": r"x \ge  1"}, ("x > 1",)),
-    Spelling("unequal in ASCII", r"!=|\\not\s*=", r"\\ne ",
+    Spelling("unequal in ASCII", "=", r"!=|\\not\s*=", r"\\ne ",
              {"x != 1": r"x \ne  1", r"x \not= 1": r"x \ne  1"}, ("5!",)),
-    Spelling("degrees",
+    Spelling("degrees", "\\",
              r"\^\s*\{\s*(?:\\circ|\\degrees?)\s*\}|\\degrees?(?![a-zA-Z])|\^\s*\\circ(?![a-zA-Z])",
              r"^\\circ ",
              {r"30^{\circ}": r"30^\circ ", r"30\degree": r"30^\circ ", r"30^\circ": r"30^\circ "}, (r"f \circ g",)),
-    Spelling("percent", r"\\%", "%",
+    Spelling("percent", r"\%", r"\\%", "%",
              {r"5\%": "5%"}, ("5%",)),
-    Spelling("bar over a digit", r"\\overline\s*(\d)", r"\\overline{\1}",
+    Spelling("bar over a digit", r"\overline", r"\\overline\s*(\d)", r"\\overline{\1}",
              {r"0.\overline 3": r"0.\overline{3}"}, (r"\overline x",)),
-    Spelling("fraction without braces", rf"\\(frac|binom)\s*({_ONE})\s*({_ONE})", r"\\\1{\2}{\3}",
+    Spelling("fraction without braces", "\\", rf"\\(frac|binom)\s*({_ONE})\s*({_ONE})", r"\\\1{\2}{\3}",
              {r"\binom52": r"\binom{5}{2}", r"\frac\pi2": r"\frac{\pi}{2}"}, (r"\frac{1}{2}",)),
-    Spelling("fraction with a bare numerator", rf"\\frac\s*({_ONE})\s*(?=\{{)", r"\\frac{\1}",
+    Spelling("fraction with a bare numerator", r"\frac", rf"\\frac\s*({_ONE})\s*(?=\{{)", r"\\frac{\1}",
              {r"\frac1{2}": r"\frac{1}{2}"}, (r"\frac{1}2",)),
-    Spelling("fraction with a bare denominator", rf"\\frac\s*(\{{[^{{}}]*\}})\s*({_ONE})", r"\\frac\1{\2}",
+    Spelling("fraction with a bare denominator", r"\frac", rf"\\frac\s*(\{{[^{{}}]*\}})\s*({_ONE})", r"\\frac\1{\2}",
              {r"\frac{1}2": r"\frac{1}{2}"}, (r"\frac{1}{2}",)),
-    Spelling("space before a numerator", r"\\frac\s+\{", r"\\frac{",
+    Spelling("space before a numerator", r"\frac", r"\\frac\s+\{", r"\\frac{",
              {r"\frac {1}{2}": r"\frac{1}{2}"}, (r"\frac{1}{2}",)),
-    Spelling("space before a denominator", r"(\\frac\{[^{}]*\})\s+\{", r"\1{",
+    Spelling("space before a denominator", r"\frac", r"(\\frac\{[^{}]*\})\s+\{", r"\1{",
              {r"\frac{1} {2}": r"\frac{1}{2}"}, (r"\frac{1}{2}",)),
-    Spelling("root without braces", r"\\sqrt\s*([^{}\\\s\[(])", r"\\sqrt{\1}",
+    Spelling("root without braces", r"\sqrt", r"\\sqrt\s*([^{}\\\s\[(])", r"\\sqrt{\1}",
              {r"\sqrt2": r"\sqrt{2}"}, (r"\sqrt{2}",)),
-    Spelling("root of pi", r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}",
+    Spelling("root of pi", r"\sqrt", r"\\sqrt\s*\\pi(?![a-zA-Z])", r"\\sqrt{\\pi}",
              {r"\sqrt\pi": r"\sqrt{\pi}"}, (r"\sqrt{\pi}",)),
-    Spelling("space before a radicand", r"\\sqrt\s+\{", r"\\sqrt{",
+    Spelling("space before a radicand", r"\sqrt", r"\\sqrt\s+\{", r"\\sqrt{",
              {r"\sqrt {2}": r"\sqrt{2}"}, (r"\sqrt{2}",)),
-    Spelling("pi in letters", r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi ",
+    Spelling("pi in letters", "pi", r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi ",
              {"2 pi": r"2 \pi "}, ("pie",)),
-    Spelling("function in letters", rf"(?<![\\a-zA-Z])({_FUNCTION}|exp|(?<!\d)(?<!\d )sec)(?![a-z])", r"\\\1",
+    Spelling("function in letters", "", rf"(?<![\\a-zA-Z])({_FUNCTION}|exp|(?<!\d)(?<!\d )sec)(?![a-z])", r"\\\1",
              {"sin x": r"\sin x"}, ("sine", "5 sec")),
-    Spelling("root in letters", r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt",
+    Spelling("root in letters", "sqrt", r"(?<![\\a-zA-Z])sqrt(?=\s*[\d({])", r"\\sqrt",
              {"sqrt(2)": r"\sqrt(2)"}, ("sqrt x",)),
-    Spelling("mixed number in braces", r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2",
+    Spelling("mixed number in braces", r"{\frac", r"(?<![\w^.}])(\d+)\{(\\frac\{[^{}]*\}\{[^{}]*\})\}", r"\1\2",
              {r"1{\frac{1}{2}}": r"1\frac{1}{2}"}, (r"x^2{\frac{1}{2}}",)),
-    Spelling("minus infinity in words", r"(?<![\\a-zA-Z])(?:[Nn]egative|[Mm]inus) infinity(?![a-zA-Z])", r"-\\infty ",
+    Spelling("minus infinity in words", "nfinity",
+             r"(?<![\\a-zA-Z])(?:[Nn]egative|[Mm]inus) infinity(?![a-zA-Z])", r"-\\infty ",
              {"negative infinity": r"-\infty ", "minus infinity": r"-\infty "}, ("negative 5",)),
-    Spelling("infinity in words", r"(?<![\\a-zA-Z])(?:positive )?[Ii]nfinity(?![a-zA-Z])", r"\\infty ",
+    Spelling("infinity in words", "nfinity", r"(?<![\\a-zA-Z])(?:positive )?[Ii]nfinity(?![a-zA-Z])", r"\\infty ",
              {"infinity": r"\infty ", "positive infinity": r"\infty "}, ("infinitys",)),
-    Spelling("sign in words", r"^(?:[Mm]inus|[Nn]egative) (?=\d)", "-",
+    Spelling("sign in words", "", r"^(?:[Mm]inus|[Nn]egative) (?=\d)", "-",
              {"minus 5 cm": "-5 cm"}, ("negative x",)),
-    Spelling("power as in Python", r"\*\*(?=\s*[\d({-])", "^",
+    Spelling("power as in Python", "**", r"\*\*(?=\s*[\d({-])", "^",
              {"2**3": "2^3"}, ("a**b",)),
-    Spelling("power in parentheses", r"\^\s*\(\s*([+-]?\d+)\s*\)", r"^{\1}",
+    Spelling("power in parentheses", "^", r"\^\s*\(\s*([+-]?\d+)\s*\)", r"^{\1}",
              {"10^(5)": "10^{5}", "x^(-2)": "x^{-2}"}, ("x^(n)", "x(5)")),
-    Spelling("underscore between thousands", r"(?<=\d)_(?=\d{3}(?:_\d{3})*(?![\d_]))", "",
+    Spelling("underscore between thousands", "_", r"(?<=\d)_(?=\d{3}(?:_\d{3})*(?![\d_]))", "",
              {"12_345": "12345", "1_000_000": "1000000"}, ("12_3", "a_100")),
-    Spelling("white space", r"\s+", " ",
+    Spelling("fraction of something", "/",
+             r"(?<![\w.)}/^])(\d+)/(\d+)(?= (?:[a-zA-Z](?![a-zA-Z])|\\pi(?![a-zA-Z])|\\sqrt))", r"\\frac{\1}{\2}",
+             {"2/3 x": r"\frac{2}{3} x", r"4/3 \pi": r"\frac{4}{3} \pi"}, ("2/3x", "2/3 cm")),
+    Spelling("white space", "", r"\s+", " ",
              {"1  2": "1 2"}, ("12",)),
 ]
 # fmt: on
 
 _TRANSLATE = str.maketrans(CHARACTERS)
-
-
-# A row whose examples all have a backslash is not tried where there is none.
-_SUBSTITUTIONS = [
-    (all("\\" in text for text in s.matches), re.compile(s.pattern).sub, s.replacement) for s in SPELLINGS
-]
+_SUBSTITUTIONS = [(row.needs, re.compile(row.pattern).sub, row.replacement) for row in SPELLINGS]
 _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUB = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _BARE = re.compile(r"-?\d+(?:\.\d+)?|[a-z]", re.ASCII)
@@ -270,10 +271,10 @@ def plain(text: str) -> str:
         text = unicodedata.normalize("NFKC", _ROOT_SIGN.sub(_root, text).translate(_TRANSLATE))
         text = "".join(str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text)
     text = _without_dollars(text)
-    if latex := "\\" in text:
+    if "\\" in text:
         text = _COMMAND.sub(lambda match: COMMANDS[match[1]], text)
-    for of_latex, substitute, replacement in _SUBSTITUTIONS:
-        if latex or not of_latex:
+    for needs, substitute, replacement in _SUBSTITUTIONS:
+        if needs in text:
             text = substitute(replacement, text)
     return _parentheses_to_braces(text).strip()
 

@@ -121,6 +121,8 @@ EQUAL = [
     ["(x+1)^2", "x^2+2x+1", "1 + x(x + 2)", r"\frac{1}{(x+1)^{-2}}"],
     [r"-x^{2}\pi y", r"\pi\cdot -xxy", r"-\frac{y}{x^{-2}}\pi"],
     [r"\frac{\frac{1}{2}x}{0.25}y^{2}z", "2xy^2z"],
+    ["3+4i", r"\frac{6+8i}{2}", "4i - -3"],
+    [r"x + 1/2\pi", r"\frac{1}{2\pi}+x"],
 ]
 # What the fast reading leaves to the algebra, or to no one.
 UNREAD = [
@@ -132,7 +134,8 @@ UNREAD = [
     "2**3",
     "10^{20}",
     "9^{9^{9}}",
-    "3+4i",
+    "3-2i^2",
+    r"\frac{2}{i}",
     "f(x)",
 ]
 UNREAD += [

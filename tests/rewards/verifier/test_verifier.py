@@ -9,6 +9,7 @@ import pytest
 
 from data.gold import gold_answer
 from rewards.verifier import judge, judge_all
+from rewards.verifier.extract import _WHOLE, extract
 from rewards.verifier.notation import key, number, plain
 from rewards.verifier.value import Expr, value
 
@@ -44,6 +45,13 @@ CASES = _cases()
 def test_case(expected, gold, response, question, why):
     verdict = judge(response, gold, question=question)
     assert verdict.right is expected, verdict
+
+
+def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
+    short = [response for _, _, response, *_ in CASES if _WHOLE.fullmatch(response)]
+    assert len(short) > 50
+    for response in short:
+        assert extract(response) == extract(response + " <")  # which takes the long way
 
 
 # Answers of the second table that are judged otherwise than a teacher would, with why: (gold, answer).
