@@ -11,7 +11,6 @@ from typing import NamedTuple
 from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
 
 _N = r"\d+(?:\.\d+)?"
-_POWER = r"10\s*\^\s*\{?\s*([+-]?\s*\d+)\s*\}?"
 _THINGS = (
     "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|"
     "digit|quadrant|century|card|step|room|power|percentile)"
@@ -191,9 +190,6 @@ WHOLES = [
     Whole("prefix of a base", r"(-?)0([bxo])([\da-fA-F]+)",
           lambda m: f"{m[1]}{m[3].upper()}_{{{_BASES[m[2]]}}}",
           {"0b101": "101_{2}", "0x1f": "1F_{16}"}, ("0y1", "0b")),
-    Whole("small letters as digits", r"(?=.*\d.*_)([\da-f]+)\s*_\s*\{?(\d\d)\}?",
-          lambda m: f"{m[1].upper()}_{{{m[2]}}}",
-          {"1f_{16}": "1F_{16}"}, ("a_{12}", "1f_7")),
     Whole("name of a base", r"(?i)(?:(?P<before>binary|octal|hex\w*|decimal)\s+(?P<a>[\da-f]+)|"
           r"(?P<b>[\da-f]+)\s*(?:in\s+|\(\s*)?(?P<behind>binary|octal|hex\w*|decimal)\s*\)?)", _in_base,
           {"binary 101": "101_{2}", "17 in octal": "17_{8}", "1F (hex)": "1F_{16}"}, ("5 decimals", "hexagon 5")),
@@ -208,9 +204,6 @@ WHOLES = [
           _ordinal_in_words,
           {"the third": "3 ordinal", "twenty-first": "21 ordinal", "third place": "3 place"},
           ("third", "one third", "the half", "red")),
-    Whole("power of ten in parentheses", rf"\(?({_N})\)?\s*\(\s*{_POWER}\s*\)",
-          lambda m: rf"{m[1]} \times 10^{{{m[2]}}}",
-          {"3.2(10^5)": r"3.2 \times 10^{5}", "(3.2)(10^5)": r"3.2 \times 10^{5}"}, ("3.2(10)",)),
     Whole("power of ten in words", rf"({_N}) times 10 ?(?:\^ ?\{{?|to the (?:power (?:of )?)?)(negative |-)?(\d+)"
           r"(?:st|nd|rd|th)?\}?(?: power)?", lambda m: rf"{m[1]} \times 10^{{{'-' if m[2] else ''}{m[3]}}}",
           {"3 times 10 to the negative 4": r"3 \times 10^{-4}", "3 times 10^5": r"3 \times 10^{5}"}, ("3 times 10",)),
