@@ -57,3 +57,14 @@ def _estimate(text: str) -> float:
             return nan if others and abs(x + others[1] - 2 * others[0]) > Decimal("1e-30") else float(x)
     except (SyntaxError, ArithmeticError, AttributeError, TypeError, RecursionError, MemoryError):  # 2), 1/0, {}, x2
         return nan
+
+
+def functions(text: str) -> set[str]:
+    """The functions that an expression has."""
+    return set(re.findall(r"\\(?:sin|cos|tan|cot|sec|csc|log|ln|exp)(?![a-z])", text))
+
+
+def of_primes(text: str) -> bool:
+    """Whether each base of a product of powers is a prime number."""
+    bases = map(int, re.findall(r"\d+", re.sub(r"\^\s*\{?\s*\d+", "", text))[:40])
+    return all(n < 10**6 and n > 1 and all(n % k for k in range(2, int(n**0.5) + 1)) for n in bases)

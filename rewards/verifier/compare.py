@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 from rewards.verifier import clocks
-from rewards.verifier.arithmetic import far_apart
+from rewards.verifier.arithmetic import far_apart, functions, of_primes
 from rewards.verifier.notation import SCALES, base_named, key, number, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, ORDER, PERCENT
 from rewards.verifier.units import AMOUNTS, another_was_asked, size
@@ -129,16 +129,21 @@ def _is_amount(g: Quantity | Expr, a: Quantity | Expr, question: str) -> bool:
 
 def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
     """Expressions, or an expression and the number it may come to."""
+    question = context.question or ""
     if g.unit and a.unit and g.unit != a.unit:
         return False
     radians = a.unit.startswith("deg") and not g.unit and r"\pi" in g.text
-    if radians or _is_amount(g, a, context.question or ""):
+    if radians or _is_amount(g, a, question):
         return False
-    if isinstance(a, Expr):
-        if BASE.of(context.question or "") and all(map(_DIGITS.fullmatch, (g.text, a.text))):
-            return g.text == a.text.upper()  # FE is not E times F
-        return _same_texts(g.text, a.text, context)
-    return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
+    if r"\times" in g.text and re.search(r"\b(?:size|dimensions?|shape)\b", question):  # of a matrix
+        return key(g.text) == key(a.text if isinstance(a, Expr) else a.written)
+    if isinstance(a, Quantity):
+        return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
+    if BASE.of(question) and all(map(_DIGITS.fullmatch, (g.text, a.text))):
+        return g.text == a.text.upper()  # FE is not E times F
+    others = "in terms of" in question and functions(plain(a.text)) - functions(plain(g.text))
+    composite = "prime factor" in question and not of_primes(plain(a.text))
+    return not others and not composite and _same_texts(g.text, a.text, context)
 
 
 def _same_texts(g: str, a: str, context: Context, worked_out: bool = True) -> bool:

@@ -24,7 +24,9 @@ _MOST = 300  # boxes or statements of a text
 _WHOLE = re.compile(r"[^<]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
-_SENTENCE_END = re.compile(r"[.!?。]+(?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]")
+_SENTENCE_END = re.compile(
+    r"(?!(?<=\d)!\.)[.!?。]+(?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]"
+)
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
 _TEXT = re.compile(r"\\(?:text[a-z]*|math(?:rm|bf)|[mh]box|[hH]uge|[lL]arge)\s*\{|\\[,;:!> ]")

@@ -108,7 +108,7 @@ SPELLINGS = [
              {r"4\text{E}4": "4e4"}, (r"4\text{e}",)),
     Spelling("comma in braces in a decimal", "{,}", r"(?<=\d)\{,\}(?=\d{1,2}(?!\d)|\d{4})", ".",
              {"22{,}5": "22.5"}, ("1{,}000", "{,}5")),
-    Spelling("braces around a sign", "{", r"\{([-+,:;=.])\}", r"\1",
+    Spelling("braces around a sign", "{", r"(?<![a-z][a-z])\{([-+,:;=.])\}", r"\1",
              {"x{,}y": "x,y", "{-}8": "-8"}, ("{a}",)),
     Spelling("apostrophe between thousands", "'", r"(?<=\d)'(?=\d{3}(?!\d))", ",",
              {"1'000": "1,000"}, ("f'(x)",)),

@@ -406,7 +406,7 @@ INTO_BASE = Phrase(  # its groups hold the base
     spares=("the base 5 number 14", "in the basement"))
 UNIT = Phrase(  # its group holds the unit
     "a unit",
-    r"(?:how many|number of|\bin|\b(?:convert|express|change)\b[^?]{0,60}? (?:in)?to)"
+    r"(?:how many|number of|\b[ie]n|\bem|\b(?:convert|express|change)\b[^?]{0,60}? (?:in)?to)"
     r"(?: (?:more|fewer|other|additional|extra|whole|full|total|degrees))? (?!in\b|degrees )"
     r"((?:(?:square|cubic|sq\.?|cu\.?) |\^\\circ ?)?[a-z]+(?: ?\^ ?\{?[23]\}?| squared| cubed)?"
     r"(?:(?: per | an? | ?/ ?)[a-z]+)?)",
@@ -428,7 +428,8 @@ ORDER = Phrase(
     "an order",
     r"\bin (?:\w+ )?order\b(?! to\b| that\b)|(?:^|[.?!,:]\s*|\bplease )(?:order|arrange|rank|sort)\b|"
     r"\b(?:[a-z]+est|least|most) to (?:the )?(?:[a-z]+est|least|most)|"
-    r"\brespectively\b|\bcoefficients\b|\bfirst(?:,| and)(?: the)? second\b|\b[a-z]+est first\b",
+    r"\brespectively\b|\bcoefficients\b|\bfirst(?:,| and)(?: the)? second\b|\b[a-z]+est first\b|"
+    r"\bgive (?:the )?[a-z]+ first\b",
     matches=("list them in ascending order.", "order them by age.", "from least to greatest", "who is first, second"),
     spares=("in order to win, which two cards does she need?", "which of them are the oldest?", "arrangements"))
 VALUE = Phrase(

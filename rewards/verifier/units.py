@@ -168,7 +168,8 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             name = "deg" + word.removeprefix(r"^\circ").strip().upper()
         else:
             name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
-        if name is None and not _may_be_a_word(low, marked):
+        scaled = re.match("(?:micro|milli|kilo|mega|giga)(?=[a-z]{3})", low)  # millicoulombs
+        if name is None and (not _may_be_a_word(low, marked) or (scaled and low[scaled.end() :] in NAMES)):
             return None
         if low in ("per", "each", "every") or (low in ("a", "an") and names):
             name = "/"

@@ -2,7 +2,8 @@
 
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
-1. The table of cases in tests/rewards/verifier/cases.tsv: agreement, right answers lost, wrong answers paid.
+1. The tables cases.tsv, which the rules were written for, and blind.tsv, whose author had not seen them, in
+   tests/rewards/verifier: agreement, right answers lost, wrong answers paid.
 2. Processor time of a verdict on test problems, beside plain math-verify without its time limits: long completions,
    all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
@@ -35,7 +36,7 @@ from rewards.verifier import judge, judge_all
 from rewards.verifier.pool import POOL
 from schema.recipe import load_recipe
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
-from tests.rewards.verifier.test_verifier import CASES
+from tests.rewards.verifier.test_verifier import CASES, cases_of
 from training.scoring import Scores, guarded_rewards
 
 Judge = Callable[[list[str], list[str], list[str | None]], list[bool | None]]
@@ -86,8 +87,8 @@ JUDGES: dict[str, Judge] = {
 }
 
 
-def on_the_table():
-    cases = [case for case in CASES if case[0] is not None and len(case[2]) < 5000]
+def on_the_table(table: list[tuple]):
+    cases = [case for case in table if case[0] is not None and len(case[2]) < 5000]
     right = sum(expected for expected, *_ in cases)
     print(f"\n{len(cases)} cases, {right} right and {len(cases) - right} wrong answers\n")
     print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
@@ -228,7 +229,8 @@ def main(completions_: int, repeats: int, step: bool, speed: bool):
         a_step(repeats)
         return
     if not speed:
-        on_the_table()
+        on_the_table(CASES)
+        on_the_table(cases_of("blind.tsv"))
     throughput(completions_, repeats)
     if not speed:
         hostile()

@@ -29,7 +29,7 @@ SETS = [
 ]
 
 
-def _cases(name: str = "cases.tsv") -> list[tuple]:
+def cases_of(name: str = "cases.tsv") -> list[tuple]:
     rows = []
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -38,7 +38,7 @@ def _cases(name: str = "cases.tsv") -> list[tuple]:
     return rows
 
 
-CASES = _cases()
+CASES = cases_of()
 
 
 @pytest.mark.parametrize(("expected", "gold", "response", "question", "why"), CASES)
@@ -84,7 +84,7 @@ MISSED = {row: why for why, rows in NOT_READ.items() for row in rows}
 
 def test_the_second_table():
     """Each row is judged as it says, but for the named ones."""
-    rows = _cases("second_mile.tsv")
+    rows = cases_of("second_mile.tsv")
     verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
     assert len(rows) > 2000
     for mistaken, named in ((True, PAID), (False, MISSED)):
@@ -94,6 +94,15 @@ def test_the_second_table():
             if (verdict.right is True) is mistaken is not expected
         }
         assert found == set(named)
+
+
+def test_rows_of_an_author_who_had_not_seen_the_rules():
+    """No wrong answer is paid, and no fewer right ones than when they were first judged."""
+    rows = cases_of("blind.tsv")
+    verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
+    paid = [(expected, *row) for (expected, *row), verdict in zip(rows, verdicts, strict=True) if verdict.right]
+    assert [row for row in paid if row[0] is False] == []
+    assert len(paid) >= 403
 
 
 def test_the_table_is_large_and_half_of_it_is_wrong_answers():
