@@ -288,6 +288,8 @@ def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tu
     options = _options(question) if question and (wanted or given) else {}
     if wanted and wanted[3] and (g := (wanted[1] or wanted[2])) in options and _alike(options[g], wanted[3], algebra):
         return choice(g, answer, question, algebra)
+    if wanted and wanted[3] and wanted[2] and given and not given[3] and letter == wanted[2]:  # C of "C. 14"
+        return True, "the option"
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]

@@ -57,7 +57,7 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
 def plainer(gold: str, question: str) -> str | None:
     """`19 m` of a gold "The length of the plot is 19 m.", and `x=2` of "x=2 (the root x=-2 is extraneous)"."""
     said = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", gold)
-    kept = re.sub(r"\s*\([^()\\]*[a-z]{4}[^()\\]*\)", "", said).strip()
+    kept = re.sub(r"\s*\([^()\\]*(?:[a-z]{4}|\b(?:at|for|if) )[^()\\]*\)", "", said).strip()
     if (
         isinstance(value(gold), Quantity)
         or not re.search(r"(?<![\\a-zA-Z])[a-z]{3}", said)
