@@ -60,7 +60,7 @@ def plainer(gold: str, question: str) -> str | None:
     kept = re.sub(r"\s*\([^()\\]*(?:[a-z]{4}|\b(?:at|for|if) )[^()\\]*\)", "", said).strip()
     if (
         isinstance(value(gold), Quantity)
-        or not re.search(r"(?<![\\a-zA-Z])[a-z]{3}", said)
+        or not re.search(r"(?<![\\a-zA-Z])[a-z]{2}", said)
         or not (re.search(r"\d", gold) or any(map(is_number_word, words_of(gold))))
     ):
         return None

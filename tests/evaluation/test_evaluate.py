@@ -49,7 +49,7 @@ TINY = "recipes/tiny-arithmetic.yaml"
         ),
         ("evaluate.benchmarks=[arithmetic: {sampels: 4}]", "unknown argument 'sampels'; did you mean samples?"),
         ("evaluate.benchmarks=[arithmetic: {samples: }]", "arithmetic: samples: expected a whole number"),
-        ("data.train=[arithmetic: {samples: 4}]", "arithmetic: unknown argument 'samples'"),
+        ("data.train=[arithmetic: {samples: 4}]", "arithmetic: 'samples' is for evaluate.benchmarks"),
         ("evaluate.limit=-5", "evaluate.limit: expected a whole number from 1 up, got -5"),
     ],
 )

@@ -262,8 +262,8 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
 
 @pytest.mark.train
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
-    """Of the sampling, token by token, and of the batches trained on."""
-    (tmp_path / "quick.py").write_text(QUICK + GRPO)
+    """Of the sampling, token by token, and of the batches trained on, of which four take a tenth of a second."""
+    (tmp_path / "quick.py").write_text(QUICK.replace("0.05, 0.01", "0.01, 0.002") + GRPO)
     arguments = [*SHORT, "grpo.max_steps=3"]
     said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
     lines = [line for line in said.splitlines() if " so far: " in line]
