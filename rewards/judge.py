@@ -38,6 +38,10 @@ Think in a few words. End with this line, with a whole number N from 0, worthles
 Verdict {mark}: N"""
 
 
+class NoVerdict(ConnectionError):
+    """The endpoint answers, but grades nothing: to ask again later would not help."""
+
+
 class Verdicts:
     """What a judge has said, by the hash of the request, so that nothing is asked twice. In a run's `folder` each has a
     line, and a run that is killed and resumed is told the same. `silent`: how many requests in a row had no answer;
@@ -97,7 +101,7 @@ async def judge(
     verdicts. Logs what the batch cost: `judge/requests`, `judge/tokens`, `judge/seconds`, `judge/failed`.
 
     Raises:
-        ConnectionError: `GONE` requests in a row had no answer, or `GONE` batches no verdict.
+        ConnectionError: `GONE` requests in a row had no answer, or, as NoVerdict, `GONE` batches no verdict.
     """
     import httpx  # a fifth of a second, which runs without a judge need not wait for
 
@@ -134,9 +138,10 @@ async def judge(
     way = {"base_url": url, "trust_env": False, "verify": url.startswith("https:")}
     async with httpx.AsyncClient(headers=headers, timeout=None, **way) as http:
         await asyncio.gather(*map(ask, new))
-    said.vain = said.vain + bool(new) if len(failed) == len(new) else 0
+    vain = len(failed) == len(new) and all(said.known[each]["verdict"] is None for each in names if each not in new)
+    said.vain = said.vain + bool(new) if vain else 0
     if said.vain == GONE:
-        raise ConnectionError(f"{url} {said.why}, {GONE} batches in a row")
+        raise NoVerdict(f"{url} {said.why}, {GONE} batches in a row")
     for each in failed:  # not before: what failed while an endpoint went away is asked again by the resumed run
         said.add(*each)
     for what, spent in said.cost(new).items() if log_metric else ():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from rewards.judge import URL, Verdicts, judge
+from rewards.judge import URL, NoVerdict, Verdicts, judge  # noqa: F401
 from schema.faults import Complaints, Fault, RecipeError
 from schema.names import JUDGE, LEARNED, REWARD_KEYS, no_such_folder
 from schema.sections import Recipe

@@ -1,7 +1,6 @@
 """Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
 
 import os
-import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,8 @@ class Draft:
             whole = value.lstrip().startswith("{")
             keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
         # What stands there in place of a variable's name, or in an address, may be a secret.
-        place = Place("override " + re.sub(r"(\b(?:key|url)[\"']?\s*[=:]\s*)[^,}]+", r"\1…", text))
+        hidden = keys[:2] == ("rewards", "judge") or (keys[0] == "rewards" and "judge" in text)
+        place = Place(f"override {name}=…" if hidden else f"override {text}")
         if not equals or not all(keys):
             self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
             return
@@ -140,7 +140,8 @@ class Draft:
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    self.fault(keys if keys and keys[0] in RULES["recipe"] else (section, *keys), message)
+                    above = section == "grpo" and keys and keys[0] in RULES["recipe"]  # such as `algorithm`
+                    self.fault(keys if above else (section, *keys), message)
         self._check_reach(sound)
 
     def _check_reach(self, sound: dict):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from peft import LoraConfig, PeftModel
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, dynamic_module_utils
 from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers.utils import chat_template_utils
 
 from data import hub, prompt
 from data.limits import Exceeded, limited
@@ -162,16 +164,25 @@ def _parsed(template: str) -> nodes.Template:
     return ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"]).parse(tags)
 
 
-def _fold(template: str):
-    """Raises MemoryError where jinja ignores one: it works constants out as it compiles, in branches that are never
-    taken too. A process without this one's limit would then take all the memory there is."""
-    tree = _parsed(template)
-    for each in tree.find_all(nodes.Expr):
-        try:
-            each.as_const(nodes.EvalContext(tree.environment))
-        except nodes.Impossible as error:
-            if isinstance(error.__cause__, MemoryError):
-                raise error.__cause__ from None
+@contextlib.contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Raises the MemoryError that the block has swallowed, as jinja does: it works constants out as it compiles a
+    template, in branches that are never taken too, and goes on. A process without this one's limit would then take all
+    the memory there is."""
+    swallowed: list[BaseException] = []
+
+    def trace(frame: Any, event: str, arg: Any):
+        if event == "exception" and issubclass(arg[0], MemoryError):
+            swallowed.append(arg[1] or MemoryError())
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+    if swallowed:
+        raise MemoryError
 
 
 def require_usable(
@@ -206,8 +217,8 @@ def _complaint(folder: Path, template: str | None, system: str | None, arguments
         tokenizer.chat_template = template_of(tokenizer, template, arguments)
     except ValueError as error:
         return str(error)
-    with contextlib.suppress(TemplateError):  # said below
-        _fold(tokenizer.chat_template)
+    with contextlib.suppress(TemplateError), _memory_errors():  # what else is wrong is said below
+        chat_template_utils._compile_jinja_template(tokenizer.chat_template)
     longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)
     if longest > CHARACTERS:
         return f"reads {longest:,} characters in one token"

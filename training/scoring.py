@@ -30,7 +30,7 @@ from tokenizers.decoders import DecodeStream
 
 from data.imports import raised, shown
 from schema.faults import EXIT_CODES, RunStopped
-from schema.models import Verdicts
+from schema.models import NoVerdict, Verdicts
 from schema.names import JUDGE, LEARNED, bind_reward
 from schema.recipe import Recipe
 from schema.terminal import clean
@@ -92,6 +92,8 @@ class GuardedReward:
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         except (Exception, SystemExit) as error:
+            if isinstance(error, NoVerdict):
+                raise RunStopped(f"rewards.{self.name}: {error}; try another model or rubric") from error
             if type(error) is ConnectionError:  # this very class is meant: libraries raise kinds of it
                 message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error

@@ -33,18 +33,23 @@ from training.train import keep_adapter_float32, sharded
 
 class Greedy:
     """A trainer that answers the held-out problems greedily, as the evaluation does, and counts the groups without
-    signal. Where a judge fails, trl would count 0, and punish a right answer for a broken connection: for the
-    advantages the mean of its group's other verdicts stands in, and what is written has none."""
+    signal. Where a judge fails beside another reward's number, trl would count 0, and punish a right answer for a
+    broken connection: for the advantages, and trl's `reward`, the mean of its group's other verdicts stands in. The
+    completions' files and the metrics of the judge have none."""
 
     def _calculate_rewards(self, *given) -> torch.Tensor:
         rewards, names = super()._calculate_rewards(*given), [each.name for each in self.scores.rewards]
         self.said = None
         if self.model.training:  # held-out problems are answered once each, in no groups
-            if JUDGE in names:
-                self.said = rewards[:, names.index(JUDGE)].clone()
+            apart = getattr(self, "multi_objective_aggregation", None) == "normalize_then_sum"  # a missing one adds 0
+            if JUDGE in names and not apart:
+                place = names.index(JUDGE)
+                self.said = rewards[:, place].clone()
                 groups = self.said.view(-1, self.num_generations)
-                means = groups.nanmean(1, keepdim=True)  # NaN of a group without a verdict
-                rewards[:, names.index(JUDGE)] = torch.where(groups.isnan(), means, groups).flatten()
+                means = groups.nanmean(1, keepdim=True).expand_as(groups).flatten()  # NaN of a group without a verdict
+                others = torch.cat([rewards[:, :place], rewards[:, place + 1 :]], 1)
+                missing = self.said.isnan() & ~others.isnan().all(1)  # trl leaves out what no reward scored
+                rewards[:, place] = torch.where(missing, means, self.said)
             self._log_metric(WITHOUT_SIGNAL, without_signal(rewards, self.reward_weights, self.num_generations))
         return rewards
 

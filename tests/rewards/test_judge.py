@@ -225,9 +225,12 @@ def test_one_that_gives_no_verdict_batch_after_batch_ends_the_run_and_is_asked_a
         assert judged(server, ["42", "x"], said) == [1.0, None]
         for i in range(GONE - 1):
             judged(server, [f"z{i}"], said)
+        assert judged(server, ["42", "z"], said) == [1.0, None] and said.vain == 0  # the known one counts
+        for i in range(GONE - 1):
+            judged(server, [f"w{i}"], said)
         with pytest.raises(ConnectionError, match=rf"in no verdict \('A fine .*'\), {GONE} batches in a row"):
             judged(server, ["more"], said)
-    assert len(read_lines(tmp_path / "judge.jsonl")) == 3 * GONE - 1
+    assert len(read_lines(tmp_path / "judge.jsonl")) == 4 * GONE - 1
 
 
 def test_two_processes_are_told_the_same(tmp_path):
@@ -273,10 +276,15 @@ def test_another_machine_is_told_and_no_run_keeps_where_it_is(tmp_path):
     with pytest.raises(RecipeError) as refused:
         tiny("{model: m, url: 'https://judge.example.org/v1?key=s3cret'}", "rewards.judge.key=s3cret")
     assert "override rewards.judge.key=…: rewards.judge.key: expected" in str(refused.value)
-    for options in ("{model: m, url: 'https://me:s3cret@x.org/v1'}", '{"key": "s3cret"}', "{key : s3cret x, model: m}"):
+    for options in (
+        "{model: m, api_key: s3cret}",
+        "{model: m, url: 'https://me:x},s3cret@x.org/v1'}",
+        '{"key": "s3cret"}',
+        "{key : s3cret x, model: m}",
+    ):
         with pytest.raises(RecipeError) as refused:
             tiny(options)
-        assert "override rewards.judge={" in str(refused.value) and "s3cret" not in str(refused.value)
+        assert "override rewards.judge=…" in str(refused.value) and "s3cret" not in str(refused.value)
     assert not [each for each in warnings_of(tiny("{model: m}")) if "leave this machine" in str(each)]
 
 

@@ -73,6 +73,15 @@ def test_an_honest_template_is_usable(folder):
         ("{{ 'a' * 10000000000 }}", "takes more than 4 GiB"),
         ("{{ messages[-1].content }}{% if no %}{{ 'a' * 10000000000 }}{% endif %}", "takes more than 4 GiB"),
         ("{{ messages[-1].content }}{% if no %}{{ 'a'|center(10000000000) }}{% endif %}", "takes more than 4 GiB"),
+        # transformers' own tojson, and a text that jinja makes of a constant: MemoryErrors that it swallows
+        (
+            "{{ messages[-1].content }}{% if no %}{{ ([1]*100000)|tojson(separators=('a'*100000, ':')) }}{% endif %}",
+            "takes more than 4 GiB",
+        ),
+        (
+            "{{ messages[-1].content }}{% if no %}{{ ([{'a': 'b'*1000}]|groupby('a')) * 10000000 }}{% endif %}",
+            "takes more than",  # this much memory, or time before it
+        ),
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 2 s"),
         ("{{ 10 ** (10 ** 9) }}", "takes more than 2 s"),  # while it is compiled: no signal ends that
         ("{{ messages[-1].content }}{{ 'a' * 1000000 }}", "writes 1,000,001 characters"),

@@ -256,6 +256,10 @@ def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(name
     logged = {key: each[-1] for key, each in trainer._metrics["train"].items()}
     assert (logged["rewards/judge/mean"], logged["rewards/judge/std"], logged["groups_without_signal"]) == (1, 0, 1)
     assert len(trainer._metrics["train"]["rewards/judge/mean"]) == 1
+    right = trainer.scores.rewards[0].function
+    trainer.scores.rewards[0].function = lambda **columns: [None, *[1.0] * 15]  # no reward scores the first
+    assert trainer._generate_and_score_completions(rows)["advantages"].tolist() == [0.0] * 16
+    trainer.scores.rewards[0].function = right
     monkeypatch.delattr(Greedy, "_calculate_rewards")
     punished = trainer._generate_and_score_completions(rows)["advantages"].tolist()
     assert punished == pytest.approx([trls[0], *[trls[1]] * 7, *[0] * 8], abs=1e-3)
