@@ -104,7 +104,8 @@ def judge_fault(recipe: Recipe) -> Fault | None:
         said.why = f"is to have a key, and the environment has no {key}"
     elif asyncio.run(judge(["1 + 1 = 2"], ["What is 1 + 1?"], ["2"], said=said, **given)) != [None]:
         return None
-    message = f"{given.get('url', URL)} {said.why}: start it, or correct its url, model, key or max_tokens"
+    mend = "take another model or rubric" if "in no verdict" in said.why else "start it"
+    message = f"{given.get('url', URL)} {said.why}: {mend}, or correct its url, model, key or max_tokens"
     return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
 
 

@@ -15,7 +15,17 @@ from types import SimpleNamespace
 from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
-from rewards.verifier.phrases import EXPANDED, FACTORED, INTERVAL, LOWEST_TERMS, PERCENT, VALUE, Phrase, hedge
+from rewards.verifier.phrases import (
+    EXPANDED,
+    FACTORED,
+    INTERVAL,
+    LOWEST_TERMS,
+    OPPOSITES,
+    PERCENT,
+    VALUE,
+    Phrase,
+    hedge,
+)
 from rewards.verifier.readings import LABELLED, plainer, readings
 from rewards.verifier.units import another_was_asked, change, known
 from rewards.verifier.value import (
@@ -115,6 +125,8 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
     """The verdict on the answer as it is written, or as its question says how to read it."""
     verdict = _as_written(gold, answer, question, algebra)
     if verdict[0] is not False or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
+        return verdict
+    if question and _other_way(answer, gold, question):
         return verdict
     for reading in readings(value(gold), answer, question or ""):
         with contextlib.suppress(Unreadable):  # a gold for which no reading can be right, and the verdict stands
@@ -342,9 +354,23 @@ def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) 
         return (
             None if re.search(r"\bcents?\b|¢|penn", question.lower()) else "cents, of which the question does not speak"
         )
+    if way := _other_way(answer, gold, question):
+        return f"the other way than the question asks for, {way}"
     numbers = (Quantity, Expr)
     if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
         return "another unit than the question asks for"
+    return None
+
+
+def _other_way(answer: str, gold: str, question: str) -> str | None:
+    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise is asked for."""
+    if not re.search("[a-z]{2}", answer):
+        return None
+    said, asked = (set(re.findall("[a-z]+", text.lower())) for text in (answer, question + gold))
+    for pair in OPPOSITES:
+        for one, other in (pair, pair[::-1]):
+            if (found := said & {*other.split()}) and asked & {*one.split()} and not asked & {*other.split()}:
+                return min(found)
     return None
 
 

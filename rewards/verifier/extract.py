@@ -89,7 +89,7 @@ def extract(response: str, strict: bool = False) -> Found:
         return found
     *way, line = (_bare(visible) or "\n").splitlines()
     if line and len(line) <= _MAX_LINE and not (way and not _LAST_LINE.match(line)):
-        return Found([line], "")
+        return Found([_bare(line)], "")
     return Found([], "no answer block, box or stated answer")
 
 

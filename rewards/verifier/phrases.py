@@ -346,6 +346,18 @@ RIVALS = Table(
 
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
+# Which way something goes, and the other way.
+OPPOSITES = [
+    ("rise rises rose increase increased gain gained grow grew", "fall falls fell decrease decreased drop dropped"),
+    ("profit", "loss"),
+    ("more", "fewer"),
+    ("older", "younger"),
+    ("late later", "early earlier"),
+    ("taller longer", "shorter"),
+    ("north", "south"),
+    ("east", "west"),
+    ("up upwards", "down downwards"),
+]
 # What leads from the way to the answer.
 CONCLUDING = (
     r"so(?! (?:many|much|far|that|on|long)\b)|thus|hence|therefore|consequently|in conclusion|donc|somit|folglich|por "

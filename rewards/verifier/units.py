@@ -111,6 +111,7 @@ _HARMLESS = frozenset(["and", "to", "so", "from", "then", "at", "times", "quarte
 _HEDGES = (
     "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some many few "
     "hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively possible "
+    "failed hoped tried wanted planned refused "
     "morning afternoon evening night hex octal binary decimal unclear refuse next possibility squared cubed each "
     "too someone claimed claims"
 )
@@ -256,8 +257,8 @@ def _kind(name: str) -> str | None:
 
 def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:
     """ "How many dollars per day" may be answered by dollars, but a speed not by a length."""
-    speed = kind == "length" and asked in ("h", "min", "s")
-    return asked in (None, given) or (given is None and not speed)
+    speed = kind == "length" and {asked, given} & {"h", "min", "s"}
+    return asked == given or (None in (asked, given) and not speed)
 
 
 def _parts(name: str) -> tuple[str, str | None]:
