@@ -369,7 +369,7 @@ def _other_way(answer: str, gold: str, question: str) -> str | None:
     said, asked = (set(re.findall("[a-z]+", text.lower())) for text in (answer, question + gold))
     for pair in OPPOSITES:
         for one, other in (pair, pair[::-1]):
-            if (found := said & {*other.split()}) and asked & {*one.split()} and not asked & {*other.split()}:
+            if (found := said & other) and asked & one and not asked & other:
                 return min(found)
     return None
 

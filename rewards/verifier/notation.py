@@ -298,6 +298,11 @@ def key(text: str) -> str:
     return re.sub(r"([_^])\{(\w)\}", r"\1\2", text)
 
 
+def without_text(text: str) -> str:
+    r"""` and ` of `\text{and}`: what each text command holds, between spaces."""
+    return re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text)
+
+
 # ---- brackets: any of `)]}` closes any of `([{`, as half-open intervals ask for
 
 

@@ -347,7 +347,7 @@ RIVALS = Table(
 LONGEST_SENTENCE = 1000  # characters of a sentence with an answer; a longer answer is wrong anyway
 
 # Which way something goes, and the other way.
-OPPOSITES = [
+_OPPOSITES = [
     ("rise rises rose increase increased gain gained grow grew", "fall falls fell decrease decreased drop dropped"),
     ("profit", "loss"),
     ("more", "fewer"),
@@ -358,6 +358,7 @@ OPPOSITES = [
     ("east", "west"),
     ("up upwards", "down downwards"),
 ]
+OPPOSITES = [tuple(frozenset(words.split()) for words in pair) for pair in _OPPOSITES]
 # What leads from the way to the answer.
 CONCLUDING = (
     r"so(?! (?:many|much|far|that|on|long)\b)|thus|hence|therefore|consequently|in conclusion|donc|somit|folglich|por "

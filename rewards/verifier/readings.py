@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from rewards.verifier.notation import is_number_word, number
+from rewards.verifier.notation import is_number_word, number, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
 from rewards.verifier.value import Expr, Interval, List, Quantity, Ratio, Relation, Set, Tuple, Union, Value, value
@@ -41,7 +41,7 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
     several = isinstance(gold, List | Set | Tuple | Interval)
     if len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
         return
-    asked, text = Asked(gold, question[-_LONGEST * 3 :]), re.sub(r"\\text\{([^{}]*)\}", r" \1 ", answer)
+    asked, text = Asked(gold, question[-_LONGEST * 3 :]), without_text(answer)
     text = re.sub(r"~~[^~]*~~|[“”]|[\s$,]*\b(?:where|with)\b[^,]*\bconstant\b.*$", "", text)
     text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
     if text != answer:
@@ -56,7 +56,7 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
 @lru_cache(maxsize=4096)
 def plainer(gold: str, question: str) -> str | None:
     """`19 m` of a gold "The length of the plot is 19 m.", and `x=2` of "x=2 (the root x=-2 is extraneous)"."""
-    said = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", gold)
+    said = without_text(gold)
     kept = re.sub(r"\s*\([^()\\]*(?:[a-z]{4}|\b(?:at|for|if) )[^()\\]*\)", "", said).strip()
     if (
         isinstance(value(gold), Quantity)
@@ -215,9 +215,8 @@ def _listed(text: str, asked: Asked) -> str | None:
         text = _JOINTS.sub(" or ", text) if re.search(r"\d|=", text) else _JOINTS.sub(", ", text)
         text = text.replace("、", ", ")
     n = len(asked.gold.items)
-    if re.fullmatch(
-        rf"[-−\d./ ]+(?:[<>][-−\d./ ]+){{{n - 1}}}", text
-    ):  # 0.05 < 0.5 < 0.55, where an order is asked for
+    # 0.05 < 0.5 < 0.55, where an order is asked for
+    if re.fullmatch(rf"[-−\d./ ]+(?:[<>][-−\d./ ]+){{{n - 1}}}", text):
         text = re.sub(r"\s*[<>]\s*", ", ", text)
     if n > 2 and isinstance(asked.gold, List) and re.fullmatch(r"\[[^\[\]]*\]", text):
         text = text[1:-1]

@@ -143,17 +143,14 @@ def told(text: str, asked: Asked) -> str | None:
         return None
     if truth and _YES_OR_NO.match(asked.text) and not spans:  # "It is not prime."
         return {(): "yes", ("not",): "no"}.get(tuple(new)) if any(map(asked.has, words)) else None
-    if (
-        isinstance(asked.gold, Words)
-        and not truth
-        and (end := _BEING.search(said))
-        and (all(map(asked.has, words_of(end[1]))) or all(asked.has_value(span.text) for span in spans))
-    ):
-        return end[1]
+    if isinstance(asked.gold, Words) and not truth:
+        end = _BEING.search(said)
+        if end and (all(map(asked.has, words_of(end[1]))) or all(asked.has_value(span.text) for span in spans)):
+            return end[1]
+        if who := _WHO.fullmatch(said):
+            return who[1]
     if asked.several and len(spans) == len(asked.gold.items) and len(new) < 3 and _listed_alone(spans):
         return ", ".join(span.text for span in spans)
-    if isinstance(asked.gold, Words) and not truth and (who := _WHO.fullmatch(said)):
-        return who[1]
     if asked.text and len(new) > 2:
         return None
     if not spans and (named or isinstance(asked.gold, Words)):
@@ -167,8 +164,9 @@ def told(text: str, asked: Asked) -> str | None:
     if len(spans) != 1 or not words:
         return said if spans and not words else None
     value, before, end = spans[0]
-    by = ["by"] * (re.search(r"(?i)\bby (?:what|how)\b", asked.text) is None)
-    if before and before[-1].lower() in [*by, "from", "than", *["to"] * (not asked.several)]:
+    by_asked = re.search(r"(?i)\bby (?:what|how)\b", asked.text) is not None
+    sound = {"by": by_asked, "to": asked.several, "from": False, "than": False}
+    if before and not sound.get(before[-1].lower(), True):
         return None
     if not asked.text and (not before or asked.lacks(before[-1])):
         return None

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from rewards.verifier.notation import is_number_word, plain
+from rewards.verifier.notation import is_number_word, plain, without_text
 from rewards.verifier.phrases import UNIT
 
 # Every name of one unit on one line, the first is its name here; a plural s is understood.
@@ -130,7 +130,7 @@ def unit(text: str) -> str | None:
     if residue := re.fullmatch(r"\s*\\pmod\{(\w+)\}", text):  # "4 (mod 9)" is 4 of the residues of 9
         return f"mod {residue[1]}"
     marked, text = r"\text" in text, re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
-    text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).strip(" .")
+    text = without_text(text).strip(" .")
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -252,7 +252,8 @@ def another_was_asked(name: str, question: str) -> bool:
 
 def _kind(name: str) -> str | None:
     """What a unit measures; areas are lengths here, for which another unit may have been asked as well."""
-    return {"area": "length"}.get(kind := KINDS.get(name.split("^")[0]), kind)
+    kind = KINDS.get(name.split("^")[0])
+    return "length" if kind == "area" else kind
 
 
 def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split
+from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split, without_text
 from rewards.verifier.units import known, unit
 from rewards.verifier.wholes import TURNED, respelled
 
@@ -467,7 +467,7 @@ def in_base(text: str) -> InBase | None:
 
 def words(text: str) -> Words | None:
     r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several with a longer one."""
-    bare = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text)
+    bare = without_text(text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
         return None
     letters = re.findall(r"[^\W\d_]+", bare)
