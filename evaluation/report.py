@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from data.json_files import read_lines
 from evaluation import pictures
-from evaluation.statistics import interval, majority, paired_difference, pass_at_k, verdict
+from evaluation.statistics import change, interval, majority, paired_difference, pass_at_k, verdict
 from runs.folder import CONTROL, read_answers
-from schema.stages import CHAINS
+from schema.stages import CHAINS, STAGES
 from schema.terminal import code, fenced, inline, row
 from training.checkpoints import write_whole
 
@@ -182,8 +182,8 @@ def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
 
 
 def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
-    """One verdict for each pair that is compared, and how much of the gain over the first model is form: that gain
-    judged strictly, judged leniently, and shown one worked example."""
+    """One verdict for each pair that is compared, where to look if a stage made it worse, and how much of the gain over
+    the first model is form: that gain judged strictly, judged leniently, and shown one worked example."""
     labels = _trained(list(answers))
     pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
@@ -192,6 +192,10 @@ def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
         lines += [f"- {inline(a)} → {inline(b)}, pass@{samples}: {verdict(best[a], best[b])}" for a, b in pairs]
+    for a, b in [(a, b) for a, b in pairs if b in STAGES and change(right[a], right[b])[0] < 0][:1]:
+        paid = ", or wrong ones paid (`make audit`)" * STAGES[b].samples
+        look = f"read what it lost (`make view`). Are its answers cut off{paid}? Else take a lower {b}.learning_rate"
+        lines.append(f"- {b} is worse than {inline(a)}: {look}")
     if len(labels) > 1:
         first, last = labels[0], labels[-1]
         controls = [(f"{inline(first)} → {inline(last)}, {how}", first, how) for how in ("strict", "lenient")]

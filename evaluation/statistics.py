@@ -101,6 +101,11 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
     """What changed over the same problems, in one sentence; each value is the share of a problem's answers that are
     right. A change is claimed only where it exceeds two standard errors and passes a second test: p < 0.05 in McNemar's
     with one answer per problem, else an interval by paired resampling of problems that excludes zero."""
+    return change(before, after)[1]
+
+
+def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]:
+    """(what the verdict claims as changed, 0 where it claims nothing; the verdict)."""
     mean, error = paired_difference(before, after)
     won = sum(b > a for a, b in zip(before, after, strict=True))
     lost = sum(a > b for a, b in zip(before, after, strict=True))
@@ -113,5 +118,5 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
         low, high = resampled([float(b) - float(a) for a, b in zip(before, after, strict=True)])
         counted, sure = f"{counted}, 95% interval {100 * low:+.1f} to {100 * high:+.1f}", low > 0 or high < 0
     if abs(mean) > 2 * error and sure:
-        return f"{figures} ({counted})"
-    return f"no significant change ({figures}, {counted})"
+        return mean, f"{figures} ({counted})"
+    return 0.0, f"no significant change ({figures}, {counted})"
