@@ -5,6 +5,8 @@ of their settings without those that name other files, other models or code. Not
 nothing else can be saved again. docs/security.md has the whole list."""
 
 import atexit
+import contextlib
+import fcntl
 import functools
 import itertools
 import json
@@ -13,6 +15,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,9 +161,28 @@ def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
 
 @functools.cache
 def _root(process: int) -> Path:
-    root = Path(tempfile.mkdtemp(prefix="grpo-recipes-"))
+    """A process's own, which it locks; the kernel releases the lock with it. So what is not locked was left by one that
+    a signal or os._exit ended, and goes."""
+    for left in Path(tempfile.gettempdir()).glob("grpo-recipes-links-*"):
+        with contextlib.suppress(OSError):  # locked, another user's, or on a disk without locks
+            if time.time() - left.lstat().st_mtime > 60:  # a new one may not be locked yet
+                os.close(_locked(left))
+                shutil.rmtree(left)
+    root = Path(tempfile.mkdtemp(prefix="grpo-recipes-links-"))
+    with contextlib.suppress(OSError):
+        os.set_inheritable(_locked(root), True)  # by what takes this process's place: vLLM's server
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(root, ignore_errors=True))
     return root
+
+
+def _locked(folder: Path) -> int:
+    held = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise
+    return held
 
 
 def _plain(file: Path) -> Path:
