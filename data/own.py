@@ -164,7 +164,7 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not UTF-8: {error}") from error
+        raise DataError(f"{file} is not UTF-8 ({error}): save it in that encoding") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}") from error
 

@@ -32,13 +32,14 @@ AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: float | None, sized: bool = True
+    recipe: Recipe, rows: list[dict], launched: dict, card: float | None, sized: bool = True, paid: bool = True
 ) -> Iterator[Finding]:
     """Findings from the model's config, its tokenizer and the training rows; each part that cannot be reached becomes a
     note.
 
     Args:
         sized: whether trl accepts the values that the memory depends on.
+        paid: whether these are all the recipe's rewards; what pays without one that was refused misleads.
     """
     config = tokenizer = None
     try:
@@ -77,7 +78,8 @@ def model_findings(
         if message:
             level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
             yield finding(recipe, level, ("data", "train"), message)
-        yield from _audit_findings(recipe, gradable[:AUDITED])
+        if paid:
+            yield from _audit_findings(recipe, gradable[:AUDITED])
         if recipe.data.own_solutions is not None:
             say(own_solutions.announced(recipe, rows))
     if config is not None and sized:

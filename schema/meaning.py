@@ -341,6 +341,7 @@ def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
     own = [] if isinstance(function, partial) else [key for key in given if key in ("split", "folder")]
     wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
     others = (("data.train", names.TRAIN_KEYS), ("evaluate.benchmarks", names.BENCHMARK_KEYS))
+    others += (("a file, a folder or a set of the Hub", {"columns"}),)
     elsewhere = {key: where for where, keys in others for key in given.keys() & keys - takes.keys()}
     wrong += [f"{key!r} is for {where}: leave it out here" for key, where in elsewhere.items()]
     given = {key: value for key, value in given.items() if key not in elsewhere}
@@ -386,20 +387,23 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         free = {
             key: value for key, value in arguments.items() if key not in (*models.OPTIONS.get(name, ()), *names.GIVEN)
         }
-        wrong = names.wrong_arguments(function, free, also=names.REWARD_KEYS)
-        wrong += [f"{key}: the trainer gives it; leave it out" for key in names.GIVEN if key in arguments]
+        for key, value in free.items():
+            for message in names.wrong_arguments(function, {key: value}, also=names.REWARD_KEYS):
+                yield (name, key), f"{name}: {message}"
+        for key in [each for each in names.GIVEN if each in arguments]:
+            yield (name, key), f"{name}: {key}: the trainer gives it; leave it out"
         if name == "correct_answer" and "steps" in options:
-            wrong.append("a step is no answer; leave `steps` out")
+            yield (name, "steps"), f"{name}: a step is no answer; leave `steps` out"
         if name in models.OPTIONS:
             yield from models.complaints(name, options, recipe)
-        if name == "brevity" and (refused := count().refusal(options.get("longest"))):
-            yield (name,), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
+        longest = options.get("longest")  # of another type: said above
+        if name == "brevity" and type(longest) in (int, type(None)) and (refused := count().refusal(longest)):
+            yield (name, "longest"), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not names.is_reward(function):
-            wrong += names.missing_arguments(function, arguments)
+            yield from (((name,), f"{name}: {each}") for each in names.missing_arguments(function, arguments))
         elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
-            wrong.append("add `**columns` to its parameters: a reward is given every column of the data")
-        yield from (((name,), f"{name}: {message}") for message in wrong)
+            yield (name,), f"{name}: add `**columns` to its parameters: a reward is given every column of the data"
 
 
 CHECKS = {

@@ -206,6 +206,7 @@ class Draft:
         """The recipe without its faulty keys."""
         for keys in filter(None, self.faulty):
             section = self.values
+            keys = keys[:2] if keys[0] == "rewards" else keys  # half of a reward pays for something else
             for key in keys[:-1]:
                 section = section.get(key) if isinstance(section, dict) else None
             if isinstance(section, dict):

@@ -58,7 +58,7 @@ def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
     from evaluation.answers import judged
 
     if not response or not gold:
-        return "ask a question first, then give its right answer: /gold 42"
+        return f"{'' if response else 'ask a question first, then '}give its right answer: /gold 42"
     [line] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
     said = {True: "right", False: "wrong", None: "not judged"}[line["right"]]
     return clean(f"{said}: {line['reason']}" + (f" (read: {line['answer']})" if line["answer"] else ""))

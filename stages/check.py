@@ -61,13 +61,14 @@ def main(
         quiet_libraries()
         refused = refused_values(recipe, tuple(SECTIONS)) if not faults and launched["num_processes"] == 1 else []
         findings += [Finding("error", *fault) for fault in refused]
+        of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
+        paid = not of_rewards.intersection(fault.place for fault in faults)
         if recipe.model.name_or_path or recipe.model.build:
             from evaluation.findings import model_findings
 
-            findings += model_findings(recipe, rows, launched, card, sized=not refused)
+            findings += model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
         findings += warnings_of(recipe)
-        of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
-        if of_rewards.intersection(fault.place for fault in faults):  # what pays without that reward misleads
+        if not paid:
             findings = [each for each in findings if each.level == "error" or each.place != recipe.place("rewards")]
         with counted(launched):
             _say_time(recipe, tokens_per_second)

@@ -201,7 +201,7 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", "0 problems; nothing is left to use"),
         ('{"problem": ' + "[" * 900 + "]" * 900 + "}\n", "is nested too deeply"),
-        ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8"),
+        ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8 .*: save it in"),
     ],
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):

@@ -111,6 +111,9 @@ INSTEAD = {
     "misspelt key": ("max_steps", "max_step", ":7:", "did you mean max_steps?"),
     "bad type": ("max_steps: 2", "max_steps: two", ":7:", "expected a whole number from 1 up, or -1, got 'two'"),
     "unknown reward": ("correct_answer", "correct_answr", ":5:", "did you mean correct_answer?"),
+    "the line of an argument": (PAID, "correct_answer:\n    strict: maybe", ":6:", "strict: expected true or false"),
+    "a longest in its line": (PAID, "brevity:\n    weight: 1\n    longest: 0", ":7:", "from 1 up, got 0"),
+    "columns of a made set": ("[arithmetic]", "[arithmetic: {columns: {a: b}}]", ":3:", "is for a file, a folder or a"),
     "reward named like a key": ("correct_answer", "tools", ":5:", "unknown reward 'tools'"),
     "a judge without a name": (PAID, "judge: {}", ":5:", "rewards.judge: it needs a `model`: the name that the"),
     "a judge elsewhere": (

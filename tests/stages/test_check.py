@@ -303,11 +303,14 @@ def test_a_reward_that_is_left_out_is_not_held_against_the_others(tmp_path, caps
     recipe.write_text(whole.replace("  correct_answer: {weight: 1.0}\n", ""))
     check_recipe(recipe)
     assert "form is paid 0.25 and a right answer 0" in capsys.readouterr().out
-    recipe.write_text(whole.replace("correct_answer", "corect_answer"))
-    with pytest.raises(SystemExit, match="2"):
-        check_recipe(recipe)
-    out = capsys.readouterr().out
-    assert "error: " in out and "warning: " not in out
+    learned, judge = ("learned: {model: /no}\n  correct_answer", "judge: {model: m, url: ftp://x}\n  correct_answer")
+    for said in ("corect_answer", learned, judge):
+        recipe.write_text(whole.replace("correct_answer", said))
+        with pytest.raises(SystemExit, match="2"):
+            check_recipe(recipe)
+        out = capsys.readouterr().out
+        assert "error: " in out and "warning: " not in out and "note: " not in out and "audit: " not in out
+        assert out.endswith("not ready: 1 to change\n")
 
 
 def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, monkeypatch):

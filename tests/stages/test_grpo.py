@@ -86,15 +86,17 @@ runpy.run_module("stages.chat", run_name="__main__", alter_sys=True)
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_path):
     asked = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
     text = "/gold 5\n" + "".join(f"{each['problem']}\n/gold {each['gold']}\n/gold no\x1b[2Jne\n" for each in asked)
-    text += "/help\n/gld 5\n" + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
+    text += "/gold\n/help\n/gld 5\n" + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
     (tmp_path / "asked").write_bytes(text.encode("latin-1"))
     (tmp_path / "chat.py").write_text(ASKS % (tmp_path / "asked"))
     said = run_program(tmp_path / "chat.py", chain / "grpo").stdout
-    early, *answers, helped, unknown, too_long, _ = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
+    told = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
+    early, *answers, bare, helped, unknown, too_long, _ = told
     assert answers[::3] == [each["response"] for each in asked] and too_long.startswith("too long: at most")
     words = {True: "right", False: "wrong"}
     assert answers[1::3] == [f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked]
-    assert early.startswith("ask a question first") and all(each.startswith("wrong: ") for each in answers[2::3])
+    assert early == f"ask a question first, then {bare}" and bare == "give its right answer: /gold 42"
+    assert all(each.startswith("wrong: ") for each in answers[2::3])
     assert "\n> \\xff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
     assert helped.startswith("ask one question") and unknown == f"there is no /gld: {helped}"
