@@ -99,12 +99,13 @@ def judge_fault(recipe: Recipe) -> Fault | None:
     given = {name: each for name, each in recipe.rewards.get(JUDGE, {}).items() if name not in REWARD_KEYS}
     if "model" not in given:
         return None
-    said, key = Verdicts(), given.get("key")
+    said, key, mend = Verdicts(), given.get("key"), "set it"
     if key and not os.environ.get(key):
         said.why = f"is to have a key, and the environment has no {key}"
     elif asyncio.run(judge(["1 + 1 = 2"], ["What is 1 + 1?"], ["2"], said=said, **given)) != [None]:
         return None
-    mend = "take another model or rubric" if "in no verdict" in said.why else "start it"
+    else:
+        mend = "start it" if said.silent else "take another model or rubric"
     message = f"{given.get('url', URL)} {said.why}: {mend}, or correct its url, model, key or max_tokens"
     return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
 

@@ -258,7 +258,7 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(tmp_path, monkeypatch, ca
     monkeypatch.setenv("JUDGE_KEY", "schlüssel")
     assert "gives no chat completion (ConnectError): start it, or" in str(judge_fault(recipe))
     monkeypatch.delenv("JUDGE_KEY")
-    assert "is to have a key, and the environment has no JUDGE_KEY: start it, or" in str(judge_fault(recipe))
+    assert "is to have a key, and the environment has no JUDGE_KEY: set it, or" in str(judge_fault(recipe))
 
 
 def tiny(options: str, *more: str):
@@ -293,7 +293,7 @@ def test_a_judge_that_is_not_there_or_gives_no_verdict_is_told_before_weights_lo
         assert judge_fault(tiny(f"{{model: m, url: {server.url}}}")) is None
     with stand_in(lambda *_: "A fine piece of work.") as silent:
         (says,) = str(judge_fault(tiny(f"{{model: m, url: {silent.url}}}"))).splitlines()
-    assert "ends its answer in no verdict ('A fine piece of work.')" in says
+    assert "ends its answer in no verdict ('A fine piece of work.'): take another model or rubric, or correct" in says
     words = ["preflight", "recipes/tiny-arithmetic.yaml", f"rewards.judge={{model: m, url: {server.url}}}"]
     monkeypatch.setattr(sys, "argv", [*words, "--stages", "sft", "grpo"])
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the end of a program ignores SIGTERM
