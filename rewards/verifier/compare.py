@@ -46,6 +46,7 @@ _ORDER_TOO = re.compile(  # ORDER in other languages
     r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
 )
 _RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
+_WHICH = re.compile(r"\bwhich\b[^.?]*\b(?:(smaller|less|lesser)|larger|greater|bigger)\b")
 _SHARE_ASKED = re.compile(r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b")
 
 
@@ -189,7 +190,8 @@ def ratios(g: Ratio | Quantity, a: Ratio | Quantity, context: Context) -> bool:
     asked = _RATIO_ASKED.search(context.question or "")
     if isinstance(a, Ratio) and a.spoken and not isinstance(g, Ratio) and not asked:
         return False  # "2 to 3" for 2/3 may be a range
-    if any(isinstance(x, Quantity) and not re.search(r"[/.,c%]", x.written) for x in (g, a)):
+    bare = any(isinstance(x, Quantity) and not re.search(r"[/.,c%]", x.written) for x in (g, a))
+    if bare and not (asked and isinstance(a, Ratio)):
         return False  # 5 is no 5:1, but 5/1 is
     p, q = _terms(g), _terms(a)
     if p is None or q is None or len(p) != len(q):
@@ -220,6 +222,8 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
     if short and long.startswith(f"{short} ") and isinstance(a, Words):  # "an odd function" for "odd", or as the gold
         behind = set(long.removeprefix(short).split()) - {"angled"}
         return behind <= set(re.findall(r"\w+", context.question or "")) - {"or", "and", "nor", "not"}
+    if min(map(len, bare)) > 6:
+        bare = [re.sub(r"(?<=\w{6})(?:es?|ent|ing)$", "", text) for text in bare]  # diverges, divergent
     return bool(bare[0]) and bare[0].removesuffix("s") == bare[1].removesuffix("s")
 
 
@@ -345,7 +349,7 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
     if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
         meant = _meant(a, context)
         return meant is not None and context.same(value(g.sides[-1]), meant)
-    equation = "equation of" in (context.question or "")  # of a line: x - 2 = 0
+    equation = re.search(r"equation of|asymptote|directrix|axis of", context.question or "")  # of a line: x - 2 = 0
     if is_name(g_name) and g.signs == ("=",) and not _variables(g.sides[1]) and not equation:
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
     if _UNREAD.search("".join(g.sides + a.sides)):
@@ -357,7 +361,7 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
 
 def value_of_gold(g: Relation, a: Value, context: Context) -> bool:
     r"""A gold `k = 3` may be answered by its value, a gold `0.56 = 56\%` by either side, an equation by neither."""
-    if _is_approximate(g):
+    if g.signs[0] == r"\approx" and not g.sides[0]:  # a mere `\approx 2.83`
         return context.same(value(g.sides[1]), a)
     sides = [value(side) for side in g.sides]
     named = is_name(g.sides[0])
@@ -369,19 +373,21 @@ def value_of_gold(g: Relation, a: Value, context: Context) -> bool:
 
 def value_of_answer(g: Value, a: Relation, context: Context) -> bool:
     r"""An answer `x = 5`, `40+2 = 42` or `2\sqrt2 \approx 2.83` has the value that it ends in."""
+    if isinstance(g, Tuple | Interval) and set(a.signs) == {"="} and len(a.signs) == len(g.items):  # x = y = 2
+        named = len(set(a.sides[:-1])) == len(a.signs) and all(map(is_variable, a.sides[:-1]))
+        return named and ordered(g.items, [value(a.sides[-1])] * len(a.signs), context)
     meant = _meant(a, context, isinstance(g, Quantity) and "." in g.written)
+    if isinstance(g, Quantity) and isinstance(meant, Expr) and set(a.signs) == {"="}:  # 91 = 7 \cdot 13
+        meant = next((side for side in map(value, a.sides) if isinstance(side, Quantity)), meant)
     return meant is not None and context.same(g, meant)
-
-
-def _is_approximate(relation: Relation) -> bool:
-    r"""Whether a gold is a mere `\approx 2.83`."""
-    return relation.signs[0] == r"\approx" and not relation.sides[0]
 
 
 def _meant(relation: Relation, context: Context, rounded: bool = False) -> Value | None:
     r"""The one value `x = …`, `40+2 = 42` or `2\sqrt2 \approx 2.83` ends in; None if its sides disagree."""
     relation = _turned(relation)
     signs, sides = list(relation.signs), list(relation.sides)
+    if len(signs) == 1 and signs[0] in "<>" and (way := _WHICH.search(context.question or "")):  # 7/9 > 5/7
+        return value(sides[(signs[0] == ">") == bool(way[1])])
     while len(sides) > 2 and signs[0] == "=" and is_variable(sides[0]) and is_variable(sides[1]):  # y = x = 5
         signs, sides = signs[1:], sides[1:]
     if signs == [r"\approx"] and not sides[0]:

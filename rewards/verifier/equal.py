@@ -64,7 +64,7 @@ _YES_OR_NO = re.compile(
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _CHOICE = re.compile(
     r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
-    r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|$))\s*\}?\s*[.:,]?\s*(.*)"
+    r"(?:[(\[]\s*([A-Za-z])\s*[)\]]|([A-Za-z])\s*(?:[).:]|,(?!\s*[A-Za-z](?![a-z]))|$))\s*\}?\s*[.:,]?\s*(.*)"
 )
 _LETTER = re.compile(r"(?<![A-Za-z])[A-J](?![A-Za-z])")
 _ALSO = re.compile(r"(?:or|and|also|plus|along|as well|together)\b|[/&]|[A-J]\b")
@@ -294,6 +294,9 @@ def _letters(text: str) -> set[str]:
 
 def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:
     """The verdict where the gold is the letter of an option, or the answer is one and the question lists options."""
+    if named := re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold):  # B of "Shop B"
+        gold = named[2] if question and f"{named[1]} {named[2]}".lower() in question.lower() else gold
+        answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
     answer = re.sub(r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer)
     wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()

@@ -42,7 +42,9 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
     if len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
         return
     asked, text = Asked(gold, question[-_LONGEST * 3 :]), without_text(answer)
-    text = re.sub(r"~~[^~]*~~|[“”]|[\s$,]*\b(?:where|with)\b[^,]*\bconstant\b.*$", "", text)
+    text = re.sub(
+        r"~~[^~]*~~|[“”]|[\s$,]*\b(?:(?:where|with)\b[^,]*|C\W+(?:is |an? |any |arbitrary )*)\bconstant\b.*$", "", text
+    )
     text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
     if text != answer:
         yield text
@@ -151,6 +153,7 @@ _CONSTANT = re.compile(r"(.*\S)\s*[+-]\s*(?:([a-zA-Z])(?:_\{?\d\}?)?|\\text\{\s*
 _ALL = re.compile(
     r"(?i)^(?:for )?(?:(?:all|any|every) )?(?:real )?(?:(?:numbers|values) )?(?:of )?(?:(?:[a-z] )?(?:with|that) )?"
 )
+_FROM_TO = r"(?:between|from) ([^a-z,]+) (?:and|to) ([^a-z,]+)"
 _SIGNS = {  # as replacements
     r"(?:greater|bigger|larger|more) than or equal to|at least": r"\\ge",
     r"(?:less|smaller) than or equal to|at most": r"\\le",
@@ -158,6 +161,8 @@ _SIGNS = {  # as replacements
     r"(?:less|smaller) than|below": "<",
     r"non-? ?negative": r"\\ge 0",
     r"non-? ?positive": r"\\le 0",
+    rf"(?:[a-z] )?strictly {_FROM_TO}|(?:[a-z] )?{_FROM_TO},? \(?exclusive(?:ly)?\)?": r"(\1\3,\2\4)",
+    rf"(?:[a-z] )?{_FROM_TO},? \(?(?:inclusive(?:ly)?|both included)\)?": r"[\1,\2]",
     "positive": "> 0",
     "negative": "< 0",
 }

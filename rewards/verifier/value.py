@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import inf
 
 from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split, without_text
 from rewards.verifier.units import known, unit
@@ -149,6 +150,7 @@ _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
 _AND = re.compile(r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])")
+_AND_HOLE = re.compile(_AND.pattern + "|,")
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _COMMA = re.compile(r"[,;]")
@@ -215,19 +217,8 @@ def trimmed(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _value(text: str) -> Value:
-    for read in (
-        clock_or_ratio,
-        quantity,
-        compound,
-        in_base,
-        _matrix,
-        _plus_minus,
-        _union,
-        _both,
-        _list,
-        _relation,
-        _brackets,
-    ):
+    single = clock_or_ratio, quantity, compound, in_base
+    for read in (*single, _matrix, _plus_minus, _union, _both, _list, _relation, _brackets):
         if (found := read(text)) is not None:
             return found
     return words(text) or expression(text)
@@ -263,17 +254,29 @@ def _union(text: str) -> Union | None:
     return Union(items) if all(isinstance(i, Interval | Tuple | Set) for i in items) else None
 
 
-def _both(text: str) -> Interval | None:
-    """`x > 1 and x < 3`: one interval."""
-    parts = split(text, _AND)
+def _both(text: str) -> Interval | Union | None:
+    r"""`x > 1 and x < 3`: one interval; `x > 1, x \ne 3`: two."""
+    parts = split(text, _AND_HOLE if r"\ne" in text else _AND)
     names = {side.strip() for part in parts for side in split(part, _RELATION) if is_variable(side)}
     ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
+    if ranges and isinstance(ranges[0], Interval) and isinstance(ranges[1], Union):
+        whole, hole = ranges[0], ranges[1].items[0].upper
+        ends = [
+            e.value if isinstance(e, Quantity) else {MINUS_INFINITY: -inf, INFINITY: inf}.get(e)
+            for e in (whole.lower, hole, whole.upper)
+        ]
+        return _without(whole, hole) if None not in ends and ends[0] < ends[1] < ends[2] else None
     if not ranges or not all(isinstance(r, Interval) for r in ranges):
         return None
     above, below = ranges if ranges[1].lower == MINUS_INFINITY else ranges[::-1]
     if above.upper != INFINITY or below.lower != MINUS_INFINITY:
         return None
     return Interval(above.lower, below.upper, above.left_open, below.right_open)
+
+
+def _without(whole: Interval, hole: Value) -> Union:
+    below = Interval(whole.lower, hole, whole.left_open, True)
+    return Union((below, Interval(hole, whole.upper, True, whole.right_open)))
 
 
 def _list(text: str) -> List | None:
@@ -307,8 +310,7 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
     r"""The interval that `x < 5`, `5 \ge x` or `1 < x \le 2` describes."""
     named = [is_variable(s) for s in sides]
     if signs == [r"\ne"] and named[0]:
-        hole = value(sides[1])
-        return Union((Interval(MINUS_INFINITY, hole, True, True), Interval(hole, INFINITY, True, True)))
+        return _without(Interval(MINUS_INFINITY, INFINITY, True, True), value(sides[1]))
     if not all(s in TURNED for s in signs):
         return None
     if named == [False, True]:
@@ -346,8 +348,7 @@ def _brackets(text: str) -> Value | None:
 
 
 def _inside(text: str) -> list[Value]:
-    parts = [p for part in split(text, _COMMA) for p in split(part, _SPLIT_WORD) if p.strip()]
-    return [value(part) for part in parts]
+    return [value(p) for part in split(text, _COMMA) for p in split(part, _SPLIT_WORD) if p.strip()]
 
 
 def _is_row(item: Value) -> bool:

@@ -6,6 +6,7 @@ it changes inside a longer one could mean something else. tests/rewards/verifier
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
@@ -17,7 +18,7 @@ _THINGS = (
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"}}
-_ORDINALS |= {"third": 3, "thirtieth": 30, "fortieth": 40, "fiftieth": 50} | {"fourth": 4}
+_ORDINALS |= {"third": 3, "fourth": 4} | {word[:-1] + "ieth": n for word, n in WORDS.items() if word.endswith("ty")}
 _ORDINAL = "|".join(_ORDINALS)
 _COEFFICIENT = rf"(?:{_N}|\\frac\{{\d+\}}\{{\d+\}}|\d*\\sqrt\{{\d+\}})"
 _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")
@@ -106,6 +107,26 @@ def _of_integers(match: re.Match) -> str | None:
     return rf"{renamed}, k \in \mathbb{{Z}}" if renamed != match[1] or match[2] == "k" else None
 
 
+def _complement(match: re.Match) -> str | None:
+    r"""`\mathbb{R} \setminus [1,2)` as the union of what is left: `(-\infty,1) \cup [2,\infty)`."""
+    turned = {"[": ")", "(": "]", "]": "(", ")": "["}
+    ends = match[1].split(",")
+    if match[1][0] != "\\" and len(ends) == 2:
+        return rf"(-\infty,{ends[0][1:]}{turned[ends[0][0]]} \cup {turned[ends[1][-1]]}{ends[1][:-1]},\infty)"
+    holes = [end.strip(r"\{} ") for end in ends]
+    values = [number(hole) for hole in holes]
+    if match[1][0] != "\\" or (len(holes) > 1 and (None in values or values != sorted(values))):
+        return None
+    edges = [r"-\infty", *holes, r"\infty"]
+    return r" \cup ".join(f"({one},{other})" for one, other in pairwise(edges))
+
+
+def _roman(match: re.Match) -> str | None:
+    digits = [{"I": 1, "V": 5, "X": 10, "L": 50}[letter] for letter in match["roman"] or match["only"] or ""]
+    n = match["n"] or sum(-one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True))
+    return f"{n}{(match['after'] or ' quadrant').lower()}" if match[0] != "I" else None
+
+
 def _in_base(match: re.Match) -> str | None:
     name = (match["before"] or match["behind"]).lower()
     digits = match["a"] or match["b"]
@@ -150,6 +171,21 @@ WHOLES = [
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
     Whole("point by its name", r"[A-Z]('?\s*(?:\([^()]*[,;][^()]*\)))", lambda m: m[1].lstrip("' "),
           {"M(5; -1)": "(5; -1)", "P' (1,2)": "(1,2)"}, ("f(1,2)", "P(3)")),
+    Whole("all but", rf"(?:[a-z]\s*\\in\s*)?\\mathbb\{{R\}}\s*(?:\\setminus|\\backslash|[-\\])\s*"
+          rf"({_RANGE}|\\\{{[^{{}}]*\\\}})",
+          _complement,
+          {r"x \in \mathbb{R} \setminus [-1,3)": r"(-\infty,-1) \cup [3,\infty)",
+           r"\mathbb{R} \setminus \{1,2\}": r"(-\infty,1) \cup (1,2) \cup (2,\infty)"},
+          (r"\mathbb{R}", r"\mathbb{R}-5")),
+    Whole("set by a rule, without its braces", 
+          r"([a-z])\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid)\s*((?=.*(?:[<>]|\\[lgn]e)).*\1.*)", lambda m: m[2],
+          {r"x : x \le 4": r"x \le 4"}, ("a : b", "x : 2x")),
+    Whole("sets without backslashes", r"\{[^{}\\]*\}(?:\s*,\s*\{[^{}\\]*\})+",
+          lambda m: m[0].replace("{", r"\{").replace("}", r"\}"),
+          {"{1,2}, {}": r"\{1,2\}, \{\}"}, ("{1,2}", r"{1}\{2\}")),
+    Whole("diagonal matrix", r"\\text\{diag\}\s*\(([^(),]+),([^(),]+)\)",
+          lambda m: rf"\begin{{pmatrix}}{m[1]}&0\\0&{m[2]}\end{{pmatrix}}",
+          {r"\text{diag}(1,2)": r"\begin{pmatrix}1&0\\0&2\end{pmatrix}"}, (r"\text{diag}(1)",)),
     Whole("bar between coordinates", r"[A-Z]?'?\s*\(([^()|]+)\|([^()|]+)\)", lambda m: f"({m[1]},{m[2]})",
           {"(-1 | 3)": "(-1 , 3)"}, ("(|x|)", "1 | 3")),
     Whole("for all", r"([^=]+=.*?),?\s*(?:\\text\{\s*)?for (?:all|every) (?:real )?(?:numbers? )?\}?\s*[a-z]"
@@ -197,9 +233,10 @@ WHOLES = [
           rf"(?P<thing> {_THINGS})?", _ordinal,
           {"3rd": "3 ordinal", r"21^{\text{st}}": "21 ordinal", "the 8th day": "8 day"},
           ("3th", "11st", "3rd root", "1/4th")),
-    Whole("quadrant", r"(?i:quadrant )?(?P<roman>I{1,3}|IV)(?i: quadrant)?|(?i:quadrant) (?P<n>[1-4])",
-          lambda m: None if m[0] == "I" else f"{m['n'] or {'I': 1, 'II': 2, 'III': 3, 'IV': 4}[m['roman']]} quadrant",
-          {"III": "3 quadrant", "quadrant IV": "4 quadrant", "Quadrant 2": "2 quadrant"}, ("I", "V")),
+    Whole("quadrant or century", r"(?:the )?(?P<roman>[IVXL]+)(?P<after>(?i: quadrant| century))|"
+          r"(?:(?i:quadrant) )?(?P<only>I{1,3}|IV)|(?i:quadrant) (?P<n>[1-4])", _roman,
+          {"III": "3 quadrant", "quadrant IV": "4 quadrant", "Quadrant 2": "2 quadrant",
+           "the XVIII century": "18 century"}, ("I", "V", "XL")),
     Whole("ordinal in words", rf"(?i)(?P<the>the )?(?P<word>(?:[a-z]+ty[- ])?(?:{_ORDINAL}))(?P<thing> {_THINGS})?",
           _ordinal_in_words,
           {"the third": "3 ordinal", "twenty-first": "21 ordinal", "third place": "3 place"},
