@@ -61,6 +61,7 @@ _YES_OR_NO = re.compile(
     r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can) ?not)"
     r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
 )
+_NOT = re.compile(r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)")  # "No, 91 is not prime"
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _CHOICE = re.compile(
     r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
@@ -151,7 +152,8 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         return False, "not equal to the gold, as numbers"
     if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(plain(gold)).casefold() == said[1].lower():
         return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
-    if (doubt := hedge(answer)) and not hedge(gold):
+    denied = _NOT.sub(r"\1", answer) if trimmed(plain(gold)).casefold() == "no" else answer
+    if (doubt := hedge(denied)) and not hedge(gold):
         return False, doubt
     if (told := number_said(answer, question)) is not None and isinstance(g := value(gold), Quantity | Relation):
         if told.objection or (told.unit_unknown and isinstance(g, Quantity) and known(g.unit)):

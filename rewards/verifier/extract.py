@@ -12,20 +12,23 @@ from typing import NamedTuple
 from data.gold import boxes
 from rewards.verifier import phrases
 from rewards.verifier.languages import doubted
+from rewards.verifier.notation import key
 from rewards.verifier.units import known, unit
 
 # No way back into the spaces of a tag: a long run of them would be crossed again from each of its characters.
 _THINK = re.compile(r"<\s*+(/?)\s*+think(?:ing)?\s*>", re.IGNORECASE)
 _ANSWER = re.compile(r"<\s*+(/?)\s*+answer\s*>", re.IGNORECASE)
 _MAX_LINE = 200  # characters of a response that is nothing but its answer
-_LAST_LINE = re.compile(rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+$")
+_LAST_LINE = re.compile(rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+(?:\*\*)?$")
+_LIST = re.compile(r"\s*(?:(?:[-*•]|\d\.) [^\n.]{1,30}(?:\n+|\s*$)){2,9}")  # all of a response, each item a line
 _MOST = 300  # boxes or statements of a text
 # The most frequent response needs no more looking: one block, of a whole number, and no tags but those of a thought.
 _WHOLE = re.compile(r"[^<]*+(?:(?:<think>[^<]*+)?</think>[^<]*+)?<answer>\s*(\$?-?\d+\$?)\s*</answer>[^<]*+", re.ASCII)
 # Long runs of white space are made one character first: every `\s*` would cross them again from each start.
 _SPACES = re.compile(r"\s\s{8,}")  # in this form it is looked for in two thirds of the time
 _SENTENCE_END = re.compile(
-    r"(?!(?<=\d)!\.)[.!?。]+(?=\s|$)(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)(?!\s*[ap]\.m\.)|[。]"
+    r"(?!(?<=\d)!\.)[.!?。]+(?=(?:\*\*|__)?(?:\s|$))(?<![ap]\.m\.)(?<!\b[DMS][rst]\.)(?<!\bMrs\.)"
+    r"(?<!\b(?:sq|cu)\.)(?!\s*[ap]\.m\.)|[。]"
 )
 # What is no part of the mathematics around a box: text commands, spaces, and before it HTML tags, arrows and the marks
 # at the start of a line.
@@ -85,12 +88,15 @@ def extract(response: str, strict: bool = False) -> Found:
         return Found([], "no closed <answer> block")
     if blocks:
         return _of_blocks(blocks)
-    if found := _boxes(visible) or _stated(visible):
+    found = _given(visible)
+    if found and not (not found.answers and found.reason.startswith(_PARTLY)):
         return found
+    if len(visible) <= _MAX_LINE and _LIST.fullmatch(visible):
+        return Found([_bare(visible)], "")
     *way, line = (_bare(visible) or "\n").splitlines()
-    if line and len(line) <= _MAX_LINE and not (way and not _LAST_LINE.match(line)):
+    if line and len(line) <= _MAX_LINE and not (way and not _LAST_LINE.match(line)) and not (found and "boxed" in line):
         return Found([_bare(line)], "")
-    return Found([], "no answer block, box or stated answer")
+    return found or Found([], "no answer block, box or stated answer")
 
 
 def outside_thoughts(response: str) -> str | None:
@@ -157,16 +163,38 @@ def _of_blocks(blocks: list[str]) -> Found:
     """The answers of all blocks; none if one of the blocks has none."""
     answers, leads = [], ()
     for block in blocks:
-        found = _boxes(block) or _stated(block) or Found([_bare(block)], "")
+        found = _given(block) or Found([_bare(block)], "")
         if not found.answers or "" in found.answers:
             return Found([], found.reason or "an <answer> block is empty")
         answers, leads = answers + found.answers, leads + found.leads
     return Found(answers, "", leads if len(blocks) == 1 else ())
 
 
-def _boxes(text: str) -> Found | None:
+def _given(text: str) -> Found | None:
+    """What `text` boxes or announces. A value announced after the last box is the answer; if that box was announced as
+    the answer too, or stands alone in its line, the two are several."""
+    if not (found := boxes(text)):
+        return _stated(text)
+    start, end, content = found[-1]
+    boxed, said = _boxes(text, found), _stated(text[end:], after_a_box=True)
+    if said is None or not said.answers or len(content) > phrases.LONGEST_SENTENCE:
+        return boxed
+    one, other = key(content), key(said.answers[-1])
+    if other.rpartition("=")[2] == one or re.match(rf"{re.escape(one)}[a-z\\%$]", other):
+        return said if boxed.reason.startswith(_PARTLY) else boxed
+    before = _MARKS.sub("", _TEXT.sub(" ", text[max(0, start - 80) : start]))
+    beside = text[text.rfind("\n", 0, start) + 1 : start] + text[end:].partition("\n")[0]
+    announced = _FINAL.search(before) or not re.search(r"\w", beside)
+    return Found([*boxed.answers, *said.answers], "") if announced and boxed.answers else boxed if announced else said
+
+
+# What a box may have against it that says nothing against the same value announced after it.
+_PARTLY = ("the box is part of", "the box is beside")
+
+
+def _boxes(text: str, found: list[tuple[int, int, str]]) -> Found:
     answers, finals, leads, last = [], [], [], 0
-    if len(found := boxes(text)) > _MOST:
+    if len(found) > _MOST:
         return Found([], "too many boxes")
     for start, end, content in found:
         # From the box before on, where that is near; a line break stands for the start of the text.
@@ -193,7 +221,7 @@ def _boxes(text: str) -> Found | None:
         answers.append(held[label.end() if label else 0 :] + (unit[1] if unit else "") + named)
     if len(answers) > 1 and finals[-1] and not any(finals[:-1]):  # boxes on the way, and the one announced as the last
         answers, leads = answers[-1:], leads[-1:]
-    return Found(answers, "", tuple(leads)) if answers else None
+    return Found(answers, "", tuple(leads))
 
 
 def _objection(content: str, before: str, after: str, suffix: int) -> str | None:
@@ -232,7 +260,8 @@ def _rival(content: str, before: str, after: str) -> str | None:
         own = _NAME_BEFORE.search(before)
         other_name = own is not None and match["again"] is not None and own[1] != match["again"]
         address = match["rival"][1:2].islower() and match[0].lstrip(" $").startswith(",")
-        if not other_name and not address and _same_kind(match["rival"], content):
+        sum_begins = re.match(r"[^.,;\n]*=", after[match.end() :])  # "\boxed{9} and 2^3 = 8"
+        if not (other_name or address or sum_begins) and _same_kind(match["rival"], content):
             return f"{phrases.RIVALS.match(match['rival'])} after it"
     return None
 
@@ -245,7 +274,8 @@ def _same_kind(rival: str, content: str) -> bool:
 
 _UNIT_AFTER = re.compile(
     r"[\s$]*(?:\\[,;:! ]|~)*\s*(?:\\(?:text[a-z]*|mathrm|mbox)\s*\{\s*([^{}]*?)\s*\}(\s*\^\s*\{?[23]\}?)?|"
-    r"((?:in )?base[ -]\w+|[ap]\.?m\b\.?|(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?))"
+    r"((?:in )?base[ -]\w+|[ap]\.?m\b\.?|"
+    r"(?!has\b)(?:(?:square|cubic|sq|cu)\.? )?[A-Za-z]+(?:\s*\^\s*\{?[23]\}?|[²³])?(?:\s?(?:/|per)\s?[a-zA-Z]+)?))"
 )
 
 
@@ -275,11 +305,24 @@ def _inner(content: str) -> str | None:
     return held if alone and not boxes(held) else None
 
 
-def _stated(text: str) -> Found | None:
-    """The answers that `text` announces, each up to the end of its sentence."""
+# How a sentence begins that announces an answer, and the answer: not "this answer is 2 more", nor "the answer is even".
+_OPENING = re.compile(
+    rf"(?i)(?:\W|(?:{phrases.CONCLUDING}|and|but|then|the|our|my|correct|wait|no|actually|sorry)(?!\w))*"
+)
+_VALUE = re.compile(r"(?i)(?:[\s$*({\[]|\\[(\[]|[a-z]\s*=)*+(?:[-−+±√π.\d\\]|[a-z]\s*[-^+*/(_<>])")
+
+
+def _stated(text: str, after_a_box: bool = False) -> Found | None:
+    """The answers that `text` announces, each up to the end of its sentence; `after_a_box` only what is announced in a
+    sentence of its own, and is a value."""
     answers, at = [], 0
     while match := phrases.STATEMENTS.regex.search(text, at):
         before = text[max(0, match.start() - 80) : match.start()].lower()
+        if after_a_box and not (
+            _OPENING.fullmatch(re.split(r"[\n.!?。]", before)[-1]) and _VALUE.match(match["answer"])
+        ):
+            at = match.start("answer")
+            continue
         if objection := phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before):
             return Found([], f"the stated answer is {objection}")
         if doubted(re.split(r"[\n.!?。！？।]", before + match[0][: match.start("answer") - match.start()])[-1]):
@@ -291,7 +334,7 @@ def _stated(text: str) -> Found | None:
         if end and "?" in end[0]:
             return Found([], "the stated answer is a question")
         if not re.match(r"\s*not\b", answer, re.IGNORECASE):  # "the answer is not 4" may lead to "the answer is 5"
-            answers.append(_bare(answer))
+            answers.append(_bare(re.sub(r"^\s*that ", "", answer)))
         at = match.start("answer") + len(answer)
         if len(answers) > _MOST:
             return Found([], "too many stated answers")
@@ -303,7 +346,10 @@ def _stated(text: str) -> Found | None:
 def _bare(text: str) -> str:
     """Without the marks of Markdown, quotes and signs of an end or of a success around it."""
     for _ in range(_MOST_MARKS):
-        before, text = text, _AROUND.sub("", text).strip("*`")
+        before, text = text, _AROUND.sub("", text)
+        bare = text.strip("*`") if text[:1] == "_" else text.strip("*`").removesuffix("__")
+        if text.count("**") % 2 or not bare.count("**") % 2:  # not the last mark of "~~24~~ **42**"
+            text = bare
         if wrapped := _WRAPPED.fullmatch(text.removesuffix(".")):
             text = next(filter(None, wrapped.groups()[1:]), "")
         if text == before:
@@ -313,12 +359,13 @@ def _bare(text: str) -> str:
 
 _MOST_MARKS = 20  # around an answer, one kind after the other: each is another walk through the text
 # A run at the end is tried from its beginning alone, or a long one inside the text would take time by its square.
+_SIGNS = "✓✔✅☑➡⮕👉\ufe0f\U0001f300-\U0001faff"
 _AROUND = re.compile(
-    r"\A(?:\s|&nbsp;|[✓✔✅☑])+"
-    r"|(?<![\s✓✔✅☑∎□■▪\ufe0f])(?<!&nbsp;)(?<!\\square)(?<!\\blacksquare)(?<!\\qed)"
-    r"(?:\s|&nbsp;|[✓✔✅☑∎□■▪\ufe0f]|\\(?:blacksquare|square|qed)(?![a-z]))+\Z"
+    rf"\A(?:\s|&nbsp;|[{_SIGNS}]|-\s(?=\*\*))+"
+    rf"|(?<![\s{_SIGNS}∎□■▪])(?<!&nbsp;)(?<!\\square)(?<!\\blacksquare)(?<!\\qed)"
+    rf"(?:\s|&nbsp;|[{_SIGNS}∎□■▪]|\\(?:blacksquare|square|qed)(?![a-z]))+\Z"
 )
 _WRAPPED = re.compile(
     r"<(b|strong|i|em|u|code|p)>([^<>]*)</\1>|“([^“”]*)”|«([^«»]*)»|„([^„“”]*)[“”]|\"([^\"]*)\"|'([^']*)'|‘([^‘’]*)’|"
-    r"__([^_]*)__|_([^_]*)_"
+    r"__([^_]*)__|_([^_]*)_|⟦([^⟦⟧]*)⟧|【([^【】]*)】|「([^「」]*)」"
 )

@@ -307,9 +307,10 @@ PART_AFTER = Table(
            matches=(r"\boxed{5} < x", r"$\boxed{5}$ <6", r"\boxed{5} > 4", r"\boxed{5} ≤ x"),
            spares=(r"\boxed{5}</b>", r"\boxed{5} > that is it")),
     Phrase("a range or a sum in words",
-           r"[\s$]*(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d|a half\b)|to\s+\$?\s*\\boxed)",
+           r"[\s$]*(?:(?:to|through|and|plus|minus|times|divided by)\s+(?:\$?\s*-?\d(?![^.,;\n]*=)|a half\b)|"
+           r"to\s+\$?\s*\\boxed)",
            matches=(r"\boxed{5} to 6", r"$\boxed{5}$ plus $2$", r"\boxed{5} and a half", r"\boxed{5} to $\boxed{6}$"),
-           spares=(r"\boxed{5} to be exact", r"\boxed{5} and that is it")),
+           spares=(r"\boxed{5} to be exact", r"\boxed{5} and that is it", r"$\boxed{5}$ and $2^3 = 8$")),
     Phrase("a power or a share in words", r"[\s$]*(?:squared|cubed|factorial|(?:ten|hundred|thousand|million)ths)\b",
            matches=(r"\boxed{5} squared", r"$\boxed{5}$ hundredths", r"\boxed{5} factorial"),
            spares=(r"\boxed{5} squares", r"\boxed{5} hundred")),

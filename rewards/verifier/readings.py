@@ -9,16 +9,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from rewards.verifier.notation import is_number_word, number, without_text
+from rewards.verifier.compare import compare
+from rewards.verifier.languages import number_said
+from rewards.verifier.notation import PARTS, is_number_word, number, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
+from rewards.verifier.units import known, unit
 from rewards.verifier.value import Expr, Interval, List, Quantity, Ratio, Relation, Set, Tuple, Union, Value, value
 
 _LONGEST = 300  # characters of an answer and the last of a question that are looked at
 _PLAIN = re.compile(r"[-−$\s]*(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d{1,2}|\.\d{4,})?[\s$]*(?:\\?%)?")
 # Without a word, a mark of a list or a comma, a formula has no second reading.
 _WORTH = re.compile(
-    r"(?<![\\a-zA-Z])[^\W\d_]{2}|[,;|#→⟹⇒–—]|[+-]\s*[a-zA-Z]$|\.\d{3}(?!\d)|\d[ºª]|\d\s*/\s*\d+\s*/|\d\s+[^\W\d_]\s+\d"
+    r"(?<![\\a-zA-Z])[^\W\d_]{2}|[,;|#→⟹⇒–—]|[“*~]|[+-]\s*[a-zA-Z]$|\.\d{3}(?!\d)|\d[ºª]|\d\s*/\s*\d+\s*/|\d\s+[^\W\d_]\s+\d"
 )
 LABELLED = re.compile(r"\(?(?:a|i|1)\).*\(?(?:b|ii|2)\)", re.DOTALL)  # (a) 5; (b) 7
 _RIVALS = re.compile(
@@ -46,6 +49,7 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
         r"~~[^~]*~~|[“”]|[\s$,]*\b(?:(?:where|with)\b[^,]*|C\W+(?:is |an? |any |arbitrary )*)\bconstant\b.*$", "", text
     )
     text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
+    text = re.sub(r"\bsq\. ?(?=[a-z])", "square ", text)
     if text != answer:
         yield text
     text = text.strip().rstrip(".。")
@@ -102,7 +106,8 @@ _REASON = re.compile(
     r"puisque|porque|pues|perché|потому что|так как)|,\s+()(with))\b(.*)"
 )
 _CONTRAST = re.compile(
-    r"(?i)(?<!;),?\s+(?:[–-]\s+)?\(?(?:(?:and|und|et|y|e|и) )?(?:not|nicht|pas|no|non|не) [^\s,;()]+(?: [^\W\d_]+)?\)?"
+    r"(?i)(?<!;)(?:,\s+|\s+(?:[–-]\s+|(?=\()|(?=(?:and|und|et|y|e|и) )))\(?(?:(?:and|und|et|y|e|и) )?"
+    r"(?:not|nicht|pas|no|non|не) [^\s,;()]+(?: [^\W\d_]+)?\)?"
 )
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -117,6 +122,25 @@ def _without_reason(text: str, asked: Asked) -> str | None:
     said, numbers = text[: found.start()], [*_NUMERAL.findall(found[5]), *filter(is_number_word, words_of(found[5]))]
     taken_back = found[2] in ("as", "which") and not found[1] and numbers and numbers[-1] not in _NUMERAL.findall(said)
     return said if said and not taken_back else None
+
+
+_ASIDE = re.compile(r"(.*\S)(?: \(|, (?:soit|i\.e\.,?|that is,?|d\. ?h\.) )([^()]+)\)?")
+_LAST_VALUE = re.compile(r"(?:\$?\d[\d.,:]*(?: ?(?:[^\W\d_]|[/²³%°])+)?)?$")
+
+
+def _aside(text: str, asked: Asked) -> str | None:
+    """`99 cents` of "99 cents ($0.99)", where the aside says the same, and `octagon` of "octagon (8 sides)"."""
+    found = _ASIDE.fullmatch(text)
+    if found is None or any(map(changes, words_of(found[2]))):
+        return None
+    own, numbers = ([*_NUMERAL.findall(part), *filter(is_number_word, words_of(part))] for part in found.groups())
+    if not own:
+        return found[1] if re.search(r"\d [a-z]|=", found[2]) and "=" not in found[1] else None
+    foreign = number_said(found[2], asked.text)
+    one, other = value(_LAST_VALUE.search(found[1])[0]), value(foreign.answer if foreign else found[2])
+    nth = isinstance(one, Quantity) and len(numbers) == 1 and PARTS.get(numbers[0]) == one.value
+    algebra = isinstance(one, Expr | Relation) or isinstance(other, Expr | List | Relation | Set)
+    return found[1] if nth or (not algebra and compare(one, other, " ", None)[0]) else None
 
 
 _CONCLUSION = re.compile(
@@ -139,6 +163,8 @@ def _conclusion(text: str, asked: Asked) -> str | None:
     bold = ["".join(found) for found in _BOLD.findall(said)]
     around = _BOLD.sub(" ", said)
     alone = len(bold) == 1 and not (asked.several or hedge(around) or any(map(changes, words_of(around))))
+    if alone and (behind := re.match(r"\s*([^\s*_.,;:!]+)", said[_BOLD.search(said).end() :])):  # "**5** km"
+        alone = not known(unit(f" {behind[1]}") or "") and not is_number_word(behind[1])
     alone = alone and not bold[0].endswith(":") and (not words_of(bold[0]) or any(map(asked.lacks, words_of(bold[0]))))
     return bold[0] if alone else said.replace("**", "") if asked.several else said
 
@@ -256,4 +282,5 @@ def _decimals(text: str, asked: Asked) -> str | None:
     return text
 
 
-STEPS: list[Callable[[str, Asked], str | None]] = [_without_reason, _conclusion, _symbols, told, _listed, _decimals]
+Step = Callable[[str, Asked], str | None]
+STEPS: list[Step] = [_without_reason, _aside, _conclusion, _symbols, told, _listed, _decimals]

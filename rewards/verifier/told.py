@@ -33,8 +33,8 @@ _NOT = frozenset(_DENYING.split())
 _BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
 _PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[a-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
 _PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
-_END = re.compile(r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)\s+(?=[^\W\d_]|[$(*“])")
-_WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-z]")
+_END = re.compile(r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)(?<!\b(?:sq|cu)\.)\s+(?=[^\W\d_]|[$(*“])")
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
 # A pair of names that tells which way round a ratio is, and what makes a sentence say less than a number.
 _PAIR = re.compile(r"(?!is\b)([^\W\d_]{2,}) ?(?:to|:) ?(?:the )?([^\W\d_]{2,})")
 _OF = re.compile(r"\b(square|cube|double|triple|share|part|multiple) of\b")
