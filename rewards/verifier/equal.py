@@ -135,7 +135,7 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
             if right:
                 return True, f"{reason}; read as {reading}"
     if question and (simpler := plainer(gold, question)):
-        return _as_written(simpler, answer, question, algebra)
+        return _compare_one(simpler, answer, question, algebra)
     return verdict
 
 

@@ -49,10 +49,12 @@ def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
         r"~~[^~]*~~|[“”]|[\s$,]*\b(?:(?:where|with)\b[^,]*|C\W+(?:is |an? |any |arbitrary )*)\bconstant\b.*$", "", text
     )
     text = re.sub(r"(?i)\b(?:(it|that|there|he|she)['’]s|(they)['’]re)\b", r"\1\2 is", text)
+    text = re.sub(r"\b([xyz])-coordinate(?: is| of)? ", r"\1 = ", text)
+    text = re.sub(r"(?i)\bplus or minus (\w+)", lambda found: f"± {number(found[1].lower()) or found[1]}", text)
     text = re.sub(r"\bsq\. ?(?=[a-z])", "square ", text)
     if text != answer:
         yield text
-    text = text.strip().rstrip(".。")
+    text = text.strip() if text.endswith("!.") else text.strip().rstrip(".。")
     for step in STEPS if question else (_without_reason, told):
         if (made := step(text, asked)) and made != text:
             text = made.strip(" ,;")
@@ -112,6 +114,10 @@ _CONTRAST = re.compile(
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 
+def _numbers(text: str) -> list[str]:
+    return [*_NUMERAL.findall(text), *filter(is_number_word, words_of(text))]
+
+
 def _without_reason(text: str, asked: Asked) -> str | None:
     """`5` of "5, because 2 + 3 = 5" and of "5, not 6"; an "as" may take it back: "5 each, as 10 in total"."""
     if (other := _CONTRAST.search(text)) and other.end() == len(text) and re.search(r"\d", text[: other.start()]):
@@ -119,7 +125,7 @@ def _without_reason(text: str, asked: Asked) -> str | None:
     found = _REASON.search(text)
     if not found or "?" in found[0] or any(map(changes, words_of(found[5]))):
         return None
-    said, numbers = text[: found.start()], [*_NUMERAL.findall(found[5]), *filter(is_number_word, words_of(found[5]))]
+    said, numbers = text[: found.start()], _numbers(found[5])
     taken_back = found[2] in ("as", "which") and not found[1] and numbers and numbers[-1] not in _NUMERAL.findall(said)
     return said if said and not taken_back else None
 
@@ -133,7 +139,7 @@ def _aside(text: str, asked: Asked) -> str | None:
     found = _ASIDE.fullmatch(text)
     if found is None or any(map(changes, words_of(found[2]))):
         return None
-    own, numbers = ([*_NUMERAL.findall(part), *filter(is_number_word, words_of(part))] for part in found.groups())
+    own, numbers = map(_numbers, found.groups())
     if not own:
         return found[1] if re.search(r"\d [a-z]|=", found[2]) and "=" not in found[1] else None
     foreign = number_said(found[2], asked.text)
@@ -155,6 +161,12 @@ def _conclusion(text: str, asked: Asked) -> str | None:
     """`it is odd` of "f(-x) = -f(x), so it is odd": the way to it is no answer. What alone is bold is one."""
     cuts = list(_CONCLUSION.finditer(text)) or (list(_COLON.finditer(text)) if text.count(":") == 1 else [])
     way, said = (text[: cuts[-1].start()], text[cuts[-1].end() :]) if cuts else ("", text)
+    if cuts and isinstance(asked.gold, Quantity):  # "5, so it is prime", "there are two: 3 and 4"
+        given, items = value(way.strip(" ,;")), [item for item in re.split(r",|\band\b", said) if item.strip()]
+        follows = isinstance(given, Quantity) and not _numbers(said) and not any(map(changes, words_of(text)))
+        counted = re.search(r"(?i)how many|number of", asked.text) and [*map(number, _numbers(way.lower()))]
+        if follows or (text[cuts[0].start()] == ":" and counted == [len(items)]):
+            return way
     if hedge(way) or not re.search(r"\w", said) or (cuts and asked.several and not _CONCLUSION.match(cuts[-1][0])):
         return None
     asked_of, new = ([word for word in words_of(part) if len(word) > 3] for part in (way, said))
@@ -198,7 +210,7 @@ def _symbols(text: str, asked: Asked) -> str | None:
     r"""`x = 3` of "x is 3", `x^2 + C` of "x^2 + k", `a > 0` of "all positive a", `1/3` of "1 in 3"."""
     said = re.sub(r"(?i)(?<![\w-])(?:minus |negative )?[a-z]{3,}(?:-[a-z]+)?(?![\w-])", _digits, text)
     equation = re.sub(
-        r"(?<![^\W\d_]['’])\b([b-zB-HJ-Z]) (?:is(?: equal to)?|equals|can be) (?=[-−$\\π√(\d])", r"\1 = ", said
+        r"(?<![^\W\d_]['’])\b([b-zB-HJ-Z]) (?:is(?: equal to)?|equals|can be) (?=[-−±$\\π√(\d])", r"\1 = ", said
     )
     if equation != said or isinstance(asked.gold, Interval):
         text = equation

@@ -27,11 +27,12 @@ _ANNOUNCING = (
 )
 _ANNOUNCES = frozenset(_ANNOUNCING.split())
 _JOINING = "and or to et und y e ou oder и или à zu en og och"
+_DIGITS = re.compile("(?:zeroe?|one|two|three|four|five|sixe|seven|eight|nine)s")
 _JOINS = frozenset(_JOINING.split())
 _DENYING = "nicht pas non não не nie niet inte ikke nu bukan değil"
 _NOT = frozenset(_DENYING.split())
 _BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
-_PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[a-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
+_PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
 _PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
 _END = re.compile(r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)(?<!\b(?:sq|cu)\.)\s+(?=[^\W\d_]|[$(*“])")
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
@@ -43,6 +44,8 @@ _CONCLUDING = "so thus hence therefore and giving gives making which ⟹ ⇒ => 
 _CONCLUDES = frozenset(_CONCLUDING.split())
 _WHO = re.compile(r"([^\W\d_]+) (?:is|was|does|did|has|will|can)\W*")  # "Amy is."
 _HALF = re.compile(r"(\d{1,2}(?::\d\d)?) in the (morning|afternoon|evening)\b")
+_AND_A_HALF = re.compile(r"\b(?:([a-z]+)|an?( [a-z]+)) and a half\b")  # "seven and a half", "an hour and a half"
+_COMES_TO = re.compile(r"\b(?:comes?|came|amounts?|simplifies|reduces|evaluates|adds? up|works? out) to$")
 _ORDINAL = re.compile(r"(?i)(?:\d|ty-)(?:st|nd|rd|th|first|second|third)$|[a-z]{2}th$")
 _BEING = re.compile(
     r"(?i)\b(?:is|are|was|were|be) (?:called |always |only |then )?(?:(?:a|an|the|its|his|her|their) )?"
@@ -95,7 +98,10 @@ class Asked:
         return not self.has(word) and word.lower() not in FUNCTION_WORDS | _ANNOUNCES
 
     def has_in_order(self, names: tuple[str, str]) -> bool:
-        return re.search(rf"(?i){names[0]}\W+(?:\w+\W+){{0,2}}{names[1]}", self.text) is not None
+        return (
+            any(map(is_number_word, names))
+            or re.search(rf"(?i){names[0]}\W+(?:\w+\W+){{0,2}}{names[1]}", self.text) is not None
+        )
 
     def has_value(self, text: str) -> bool:
         """Whether the question has this number or formula, or it is a mere name."""
@@ -119,6 +125,7 @@ def told(text: str, asked: Asked) -> str | None:
     if more than two of its words are not in the question.
     """
     *earlier, said = _END.split(re.sub(r"\*\*([^*]+)\*\*", r"\1", text).replace("i.e.", "so"))
+    said = _AND_A_HALF.sub(lambda found: f"{found[1]} and one half" if found[1] else f"1.5{found[2]}", said)
     said = _HALF.sub(lambda found: f"{found[1]} {'a' if found[2] == 'morning' else 'p'}.m.", said)
     pieces = list(_PIECE.finditer(said))
     codes = _codes(pieces)
@@ -151,6 +158,8 @@ def told(text: str, asked: Asked) -> str | None:
             return who[1]
     if asked.several and len(spans) == len(asked.gold.items) and len(new) < 3 and _listed_alone(spans):
         return ", ".join(span.text for span in spans)
+    if asked.several and len(spans) == len(asked.gold.items) and (named := _by_names(spans, asked)):
+        return named
     if asked.text and len(new) > 2:
         return None
     if not spans and (named or isinstance(asked.gold, Words)):
@@ -166,11 +175,13 @@ def told(text: str, asked: Asked) -> str | None:
     value, before, end = spans[0]
     by_asked = re.search(r"(?i)\bby (?:what|how)\b", asked.text) is not None
     sound = {"by": by_asked, "to": asked.several, "from": False, "than": False}
-    if before and not sound.get(before[-1].lower(), True):
+    if before and not (sound.get(before[-1].lower(), True) or _COMES_TO.search(" ".join(before))):
         return None
     if not asked.text and (not before or asked.lacks(before[-1])):
         return None
-    if before and before[-1] in new and not re.search(r"(?:s|ed)$", before[-1]):  # "Room 5"
+    subject = before[-2] if len(before) > 1 else ""
+    verb = subject.lower() in ("he", "she", "they", "we") or (subject[:1].isupper() and subject in asked.text)
+    if before and before[-1] in new and not (verb or re.search(r"(?:s|ed)$", before[-1])):  # "Room 5"
         return None
     return _with_unit(value, before, said[end:], asked)
 
@@ -178,8 +189,24 @@ def told(text: str, asked: Asked) -> str | None:
 def _listed_alone(spans: list[Span]) -> bool:
     """Whether no value of a list has a name of its own, as in "the quotient is 7 and the remainder is 5"."""
     return len(spans) > 1 and not any(
-        len(word) > 3 and word.lower() not in FUNCTION_WORDS for span in spans[1:] for word in span.before
+        re.match(r"[A-Z]|\w{4}", word) and word.lower() not in FUNCTION_WORDS
+        for span in spans[1:]
+        for word in span.before
     )
+
+
+def _by_names(spans: list[Span], asked: Asked) -> str | None:
+    """The values in the order in which the question has their names, where they are the gold's one by one."""
+    names = [[word for word in span.before if word.lower() not in FUNCTION_WORDS and asked.has(word)] for span in spans]
+    if not all(names):
+        return None
+    text, stems = asked.text.lower(), [stem(words[-1]) for words in names]
+    named = sorted(zip(map(text.find, stems), map(text.rfind, stems), (span.text for span in spans), strict=True))
+    if len(set(stems)) < len(stems) or named != sorted(named, key=lambda one: one[1]):
+        return None
+    numbers = [number(plain(said.split()[0]).strip("$ ")) for *_, said in named]
+    same = numbers == [getattr(item, "value", "") for item in asked.gold.items]
+    return ", ".join(said for *_, said in named) if same else None
 
 
 def stem(word: str) -> str:
@@ -203,11 +230,15 @@ def _codes(pieces: list[re.Match]) -> str:
             code = "w" if codes[-1:] in ("m", "u") else "m"
         elif low == "one":  # the number, or "the one"
             given = n and bare[n - 1].lower() in _ANNOUNCES and behind != "of"
-            code = "m" if given or known(unit(behind) or "") else "w"
+            joined = {behind, bare[n - 1] if n else ""} & {"and", "to"} or is_number_word(behind)
+            code = "m" if given or known(unit(behind) or "") or (joined and behind != "of") else "w"
+        elif (_DIGITS.fullmatch(low) and codes[-1:] == "m") or (low == "a" and not n and known(unit(behind) or "")):
+            code = "w"  # "63 zeros", "A kilo costs"
         elif not _is_word(word) and not (low in _JOINS and codes[-1:] == "m"):
             code = "b" if word and piece[0][-1] in ".:!" and behind else "m"
         else:
-            unit_of = codes[-1:] in ("m", "u") and low not in FUNCTION_WORDS and known(unit(f" {word}") or "")
+            name = f" {word} {behind}" if low in ("square", "cubic") else f" {word}"
+            unit_of = codes[-1:] in ("m", "u") and low not in FUNCTION_WORDS and known(unit(name) or "")
             code = "j" if low in _JOINS else "u" if unit_of else "w"
         codes += code
     return codes
@@ -215,7 +246,8 @@ def _codes(pieces: list[re.Match]) -> str:
 
 def _span(said: str, pieces: list[re.Match], codes: str, found: re.Match) -> Span:
     end = pieces[found.end() - 1].end()
-    text = said[pieces[found.start()].start() : end].strip(' ,;:!`"').rstrip('.!`"')
+    text = said[pieces[found.start()].start() : end].strip(' ,;:`"').removesuffix(".").rstrip('.`"')
+    text = text if text.endswith("!") and said[end - 1] == "." else text.rstrip("!")
     text = text.strip("()") if text.count("(") != text.count(")") else text
     since = 1 + max(codes.rfind(code, 0, found.start()) for code in "mbu")
     before = [piece[0].strip(_PUNCTUATION) for piece in pieces[since : found.start()]]
