@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from runs.folder import find
 from tests.viewer.test_browser import CHROMIUM, FLAGS
 from tests.viewer.test_page import served
 
@@ -23,7 +24,7 @@ def main(run: str, step: int, row: int):
         "changed": ("changed/0", ".pair", 460),
         "lab": ("lab/0", ".seeds [data-trapped]", 1100),
     }
-    with served(run) as (_, port), sync_playwright() as playwright:
+    with served(find([run])[0]) as port, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (address, there, height) in views.items():
             page = browser.new_page(viewport={"width": 1120, "height": height}, color_scheme="light")
