@@ -49,7 +49,7 @@ _RIVAL_AFTER = re.compile(rf"{_JOINT}(?:(?P<again>[a-zA-Z])\s*=\s*)?{_RIVAL}")
 _LIST_BEGINS = re.compile(r"(?:^|[\n(\[{:,;]|\b(?:is|are|be|answers?|either))[\s$]*\Z")
 _TAKEN_BACK = phrases.DENIED_AFTER.says.format("a second thought")
 _FINAL = re.compile(
-    r"\b(?:final (?:answer|result)|the answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|so)\b)*"
+    r"\b(?:final result|answer)\b(?:[\s:*$=({\[]|\\[\[(]|\b(?:is|are|therefore|thus|then|hence|so)\b)*"
     r"\Z",
     re.IGNORECASE,
 )
@@ -179,8 +179,7 @@ def _given(text: str) -> Found | None:
     boxed, said = _boxes(text, found), _stated(text[end:], after_a_box=True)
     if said is None or not said.answers or len(content) > phrases.LONGEST_SENTENCE:
         return boxed
-    one, other = key(content), key(said.answers[-1])
-    if other.rpartition("=")[2] == one or re.match(rf"{re.escape(one)}[a-z\\%$]", other):
+    if {key(answer).rpartition("=")[2] for answer in said.answers} == {key(content)}:
         return said if boxed.reason.startswith(_PARTLY) else boxed
     before = _MARKS.sub("", _TEXT.sub(" ", text[max(0, start - 80) : start]))
     beside = text[text.rfind("\n", 0, start) + 1 : start] + text[end:].partition("\n")[0]
@@ -307,7 +306,8 @@ def _inner(content: str) -> str | None:
 
 # How a sentence begins that announces an answer, and the answer: not "this answer is 2 more", nor "the answer is even".
 _OPENING = re.compile(
-    rf"(?i)(?:\W|(?:{phrases.CONCLUDING}|and|but|then|the|our|my|correct|wait|no|actually|sorry)(?!\w))*"
+    rf"(?i)(?:\A|[\n.!?。]|\b(?:{phrases.CONCLUDING}))(?:\W|(?:and|but|then|the|our|my|correct|wait|no|actually|sorry|"
+    rf"{phrases.CONCLUDING})(?!\w))*\Z"
 )
 _VALUE = re.compile(r"(?i)(?:[\s$*({\[]|\\[(\[]|[a-z]\s*=)*+(?:[-−+±√π.\d\\]|[a-z]\s*[-^+*/(_<>])")
 
@@ -318,9 +318,7 @@ def _stated(text: str, after_a_box: bool = False) -> Found | None:
     answers, at = [], 0
     while match := phrases.STATEMENTS.regex.search(text, at):
         before = text[max(0, match.start() - 80) : match.start()].lower()
-        if after_a_box and not (
-            _OPENING.fullmatch(re.split(r"[\n.!?。]", before)[-1]) and _VALUE.match(match["answer"])
-        ):
+        if after_a_box and not (_OPENING.search(before) and _VALUE.match(match["answer"])):
             at = match.start("answer")
             continue
         if objection := phrases.DENIED_BEFORE.search(before) or phrases.PARTIAL_BEFORE.search(before):
