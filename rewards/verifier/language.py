@@ -1,7 +1,8 @@
 """What a language's words for numbers are, and how they make a number; `languages` has a table of them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from rewards.verifier.units import NAMES
@@ -43,6 +44,11 @@ class Language:
     comma: bool = False  # whether decimals stand behind a comma
     counter: str = ""  # what may stand right behind a number word
     left_out: str = ""  # expressions with a number word in them that count nothing
+    parts: dict[str, Fraction] = field(default_factory=dict)  # "cuartos": 1/4; 0 where the number before it says which
+    joint: str = "(?!)"  # between the whole and the part of a mixed number
+    over: str = "(?!)"  # a fraction: {n} over {d}, with its whole {w}
+    point: str = "(?!)"  # between a number and its decimals
+    minus: str = "(?!)"
 
     @cached_property
     def common(self) -> frozenset[str]:
@@ -62,10 +68,54 @@ class Language:
     @cached_property
     def number(self) -> re.Pattern:
         """A run of number words."""
+        return re.compile(rf"(?<![{_W}]){self._run}(?={self.counter}(?![{_W}]))" if self.spaced else self._run)
+
+    @cached_property
+    def _run(self) -> str:
         words = "|".join(map(re.escape, sorted(self.numbers, key=len, reverse=True)))
         end = rf"(?={self.counter}(?![{_W}]))" if self.spaced and self.glue.startswith(r"\s+") else ""
-        run = rf"(?>{words})(?:(?:{self.glue})(?>{words}){end})*+"  # no way back: 2^n ways to cut a run of n words
-        return re.compile(rf"(?<![{_W}]){run}(?={self.counter}(?![{_W}]))" if self.spaced else run)
+        # "zwei drei Viertel" are two runs.
+        apart = rf"(?!(?:(?>{words})\s?)?(?:{'|'.join(self.parts)})(?![{_W}]))" if self.parts else ""
+        return rf"(?>{words})(?:(?:{self.glue}){apart}(?>{words}){end})*+"  # no way back: 2^n ways to cut n words
+
+    @cached_property
+    def _spoken(self) -> list[re.Pattern]:
+        begins, ends = (rf"(?<![{_W}])", rf"(?![{_W}])") if self.spaced else ("", "(?![分刻])")  # 三点五分 is a time
+        part = f"(?P<p>{'|'.join(self.parts) or '(?!)'}){ends}"
+        w, t, n, d = (rf"(?P<{name}>(?<![\d.,/])\d{{1,9}}+(?![.,]\d)|{self._run})" for name in "wtnd")
+        things = rf"(?:\s(?P<u>\w{{1,20}})(?=\s{self.joint}\s{part.replace('<p>', '<half>')}))?"  # "dos horas y media"
+        patterns = (
+            self.over.format(w=w, n=n, d=d),
+            rf"(?:{w}{things}\s?{self.joint}\s?)?(?:{n}\s?)?{part}",
+            rf"{w}\s?{self.point}\s?{t}{ends}",
+            rf"(?P<minus>{self.minus})\s?(?:{n}|(?=\d|\\frac))",
+        )
+        # A run of which nothing comes is passed over whole, or each word of it would begin another.
+        return [re.compile(rf"{begins}(?:{pattern}|{self._run})") for pattern in patterns]
+
+    def in_digits(self, text: str, question: str = "") -> str:
+        """`text` with its fractions, decimals and signs in words as digits; not "cuartos" where they are asked for."""
+        asked = self.asked.findall(question)
+        for pattern in self._spoken:
+            text = pattern.sub(lambda m: (m.lastgroup and self._said(m, asked)) or m[0], text)
+        return text
+
+    def _said(self, match: re.Match, asked: list[str]) -> str | None:
+        said = {**dict.fromkeys("wndtpu"), **match.groupdict()}
+        whole, count, below = (run and (int(run) if run.isdigit() else self.value(run)) for run in map(said.get, "wnd"))
+        if said.get("minus"):
+            return f"-{said['n'] or '' if count is None else count}"
+        if (tail := said["t"]) and whole is not None:
+            digits = [self.numbers.get(word, word) for word in self.word.findall(tail) or tail]
+            digits = str(self.value(tail)) if max(map(int, digits)) > 9 else "".join(map(str, digits))
+            return f"{whole}.{digits}{'0' * (len(digits) == 3)}"  # "1,375" might be thousands, "1,3750" is none
+        part = Fraction(1, below) if below else self.parts.get(said["p"], Fraction(0))
+        if not said["n"] and (part == 0.5 if said["w"] else part > 1):  # dos y medio, anderthalb
+            count = 1
+        if not part or count is None or said["p"] in asked or (said["w"] and (whole is None or count * part >= 1)):
+            return None
+        fraction = f"{count * part.numerator}/{part.denominator}" if part != 0.01 else f"{count}%"
+        return " ".join(filter(None, [said["w"] and str(whole), fraction, said["u"]]))
 
     @cached_property
     def word(self) -> re.Pattern:
@@ -106,7 +156,7 @@ class Language:
         return f"{name} / {self._unit(per[1])}" if name and per and self._unit(per[1]) else name
 
     def _unit(self, after: str) -> str | None:
-        after = after.lstrip(" $个個か}\\")
+        after = re.sub(r"^[ $个個か}\\]*(?:d[ei] |d')?", "", after)
         for stem, name in self.unit_of.items():
             if after.startswith(stem):
                 return name

@@ -1,8 +1,16 @@
 """Number words of the languages, each with its value."""
 
 import re
+from fractions import Fraction
 
 from rewards.verifier.language import spell
+
+
+def shares(stems: str, ends: str, more: str = "") -> dict[str, Fraction]:
+    """The parts from a half on, each stem with each of `ends`, and `more`, "anderthalb=3/2"."""
+    named = {stem + end: Fraction(1, n) for n, stem in enumerate(stems.split(), 2) for end in ends.split("|")}
+    return named | {word: Fraction(n) for word, n in (entry.split("=") for entry in more.split())}
+
 
 ES = """cero uno|un|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis
 diecisiete dieciocho diecinueve veinte veintiuno|veintiún veintidós veintitrés veinticuatro veinticinco veintiséis
@@ -22,12 +30,8 @@ ITALIAN |= {f"{w[:-1]}é": n for w, n in ITALIAN.items() if n > 20 and n % 10 ==
 ITALIAN |= {"mila": 1000, "milione": 10**6, "milioni": 10**6}
 DE = """null eins|ein|eine zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
 siebzehn achtzehn neunzehn"""
-GERMAN = spell(
-    DE,
-    "zwanzig dreißig|dreissig vierzig fünfzig sechzig siebzig achtzig neunzig",
-    "{o}und{t}",
-    "hundert=100 tausend=1000",
-)
+_ZIG = "zwanzig dreißig|dreissig vierzig fünfzig sechzig siebzig achtzig neunzig"
+GERMAN = spell(DE, _ZIG, "{o}und{t}", "hundert=100 tausend=1000")
 ID = "nol satu dua tiga empat lima enam tujuh delapan sembilan sepuluh sebelas"
 INDONESIAN = spell(ID, " ".join(f"{o}_puluh" for o in ID.split()[2:10]), "{t} {o}", "seratus|ratus=100")
 INDONESIAN |= {f"{o} belas": 10 + n for n, o in enumerate(ID.split()[:10]) if n > 1}
@@ -65,3 +69,6 @@ ARABIC = spell(
 ARABIC |= spell(UR, "بیس تیس چالیس پچاس ساٹھ ستر اسی نوے", "", "سو=100 ہزار=1000")
 HAN = spell("零 一 二|两|兩 三 四 五 六 七 八 九 十", "", "", "百=100 千=1000 万|萬=10000")
 KOREAN = spell("영|공 일 이 삼 사 오 육 칠 팔 구 십", "", "", "백=100 천=1000 만=10000")
+KOREAN |= spell(
+    "영 하나|한 둘|두 셋|세 넷|네 다섯 여섯 일곱 여덟 아홉 열", "스물|스무 서른 마흔 쉰 예순 일흔 여든 아흔", ""
+)

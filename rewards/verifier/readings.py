@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from rewards.verifier.compare import compare
-from rewards.verifier.languages import number_said
+from rewards.verifier.languages import in_digits, number_said
 from rewards.verifier.notation import PARTS, is_number_word, number, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
@@ -181,7 +181,12 @@ def _conclusion(text: str, asked: Asked) -> str | None:
     return bold[0] if alone else said.replace("**", "") if asked.several else said
 
 
-# ---- lists, signs in words, and the decimals of other languages
+# ---- lists, signs in words, and the numbers of other languages
+
+
+def _in_digits(text: str, asked: Asked) -> str:
+    return in_digits(text, asked.text) if asked.foreign else text
+
 
 # What may stand between the items of a list beside commas.
 _MARKS = [re.compile(rf"\s*(?:{mark})\s*") for mark in ("[-–—]", r"→|->|\\to(?![a-z])", "[/|•&]", r"\s")]
@@ -192,11 +197,15 @@ _ALL = re.compile(
     r"(?i)^(?:for )?(?:(?:all|any|every) )?(?:real )?(?:(?:numbers|values) )?(?:of )?(?:(?:[a-z] )?(?:with|that) )?"
 )
 _FROM_TO = r"(?:between|from) ([^a-z,]+) (?:and|to) ([^a-z,]+)"
+_UNIT = re.compile(r"(.*[\d}i)])[\s\\]*(平方|квадратн\w+ )?([Ѐ-ӿ]{2,12}|[㐀-鿿]{2,4})")
 _SIGNS = {  # as replacements
-    r"(?:greater|bigger|larger|more) than or equal to|at least": r"\\ge",
-    r"(?:less|smaller) than or equal to|at most": r"\\le",
-    r"(?:greater|bigger|larger|more) than|above": ">",
-    r"(?:less|smaller) than|below": "<",
+    r"(?:greater|bigger|larger|more) than or equal to|at least|mayor o igual (?:que|a)|supérieure? ou égale? à|größer "
+    r"(?:oder )?gleich|maggiore o uguale a|maior ou igual a|больше или равно|大于或?等于|不小于": r"\\ge",
+    r"(?:less|smaller) than or equal to|at most|menor o igual (?:que|a)|inférieure? ou égale? à|kleiner (?:oder )?"
+    "gleich|minore o uguale a|menor ou igual a|меньше или равно|小于或?等于|不大于": r"\\le",
+    "(?:greater|bigger|larger|more) than|above|mayor que|supérieure? à|größer als|maggiore di|maior (?:do )?que|больше|"
+    "大于": ">",
+    "(?:less|smaller) than|below|menor que|inférieure? à|kleiner als|minore di|menor (?:do )?que|меньше|小于": "<",
     r"non-? ?negative": r"\\ge 0",
     r"non-? ?positive": r"\\le 0",
     rf"(?:[a-z] )?strictly {_FROM_TO}|(?:[a-z] )?{_FROM_TO},? \(?exclusive(?:ly)?\)?": r"(\1\3,\2\4)",
@@ -219,12 +228,18 @@ def _symbols(text: str, asked: Asked) -> str | None:
     if isinstance(asked.gold, Expr) and re.search(r"\+\s*C$", asked.gold.text) and (found := _CONSTANT.fullmatch(text)):
         named = found[2] and re.search(rf"(?<![A-Za-z\\])(?:C|{found[2]})(?![A-Za-z])", asked.text + found[1])
         return None if named else f"{found[1]} + C"
+    if isinstance(asked.gold, Expr) and (found := _UNIT.fullmatch(text.replace("$", "").strip())):
+        whole, squares = (found[2] or "") + found[3], re.search("平方|квадратн|²", asked.text)
+        if whole in asked.text if squares else re.search(rf"(?<![^\W\d_]){found[3]}(?!\w)", asked.text):
+            return found[1]
     if isinstance(asked.gold, Quantity) and 0 < asked.gold.value < 1:
-        return re.sub(r"(?i)^(one|\d+) (?:out of|in|von|sur|de|su|из|em|na) ([a-z]+|\d+)$", _share, text)
+        one = r"\b(one|un[aeo]?|eine?|uma?|\d+)(?: chances?)?"
+        return re.sub(rf"(?i){one} (?:out of|in|von|sur|de|su|из|em|na)(?: cada)? ([a-z]+|\d+)$", _share, text)
     if not isinstance(asked.gold, Interval):
         return text
     for words, sign in _SIGNS.items():
-        text = re.sub(rf"(?i)\b(?:(?:is|are|must be|has to be) )?(?:{words})\b", sign, text)
+        word = rf"(?:\b|(?=[大小不]))(?<!不)(?:(?:is|are|must be|has to be|est?|ist|è|é) )?(?:{words})(?:\b|(?<=[于]))"
+        text = re.sub(rf"(?i){word}", sign, text)
     text = _ALL.sub("", text.replace("$", ""))
     if bare := re.fullmatch(r"((?:[<>]|\\[gl]e)[^a-z]*)(?: (?:numbers?|values?))?(?: of)?(?: ([a-z]))?", text):
         name = re.search(r"(?<![A-Za-z\\'’])[b-hj-z](?![A-Za-z'’])", asked.text)
@@ -243,8 +258,8 @@ def _spoken_ratio(match: re.Match) -> str:
 
 
 def _share(match: re.Match) -> str:
-    top, bottom = (number(part.lower()) for part in match.groups())
-    return match[0] if bottom is None else f"{top}/{bottom}"
+    bottom = number(match[2].lower())
+    return match[0] if bottom is None else f"{match[1] if match[1].isdigit() else 1}/{bottom}"
 
 
 def _listed(text: str, asked: Asked) -> str | None:
@@ -295,4 +310,4 @@ def _decimals(text: str, asked: Asked) -> str | None:
 
 
 Step = Callable[[str, Asked], str | None]
-STEPS: list[Step] = [_without_reason, _aside, _conclusion, _symbols, told, _listed, _decimals]
+STEPS: list[Step] = [_without_reason, _aside, _in_digits, _conclusion, _symbols, told, _listed, _decimals]

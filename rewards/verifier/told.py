@@ -32,7 +32,9 @@ _JOINS = frozenset(_JOINING.split())
 _DENYING = "nicht pas non não не nie niet inte ikke nu bukan değil"
 _NOT = frozenset(_DENYING.split())
 _BASES = frozenset(["binary", "octal", "decimal", "hexadecimal", "hex"])
-_PIECE = re.compile(r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\S+")
+_PIECE = re.compile(
+    r"\$(?!\d[\d,.]*\s+[A-Za-z]{2})[^$]+\$|\\\(.+?\\\)|\\begin\{(\w+)\}.+?\\end\{\1\}|\d\d? (?:Uhr|h) \d\d\S*|\S+"
+)
 _PUNCTUATION = "()[]{}.,;:!?\"'“”«»*`"
 _END = re.compile(r"(?<=[.!?。])(?<!\d!)(?<!\b[apt]\.)(?<![ap]\.m\.)(?<!\b(?:sq|cu)\.)\s+(?=[^\W\d_]|[$(*“])")
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’:-][^\W\d_]+)*|[aI⟹⇒]|=>|\\implies|[^\W\d_A-Za-zπ]")
@@ -142,7 +144,8 @@ def told(text: str, asked: Asked) -> str | None:
         or any(changes(word) and not (truth and word == "not") for word in new)
     ):
         return None
-    if (other := number_said(said, asked.text or None)) is not None and other.objection:
+    other = number_said(said, asked.text or None)
+    if other is not None and (other.objection or (other.answer[:1] == "-" and not re.search("[-−]", said))):
         return None
     if any(re.search(r"\d[^?]*$", each) and not any(map(asked.lacks, words_of(each))) for each in earlier):
         return None  # "It is 15. It is 29."
@@ -246,7 +249,7 @@ def _codes(pieces: list[re.Match]) -> str:
 
 def _span(said: str, pieces: list[re.Match], codes: str, found: re.Match) -> Span:
     end = pieces[found.end() - 1].end()
-    text = said[pieces[found.start()].start() : end].strip(' ,;:`"').removesuffix(".").rstrip('.`"')
+    text = said[pieces[found.start()].start() : end].removeprefix("— ").strip(' ,;:`"').removesuffix(".").rstrip('.`"')
     text = text if text.endswith("!") and said[end - 1] == "." else text.rstrip("!")
     text = text.strip("()") if text.count("(") != text.count(")") else text
     since = 1 + max(codes.rfind(code, 0, found.start()) for code in "mbu")
