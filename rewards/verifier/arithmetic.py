@@ -1,4 +1,4 @@
-"""Values of expressions, without the algebra: exact ones, and those by which two expressions are seen to differ."""
+"""Values and forms of expressions, without the algebra: exact values, and those by which two are seen to differ."""
 
 import ast
 import re
@@ -7,6 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from math import nan
 from operator import add, mul, neg, pos, sub, truediv
+
+from rewards.verifier.notation import closing, depths
 
 _EXPRESSION = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){} A-Za-ci-z])+"
@@ -68,3 +70,31 @@ def of_primes(text: str) -> bool:
     """Whether each base of a product of powers is a prime number."""
     bases = map(int, re.findall(r"\d+", re.sub(r"\^\s*\{?\s*\d+", "", text))[:40])
     return all(n < 10**6 and n > 1 and all(n % k for k in range(2, int(n**0.5) + 1)) for n in bases)
+
+
+# ---- forms, where a problem asks for one
+
+
+def factors(text: str) -> int:
+    """How many brackets stand in a product, each as often as its power says."""
+    powers = re.findall(r"\([^()]*[a-z][^()]*\)(?:\^\{?(\d))?", text)
+    return sum(int(power or 1) for power in powers)
+
+
+def squared(text: str) -> bool:
+    """Whether a square root has a square left in it."""
+    roots = map(int, re.findall(r"\\sqrt\{(\d{1,6})\}", text))
+    return any(n % (m * m) == 0 for n in roots for m in range(2, 1 + int(n**0.5)))
+
+
+def is_sum(text: str) -> bool:
+    """Whether a sign stands between two terms outside all brackets."""
+    text = text.replace(" ", "")
+    signs = (at for at, depth in enumerate(depths(text)) if depth == 0 and text[at] in "+-")
+    return any(at and text[at - 1] not in "+-*/^" for at in signs)
+
+
+def holds_a_sum(text: str) -> bool:
+    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no function's."""
+    text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
+    return any(is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

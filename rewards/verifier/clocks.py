@@ -1,7 +1,8 @@
-"""Times of day and durations: whether two of them are the same, as far as the question tells."""
+"""Times of day, durations and ratios: whether two of them are the same, as far as the question tells."""
 
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 
 from rewards.verifier.notation import number
 from rewards.verifier.phrases import BEFORE
@@ -9,6 +10,7 @@ from rewards.verifier.units import unit
 from rewards.verifier.value import Clock, Measure, Quantity, Ratio
 
 _TIME_NAMED = re.compile(r"(\d{1,2})(?::(\d\d))?\s*\\?,?\s*(?:\\text\{\s*)?([ap])\.?\s?m\b")
+_RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
 _PART_OF_DAY = re.compile(r"\b(morning|afternoon|evening)\b")
 _ASKED = re.compile(r"(?:\b(?:in|into|to) (?=[a-z]+s\b)|how many )([a-z]+(?:(?:, | and |, and )[a-z]+)*)")
 _SMALLEST = {"s": 1, "min": 60, "h": 3600, "day": 86400, "week": 604800, "¢": 1, "$": 100}
@@ -30,7 +32,7 @@ def times(g: Clock | Ratio | Quantity, a: Clock | Ratio | Quantity, question: st
     minutes = hour * 60 + minute
     # A gold "3:30" leaves the half of the day open, an answer must not.
     if other is g:
-        same = clock.minutes in (minutes, minutes + 720) or (hour == 12 and clock.minutes == minutes - 720)
+        same = clock.minutes in (minutes, minutes + 720 * (hour > 0)) or (hour == 12 and clock.minutes == minutes - 720)
         return same and half_may_be(clock, question)
     return clock.minutes == minutes and (hour > 12 or hour == 0)
 
@@ -70,3 +72,28 @@ def durations(g: Measure | Quantity | Ratio, a: Measure | Quantity | Ratio, ques
 def _units(question: str) -> Iterator[str | None]:
     """The units that `question` asks for: "hours and minutes" of "Give it in hours and minutes."."""
     return (unit(word) for found in _ASKED.findall(question) for word in re.findall("[a-z]+", found))
+
+
+def ratios(g: Ratio | Quantity, a: Ratio | Quantity, question: str) -> bool:
+    """Ratios are equal in proportion, `2:3` and `4:6`, unless they may be times."""
+    asked = _RATIO_ASKED.search(question)
+    if isinstance(a, Ratio) and a.spoken and not isinstance(g, Ratio) and not asked:
+        return False  # "2 to 3" for 2/3 may be a range
+    bare = any(isinstance(x, Quantity) and not re.search(r"[/.,c%]", x.written) for x in (g, a))
+    if bare and not (asked and isinstance(a, Ratio) and a.terms[1:] == ("1",)):
+        return False  # 5 is 5:1 where a ratio is asked for, and 5/1 is
+    p, q = _terms(g), _terms(a)
+    if p is None or q is None or len(p) != len(q):
+        return False
+    if all(isinstance(x, Ratio) and len(x.terms) == len(x.terms[1]) == 2 and x.terms[1] < "60" for x in (g, a)):
+        # They may be times: 19:15 is 7:15 where the question tells the half of the day.
+        later = Clock(int(p[0] + 12) * 60 + int(p[1]), "p") if (p[0] + 12, p[1]) == tuple(q) and q[0] < 24 else None
+        return p == q or bool(later and told(question) and half_may_be(later, question))
+    return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
+
+
+def _terms(x: Ratio | Quantity) -> list[Fraction] | None:
+    """The terms of a ratio; those of a fraction are its numerator and denominator."""
+    if isinstance(x, Ratio):
+        return [number(term) for term in x.terms]
+    return None if x.unit or x.percent else [Fraction(x.value.numerator), Fraction(x.value.denominator)]

@@ -7,13 +7,12 @@ no rule are different.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 from rewards.verifier import clocks
 from rewards.verifier.arithmetic import far_apart, functions, of_primes
-from rewards.verifier.notation import SCALES, base_named, key, number, plain
+from rewards.verifier.notation import SCALES, base_named, key, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, ORDER, PERCENT
 from rewards.verifier.units import AMOUNTS, another_was_asked, size
 from rewards.verifier.value import (
@@ -45,7 +44,6 @@ _MAX_ITEMS = 40
 _ORDER_TOO = re.compile(  # ORDER in other languages
     r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
 )
-_RATIO_ASKED = re.compile(r"\b(?:ratio|proportion|odds|scale)\b")
 _WHICH = re.compile(r"\bwhich\b[^.?]*\b(?:(smaller|less|lesser)|larger|greater|bigger)\b")
 _SHARE_ASKED = re.compile(r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b")
 
@@ -142,6 +140,14 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
         return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
     if BASE.of(question) and all(map(_DIGITS.fullmatch, (g.text, a.text))):
         return g.text == a.text.upper()  # FE is not E times F
+    if (":" in g.text and ":" in a.text) or max(
+        g.text.count(":"), a.text.count(":")
+    ) > 1:  # 1:\sqrt{3}:2, in proportion
+        p, q = g.text.split(":"), a.text.split(":")
+        return len(p) == len(q) and all(
+            context.algebra.equal(plain(rf"({x})\cdot({q[0]})"), plain(rf"({y})\cdot({p[0]})"), False)
+            for x, y in zip(p, q, strict=True)
+        )
     others = "in terms of" in question and functions(plain(a.text)) - functions(plain(g.text))
     composite = "prime factor" in question and not of_primes(plain(a.text))
     return not others and not composite and _same_texts(g.text, a.text, context)
@@ -183,32 +189,6 @@ def _base_asked(base: int, question: str) -> bool:
         return False
     into = [next(filter(None, groups)) for groups in INTO_BASE.regex.findall(question)]
     return not into or base_named(into[-1]) in (None, base)
-
-
-def ratios(g: Ratio | Quantity, a: Ratio | Quantity, context: Context) -> bool:
-    """Ratios are equal in proportion, `2:3` and `4:6`, unless they may be times."""
-    asked = _RATIO_ASKED.search(context.question or "")
-    if isinstance(a, Ratio) and a.spoken and not isinstance(g, Ratio) and not asked:
-        return False  # "2 to 3" for 2/3 may be a range
-    bare = any(isinstance(x, Quantity) and not re.search(r"[/.,c%]", x.written) for x in (g, a))
-    if bare and not (asked and isinstance(a, Ratio)):
-        return False  # 5 is no 5:1, but 5/1 is
-    p, q = _terms(g), _terms(a)
-    if p is None or q is None or len(p) != len(q):
-        return False
-    if all(isinstance(x, Ratio) and len(x.terms) == len(x.terms[1]) == 2 and x.terms[1] < "60" for x in (g, a)):
-        # They may be times: 19:15 is 7:15 where the question tells the half of the day.
-        later = Clock(int(p[0] + 12) * 60 + int(p[1]), "p") if (p[0] + 12, p[1]) == tuple(q) and q[0] < 24 else None
-        asked = context.question or ""
-        return p == q or bool(later and clocks.told(asked) and clocks.half_may_be(later, asked))
-    return all(x * q[0] == y * p[0] for x, y in zip(p, q, strict=True)) and bool(p[0]) == bool(q[0])
-
-
-def _terms(x: Ratio | Quantity) -> list[Fraction] | None:
-    """The terms of a ratio; those of a fraction are its numerator and denominator."""
-    if isinstance(x, Ratio):
-        return [number(term) for term in x.terms]
-    return None if x.unit or x.percent else [Fraction(x.value.numerator), Fraction(x.value.denominator)]
 
 
 def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
@@ -354,6 +334,11 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
     if _UNREAD.search("".join(g.sides + a.sides)):
         return False
+    solved = is_name(g_name) and re.search(
+        rf"\b(?:for|express) \$?{re.escape(g_name.lower())}\b", context.question or ""
+    )
+    if solved and a_name != g_name:  # "Solve for y"
+        return False
     if len(g.signs) == len(a.signs) == 1 and g.signs[0] != r"\approx":
         return context.algebra.equal_relations((g.signs[0], *g.sides), (a.signs[0], *a.sides))
     return False
@@ -376,6 +361,9 @@ def value_of_answer(g: Value, a: Relation, context: Context) -> bool:
     if isinstance(g, Tuple | Interval) and set(a.signs) == {"="} and len(a.signs) == len(g.items):  # x = y = 2
         named = len(set(a.sides[:-1])) == len(a.signs) and all(map(is_variable, a.sides[:-1]))
         return named and ordered(g.items, [value(a.sides[-1])] * len(a.signs), context)
+    turned = re.fullmatch(r"(.+)_\{?2\}?/(.+)_\{?1\}?", a.sides[0].replace(" ", ""))  # V_2/V_1
+    if turned and turned[1] == turned[2] and re.search(r"\bfirst\b.*\bto\b.*\bsecond\b", context.question or ""):
+        return False
     meant = _meant(a, context, isinstance(g, Quantity) and "." in g.written)
     if isinstance(g, Quantity) and isinstance(meant, Expr) and set(a.signs) == {"="}:  # 91 = 7 \cdot 13
         meant = next((side for side in map(value, a.sides) if isinstance(side, Quantity)), meant)
@@ -471,7 +459,7 @@ RULES = [
     Rule("as words", [(Words, Words), *_both_ways(Words, Expr)], words),
     Rule("as times of day", [(Clock, Clock), *_both_ways(Clock, Ratio, Quantity)], _asking(clocks.times)),
     Rule("as numbers in a base", [(InBase, InBase), *_both_ways(InBase, Quantity, Expr)], based),
-    Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], ratios),
+    Rule("as ratios", [(Ratio, Ratio), *_both_ways(Ratio, Quantity)], _asking(clocks.ratios)),
     Rule("as measures", [(Measure, Measure), *_both_ways(Measure, Quantity, Ratio)], _asking(clocks.durations)),
     Rule("as tuples", [(Tuple, Tuple)], lambda g, a, context: ordered(g.items, a.items, context)),
     Rule("as intervals or points", [(Interval, Interval)], intervals),

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import gcd, prod
 from types import SimpleNamespace
 
+from rewards.verifier.arithmetic import factors, holds_a_sum, is_sum, squared
 from rewards.verifier.compare import Algebra, Unreadable, compare
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import NUMBER, SCALES, closing, depths, key, number, plain
@@ -22,12 +23,13 @@ from rewards.verifier.phrases import (
     LOWEST_TERMS,
     OPPOSITES,
     PERCENT,
+    SIMPLIFIED,
     VALUE,
     Phrase,
     hedge,
 )
 from rewards.verifier.readings import LABELLED, plainer, readings
-from rewards.verifier.units import another_was_asked, change, known
+from rewards.verifier.units import another_was_asked, change, known, turned_round
 from rewards.verifier.value import (
     Clock,
     Expr,
@@ -362,7 +364,12 @@ def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) 
     if way := _other_way(answer, gold, question):
         return f"the other way than the question asks for, {way}"
     numbers = (Quantity, Expr)
-    if isinstance(a, numbers) and isinstance(g, numbers) and not g.unit and another_was_asked(a.unit, question):
+    if (
+        isinstance(a, numbers)
+        and isinstance(g, numbers)
+        and not g.unit
+        and (another_was_asked(a.unit, question) or turned_round(a.unit, question))
+    ):
         return "another unit than the question asks for"
     return None
 
@@ -472,18 +479,8 @@ def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question
     if not isinstance(g, Expr) or not isinstance(a, Expr):
         return None
     if FACTORED.of(question):
-        return FACTORED if _is_sum(a.text) and not _is_sum(g.text) else None
-    return EXPANDED if EXPANDED.of(question) and _holds_a_sum(a.text) and not _holds_a_sum(g.text) else None
-
-
-def _is_sum(text: str) -> bool:
-    """Whether a sign stands between two terms outside all brackets."""
-    text = text.replace(" ", "")
-    signs = (at for at, depth in enumerate(depths(text)) if depth == 0 and text[at] in "+-")
-    return any(at and text[at - 1] not in "+-*/^" for at in signs)
-
-
-def _holds_a_sum(text: str) -> bool:
-    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no function's."""
-    text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
-    return any(_is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))
+        coarse = factors(a.text) < factors(g.text) or is_sum(a.text)
+        return FACTORED if coarse and not is_sum(g.text) else None
+    if SIMPLIFIED.of(question) and squared(a.text) and not squared(g.text):
+        return SIMPLIFIED
+    return EXPANDED if EXPANDED.of(question) and holds_a_sum(a.text) and not holds_a_sum(g.text) else None

@@ -434,6 +434,9 @@ FACTORED = Phrase(
     "a product", r"(?:^|[.?!:]\s*)(?:Completely )?[Ff]actor(?:ize|ise)?\b|factored form|as a product",
     matches=("Factor $x^2-1$.", "Let a > 0. Factorise $a^2-a$.", "Completely factor it.", "Write it in factored form."),
     spares=("What is the largest factor of 12?", "Factoring is hard. What is 2 + 2?"))
+SIMPLIFIED = Phrase(
+    "the simplest root", r"(?:^|[.?!:]\s*)[Ss]implify\b|simplest (?:radical )?form|simplified",
+    matches=("Simplify $\\sqrt{72}$.", "Give it in simplest radical form."), spares=("Use the simplest way.",))
 EXPANDED = Phrase(
     "a sum", r"\b[Ee]xpand|[Mm]ultiply out|expanded form",
     matches=("Expand $(x+1)^2$.", "Please multiply out.", "What is its expanded form?"),
@@ -442,6 +445,7 @@ ORDER = Phrase(
     "an order",
     r"\bin (?:\w+ )?order\b(?! to\b| that\b)|(?:^|[.?!,:]\s*|\bplease )(?:order|arrange|rank|sort)\b|"
     r"\b(?:[a-z]+est|least|most) to (?:the )?(?:[a-z]+est|least|most)|"
+    r"\bfrom (?:the )?(?:first|best|top|left|winner) to (?:the )?[a-z]+|"
     r"\brespectively\b|\bcoefficients\b|\bfirst(?:,| and)(?: the)? second\b|\b[a-z]+est first\b|"
     r"\bgive (?:the )?[a-z]+ first\b",
     matches=("list them in ascending order.", "order them by age.", "from least to greatest", "who is first, second"),

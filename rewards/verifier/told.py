@@ -274,6 +274,12 @@ def _announced(said: str, other: Span, last: Span, asked: Asked) -> bool:
     a clause begins with is its subject: "$x^2$ is 5"."""
     words = [word.lower() for word in last.before]
     words = words[:-1] if words[-1:] in (["a"], ["an"], ["the"]) else words
+    if (
+        words[:1] == ["and"] and [word.lower() for word in other.before][-1:] == words[-1:]
+    ):  # Lily has 12 and Max has 24
+        last_asked = Asked(asked.gold, re.split(r"[.?!]\s", asked.text.strip())[-1])
+        if not all(map(last_asked.has, (word for word in words if word not in FUNCTION_WORDS))):
+            return False
     concludes = bool(_CONCLUDES & {*words}) or said[other.end : other.end + 1] in tuple(",;.:")
     announces = words[-1:] and (words[-1] in _ANNOUNCES or {"so", "thus", "hence", "therefore"} & {*words})
     return bool(announces) and (concludes or asked.has_value(other.text)) and not any(map(asked.lacks, last.before))

@@ -250,6 +250,17 @@ def another_was_asked(name: str, question: str) -> bool:
     return bool(asked) and not any(u == unit_of and _same_rate(kind, p, per) for u, p in asked)
 
 
+def turned_round(name: str, question: str) -> bool:
+    """Whether `name` is litres per kilometre where `question` asks for kilometres per litre."""
+    one, per = _parts(name)
+    return per is not None and any(
+        _parts(unit(f"{found[1]} per {found[2]}") or "") == (per, one)
+        for found in re.finditer(
+            r"\bhow (?:many|much) ([a-z]+)\b[^.?]*?\b(?:per|each|every) ([a-z]+)", question.lower()
+        )
+    )
+
+
 def _kind(name: str) -> str | None:
     """What a unit measures; areas are lengths here, for which another unit may have been asked as well."""
     kind = KINDS.get(name.split("^")[0])
