@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait; its client reads this once
+
 from schema.models import built_model
 from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage
 
 os.environ["TQDM_DISABLE"] = "1"
-os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait
 os.environ["TRUST_FILES"] = OWN_REWARDS
 
 
