@@ -7,12 +7,13 @@ no rule are different.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 from rewards.verifier import clocks
 from rewards.verifier.arithmetic import far_apart, functions, of_primes
-from rewards.verifier.notation import SCALES, base_named, key, plain
+from rewards.verifier.notation import PARTS, SCALES, base_named, key, plain
 from rewards.verifier.phrases import BASE, INTO_BASE, ORDER, PERCENT
 from rewards.verifier.units import AMOUNTS, another_was_asked, size
 from rewards.verifier.value import (
@@ -44,6 +45,7 @@ _MAX_ITEMS = 40
 _ORDER_TOO = re.compile(  # ORDER in other languages
     r"steigend|croissant|ascendente|crescente|возрастан|убыван|从(?:小到大|大到小)|昇順|降順|順に|순서대로"
 )
+_DAYS = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:septem|octo|novem|decem)ber|january|february|august")
 _WHICH = re.compile(r"\bwhich\b[^.?]*\b(?:(smaller|less|lesser)|larger|greater|bigger)\b")
 _SHARE_ASKED = re.compile(r"\b(?:fraction|(?<!took )(?<!take )part|share|portion|probability|much|ratio|chance)\b")
 
@@ -87,6 +89,13 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if a.unit == "ordinal" != g.unit and not question:  # "3rd" for 3 answers a question, such as "In which place?"
         return False
     same = same or "ordinal" in (g.unit, a.unit)
+    if (
+        a.unit in ("ordinal", "place")
+        and g.value == Fraction(1, a.value or 1)
+        and g.written.lower() in PARTS
+        and question
+    ):
+        return not _SHARE_ASKED.search(question)  # a gold "third"
     unlike = g.unit and a.unit and (g.unit, a.unit) != ("£", "lb")  # "5 pounds"
     if {g.unit, a.unit} == {"$", "¢"} and question and not another_was_asked(a.unit, question):
         return g.value * (100 if g.unit == "$" else 1) == a.value * (100 if a.unit == "$" else 1)
@@ -134,7 +143,9 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
     radians = a.unit.startswith("deg") and not g.unit and r"\pi" in g.text
     if radians or _is_amount(g, a, question):
         return False
-    if r"\times" in g.text and re.search(r"\b(?:size|dimensions?|shape)\b", question):  # of a matrix
+    if r"\times" in g.text and re.search(r"\b(?:size|dimensions?|shape)\b", question):  # of a matrix, or a rectangle
+        if "matri" not in question and isinstance(a, Expr):
+            return sorted(key(g.text).split(r"\times")) == sorted(key(a.text).split(r"\times"))
         return key(g.text) == key(a.text if isinstance(a, Expr) else a.written)
     if isinstance(a, Quantity):
         return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
@@ -200,8 +211,11 @@ def words(g: Words | Expr, a: Words | Expr, context: Context) -> bool:
     bare = [re.sub(r"^(?:(?:it|the \w+|there) (?:is|are|will be) )?(?:(?:a|an|the|on|in) )?", "", t) for t in texts]
     short, long = sorted(bare, key=len)
     if short and long.startswith(f"{short} ") and isinstance(a, Words):  # "an odd function" for "odd", or as the gold
-        behind = set(long.removeprefix(short).split()) - {"angled"}
-        return behind <= set(re.findall(r"\w+", context.question or "")) - {"or", "and", "nor", "not"}
+        behind = {word.removesuffix("s") for word in long.removeprefix(short).split()} - {"angled"}
+        asked = {word.removesuffix("s") for word in re.findall(r"\w+", context.question or "")}
+        return behind <= asked - {"or", "and", "nor", "not"}
+    if len(bare[1]) > 2 and bare[0].startswith(bare[1]) and _DAYS.fullmatch(bare[0]):  # Fri
+        return True
     if min(map(len, bare)) > 6:
         bare = [re.sub(r"(?<=\w{6})(?:es?|ent|ing)$", "", text) for text in bare]  # diverges, divergent
     return bool(bare[0]) and bare[0].removesuffix("s") == bare[1].removesuffix("s")
@@ -287,15 +301,16 @@ def lists(g: List | Set, a: List | Set, context: Context) -> bool:
     asked = isinstance(g, List) and not _names(g) and _in_order(context)
     if asked:
         return isinstance(a, List) and ordered(g.items, a.items, context)
+    bases = {re.sub(r"_\{?\w+\}?$", "", name) for name in _names(g)} if isinstance(g, List) else set()
+    numbered = len(bases) == 1 < len(set(_names(g)))  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
+    if numbered and not any(isinstance(i, Relation) for i in a.items):
+        return unordered([value(i.sides[-1]) for i in g.items], a.items, context)
     if isinstance(g, List) and len(set(_names(g))) > 1 and not any(isinstance(i, Relation) for i in a.items):
-        # `x = 1, y = 2` says which value is whose; without names only their order does.
         return isinstance(a, List) and ordered(g.items, a.items, context)
     if isinstance(g, List) and isinstance(a, List) and (of_names := _as_named(g, a, context.question or "")):
         return ordered(g.items, of_names, context)
-    if isinstance(g, List) and isinstance(a, List):
-        bases = {re.sub(r"_\{?\w+\}?$", "", name) for name in _names(g)}
-        if len(bases) == 1 and bases == set(_names(a)):  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
-            return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
+    if isinstance(a, List) and len(bases) == 1 and bases == set(_names(a)):
+        return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
     return unordered(g.items, a.items, context)
 
 

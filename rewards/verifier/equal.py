@@ -172,6 +172,12 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
     if (chosen := choice(gold, answer, question, algebra)) is not None:
         return chosen
     g, a = value(gold), value(answer)
+    if (
+        isinstance(g, Words)
+        and re.search(r"(?i)\btrue or false\b", question or "")
+        and answer.strip(" .$") in ("T", "F")
+    ):
+        return g.text[0] == answer.strip(" .$").lower(), "true or false, by its letter"
     if g in (Words("yes"), Words("no")) and (said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())):
         opposite = "no" if said[1].lower() == "yes" else "yes"
         return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
@@ -237,6 +243,8 @@ _COUNTING_TOO = re.compile(
     _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
 )  # where ways are counted
 _POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
+_CHANCE = re.compile(_POWER.pattern + r"|\d\}?\s*\)\s*\^|\d\s*\^\s*\{?\s*-")
+_PROBABILITY = re.compile(r"\b(?:probability|chance)\b")
 _HOW_MANY = re.compile(r"\bhow many\b|\bnumber of\b|\bin total\b")
 _WAYS = re.compile(
     r"\b(?:ways?|subsets?|functions?|mappings?|sequences?|strings?|codes?|passwords?|orders|orderings?|arrangements?|"
@@ -267,7 +275,7 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
         not isinstance(g, Quantity | Expr)
         or isinstance(value(answer), Quantity)
         or not question
-        or len(answer) > 60
+        or len(answer) > 90
         or not re.search(r"!|binom|choose|[CP]|\d[^^\d]*[\^c]", plain(answer))
         or (isinstance(g, Quantity) and g.percent)
     ):
@@ -276,7 +284,15 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)  # "N = 6!", "2^{10} subsets"
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
     asked = question.lower()
-    counting = _COUNTING_TOO if _WAYS.search(asked) else _POWER if _HOW_MANY.search(asked) else _COUNTING
+    counting = (
+        _COUNTING_TOO
+        if _WAYS.search(asked)
+        else _CHANCE
+        if _PROBABILITY.search(asked)
+        else _POWER
+        if _HOW_MANY.search(asked)
+        else _COUNTING
+    )
     if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside) or _too_large(spelled):
         return None
     asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())

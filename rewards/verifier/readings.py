@@ -72,7 +72,8 @@ def plainer(gold: str, question: str) -> str | None:
         or not (re.search(r"\d", gold) or any(map(is_number_word, words_of(gold))))
     ):
         return None
-    found = told(kept, Asked(value("0"), question[-_LONGEST * 3 :])) or kept
+    several = isinstance(value(kept), List | Set | Tuple)  # "2 pens, 3 pencils"
+    found = kept if several else told(kept, Asked(value("0"), question[-_LONGEST * 3 :])) or kept
     return found if found.strip() not in ("", gold) else None
 
 
@@ -234,7 +235,7 @@ def _symbols(text: str, asked: Asked) -> str | None:
             return found[1]
     if isinstance(asked.gold, Quantity) and 0 < asked.gold.value < 1:
         one = r"\b(one|un[aeo]?|eine?|uma?|\d+)(?: chances?)?"
-        return re.sub(rf"(?i){one} (?:out of|in|von|sur|de|su|из|em|na)(?: cada)? ([a-z]+|\d+)$", _share, text)
+        return re.sub(rf"(?i){one} (?:out of|in|von|sur|de|su|из|em|na)(?: cada| every)? ([a-z]+|\d+)$", _share, text)
     if not isinstance(asked.gold, Interval):
         return text
     for words, sign in _SIGNS.items():

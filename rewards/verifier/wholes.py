@@ -14,7 +14,7 @@ from rewards.verifier.notation import PARTS, WORDS, base_named, number, split
 _N = r"\d+(?:\.\d+)?"
 _THINGS = (
     "(?:place|position|day|floor|term|row|page|number|grade|month|year|week|house|student|person|level|prize|letter|"
-    "digit|quadrant|century|card|step|room|power|percentile)"
+    "digit|quadrant|century|card|step|room|power|percentile|player|team)"
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"}}
@@ -68,8 +68,11 @@ def _coordinates(match: re.Match) -> str | None:
 
 def _solutions(match: re.Match) -> str | None:
     """`p=5,q=2;p=7,q=2` as points, the names in alphabetical order."""
-    groups = [dict(re.findall(r"([a-z](?:_\w)?)\s*=\s*([^=,]+)", part)) for part in split(match[0], _GROUPS)]
-    equations = [part.count("=") for part in split(match[0], _GROUPS)]
+    parts = split(match[0], _GROUPS)
+    if all(len(set(re.findall(r"[a-z]_\{?(\d)", part))) == 1 for part in parts):  # x_1=2,y_1=3;x_2=3,y_2=2
+        parts = [re.sub(r"(?<=[a-z])_(?:\d|\{\d\})", "", part) for part in parts]
+    groups = [dict(re.findall(r"([a-z](?:_\w)?)\s*=\s*([^=,]+)", part)) for part in parts]
+    equations = [part.count("=") for part in parts]
     if len(groups) < 2 or len(groups[0]) < 2 or any(g.keys() != groups[0].keys() for g in groups):
         return None
     if equations != [len(g) for g in groups]:
@@ -124,7 +127,7 @@ def _complement(match: re.Match) -> str | None:
 def _roman(match: re.Match) -> str | None:
     digits = [{"I": 1, "V": 5, "X": 10, "L": 50}[letter] for letter in match["roman"] or match["only"] or ""]
     n = match["n"] or sum(-one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True))
-    return f"{n}{(match['after'] or ' quadrant').lower()}" if match[0] != "I" else None
+    return f"{n}{(match['after'] or ' ' + (match['thing'] or 'quadrant')).lower()}" if match[0] != "I" else None
 
 
 def _in_base(match: re.Match) -> str | None:
@@ -172,6 +175,8 @@ WHOLES = [
           {"[[1],[2]]": r"\begin{pmatrix}1\\2\end{pmatrix}"}, ("[[1,2],[3,4]]",)),
     Whole("point by its name", r"[A-Z]('?\s*(?:\([^()]*[,;][^()]*\)))", lambda m: m[1].lstrip("' "),
           {"M(5; -1)": "(5; -1)", "P' (1,2)": "(1,2)"}, ("f(1,2)", "P(3)")),
+    Whole("sides of a rectangle", rf"({_N})(?: ?\\?[a-z]*)? by ({_N})", lambda m: rf"{m[1]} \times {m[2]}",
+          {"6 by 4": r"6 \times 4"}, ("by 4", "6 by x")),
     Whole("all but", rf"(?:[a-z]\s*\\in\s*)?\\mathbb\{{R\}}\s*(?:\\setminus|\\backslash|[-\\])\s*"
           rf"({_RANGE}|\\\{{[^{{}}]*\\\}})",
           _complement,
@@ -200,12 +205,14 @@ WHOLES = [
           _coordinates, {"2i - j": "(2,-1)", r"\hat{i}+3\hat{k}": "(1,0,3)", "v = {i} + 2{j}": "(1,2)"},
           ("3 + 4i", "2i", "i+j+i", "xi+yj")),
     Whole("several solutions", r"[^<>(]*=[^<>(]*=[^<>(]*", _solutions,
-          {"p=5,q=2;p=7,q=2": "(5,2), (7,2)", "y=1, x=2 or x=3, y=4": "(2,1), (3,4)"},
+          {"p=5,q=2;p=7,q=2": "(5,2), (7,2)",
+           "x_{1}=2,y_{1}=3;x_{2}=3,y_{2}=2": "(2,3), (3,2)", "y=1, x=2 or x=3, y=4": "(2,1), (3,4)"},
           ("a=2 and b=5", "p=5,q=2;p=7,r=2", "x=1;x=2")),
     Whole("points with or between them", r"(?=.*\))((?:\([^()]*,[^()]*\)\s*or\s*)+\([^()]*,[^()]*\))",
           lambda m: None if "infty" in m[0] else re.sub(r"\)\s*or\s*\(", "), (", m[0]),
           {"(1,2)or(2,1)": "(1,2), (2,1)"}, (r"(-\infty,1) or (2,3)", "(1,2)")),
-    Whole("named ratio", r"([a-zA-Z](?:\w|_\{\w+\})*(?:\s*:\s*[a-zA-Z](?:\w|_\{\w+\})*)+)\s*=\s*([^=]*:[^=]*)", _named,
+    Whole("named ratio", r"([a-zA-Z](?:\w|_\{\w+\})*(?:\s*:\s*[a-zA-Z](?:\w|_\{\w+\})*)+)\s*(?:=|::)\s*([^=]*:[^=]*)",
+          _named,
           {"V_1:V_2=11:21": "11:21", "V_{1}:V_{2}=11:21": "11:21", "a : b = 2 : 3": "2 : 3"}, ("b:a=2:3", "a:b")),
     Whole("bracket that looks outward", rf"(?:[a-z]\s*\\in\s*)?{_RANGE}(?:\s*\\cup\s*{_RANGE})*", _outward,
           {"]0,5[": "(0,5)", "[0,5[": "[0,5)", r"]0,1[ \cup ]2,3[": r"(0,1) \cup (2,3)"}, ("[0,5]", "(0,5)")),
@@ -227,17 +234,17 @@ WHOLES = [
     Whole("prefix of a base", r"(-?)0([bxo])([\da-fA-F]+)",
           lambda m: f"{m[1]}{m[3].upper()}_{{{_BASES[m[2]]}}}",
           {"0b101": "101_{2}", "0x1f": "1F_{16}"}, ("0y1", "0b")),
-    Whole("name of a base", r"(?i)(?:(?P<before>binary|octal|hex\w*|decimal)\s+(?P<a>[\da-f]+)|"
-          r"(?P<b>[\da-f]+)\s*(?:in\s+|\(\s*)?(?P<behind>binary|octal|hex\w*|decimal)\s*\)?)", _in_base,
+    Whole("name of a base", r"(?i)(?:(?P<before>binary|octal|hex\w*|decimal)\s+(?P<a>[\da-f]+(?:\.[\da-f]+)?)|"
+          r"(?P<b>[\da-f]+(?:\.[\da-f]+)?)\s*(?:in\s+|\(\s*)?(?P<behind>binary|octal|hex\w*|decimal)\s*\)?)", _in_base,
           {"binary 101": "101_{2}", "17 in octal": "17_{8}", "1F (hex)": "1F_{16}"}, ("5 decimals", "hexagon 5")),
     Whole("ordinal", rf"(?:the )?(?P<n>\d+)\s*-?\^?\s*\{{?\s*(?:\\text\{{\s*)?(?P<ends>st|nd|rd|th)\s*\}}?\s*\}}?"
           rf"(?P<thing> {_THINGS})?", _ordinal,
           {"3rd": "3 ordinal", r"21^{\text{st}}": "21 ordinal", "the 8th day": "8 day"},
           ("3th", "11st", "3rd root", "1/4th")),
     Whole("quadrant or century", r"(?:the )?(?P<roman>[IVXL]+)(?P<after>(?i: quadrant| century))|"
-          r"(?:(?i:quadrant) )?(?P<only>I{1,3}|IV)|(?i:quadrant) (?P<n>[1-4])", _roman,
+          r"(?:(?i:quadrant) )?(?P<only>I{1,3}|IV)|(?i:(?P<thing>quadrant|player|team)) (?P<n>[1-9])", _roman,
           {"III": "3 quadrant", "quadrant IV": "4 quadrant", "Quadrant 2": "2 quadrant",
-           "the XVIII century": "18 century"}, ("I", "V", "XL")),
+           "the XVIII century": "18 century", "Player 1": "1 player"}, ("I", "V", "XL")),
     Whole("ordinal in words", rf"(?i)(?P<the>the )?(?P<word>(?:[a-z]+ty[- ])?(?:{_ORDINAL}))(?P<thing> {_THINGS})?",
           _ordinal_in_words,
           {"the third": "3 ordinal", "twenty-first": "21 ordinal", "third place": "3 place"},

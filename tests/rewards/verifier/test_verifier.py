@@ -63,15 +63,15 @@ PAID = {
 ROOTS, THREE_AND_A_HALF, PARTS = "x_{1}=1, x_{2}=-3", "3 and 1/2", "1) 5; 2) 7"
 NOT_READ = {
     "a spelling that is not read": [
-        *((r"3.2 \times 10^5", rf"3.2 {a}") for a in ("x 10<sup>5</sup>", r"\times {10}^{5}")),
+        (r"3.2 \times 10^5", "3.2 x 10<sup>5</sup>"),
         (r"3.2 \times 10^5", r"3.2 \times 10^{5.0}"),
-        *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("2:3", r"2\mathbin{:}3"), ("3000000", "$3M")),
+        *(("12345", r"12345\\"), (r"5 \text{ cm}", "5&nbsp;cm"), ("3000000", "$3M")),
         *((r"1:\sqrt{2}", r"1 to \sqrt{2}"), ("1011_2", "1011b"), (r"\frac{1}{2}", "2^{-1}")),
         (r"\begin{pmatrix} 1 \\ -2 \\ 3 \end{pmatrix}", "î − 2ĵ + 3k̂"),
     ],
     "it may mean something else": [
         *(("12345", "[12345]"), ("V_1:V_2=11:21", "22:42"), ("A, C", "AC"), (PARTS, "5; 7"), (PARTS, "5, 7")),
-        *((ROOTS, r"\{1,-3\}"), (ROOTS, "x=1,-3"), ("12 (6 pairs)", "12")),
+        *((ROOTS, "x=1,-3"), ("12 (6 pairs)", "12")),
         *((THREE_AND_A_HALF, a) for a in ("3.5", r"3\frac12", "7/2", "3 1/2")),
     ],
     "words that are not read": [
