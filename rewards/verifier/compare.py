@@ -160,7 +160,7 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
             for x, y in zip(p, q, strict=True)
         )
     others = "in terms of" in question and functions(plain(a.text)) - functions(plain(g.text))
-    composite = "prime factor" in question and not of_primes(plain(a.text))
+    composite = re.search(r"prime factor|factor[^.?]* primes?\b", question) and not of_primes(plain(a.text))
     return not others and not composite and _same_texts(g.text, a.text, context)
 
 

@@ -236,7 +236,7 @@ _CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
     r"(?<![A-Za-z\\])(?:([CP])\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)|"
     r"(?:\{\}\s*)?[_^]?\s*\{?(\w+?)\}?\s*\{?([CP])\}?\s*_?\s*\{?(\d+)\}?|"
     r"\{?(C)\}?\s*_\s*\{?(\w+?)\}?\s*\^\s*\{?(\w+)\}?|"
-    r"\{?\s*(\w+)\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
+    r"\{?\s*(\d+|[a-z])\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
 )
 _COUNTING = re.compile(r"\\binom|\d\s*\)?!")
 _COUNTING_TOO = re.compile(
@@ -244,7 +244,6 @@ _COUNTING_TOO = re.compile(
 )  # where ways are counted
 _POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
 _CHANCE = re.compile(_POWER.pattern + r"|\d\}?\s*\)\s*\^|\d\s*\^\s*\{?\s*-")
-_PROBABILITY = re.compile(r"\b(?:probability|chance)\b")
 _HOW_MANY = re.compile(r"\bhow many\b|\bnumber of\b|\bin total\b")
 _WAYS = re.compile(
     r"\b(?:ways?|subsets?|functions?|mappings?|sequences?|strings?|codes?|passwords?|orders|orderings?|arrangements?|"
@@ -253,6 +252,8 @@ _WAYS = re.compile(
     r"modi|"
     r"способ\w*|подмножеств\w*)\b"
 )
+# What may be left unevaluated, by what the question asks for.
+_LEFT_AS_IT_IS = [(_WAYS, _COUNTING_TOO), (re.compile("probability|chance"), _CHANCE), (_HOW_MANY, _POWER)]
 
 
 def _with_binomials(text: str) -> str:
@@ -284,15 +285,7 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)  # "N = 6!", "2^{10} subsets"
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
     asked = question.lower()
-    counting = (
-        _COUNTING_TOO
-        if _WAYS.search(asked)
-        else _CHANCE
-        if _PROBABILITY.search(asked)
-        else _POWER
-        if _HOW_MANY.search(asked)
-        else _COUNTING
-    )
+    counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(asked)), _COUNTING)
     if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside) or _too_large(spelled):
         return None
     asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())

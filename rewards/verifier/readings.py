@@ -7,11 +7,12 @@ before it, so a text has one reading and no choice of several; each is judged li
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 from rewards.verifier.compare import compare
 from rewards.verifier.languages import in_digits, number_said
-from rewards.verifier.notation import PARTS, is_number_word, number, without_text
+from rewards.verifier.notation import PARTS, is_number_word, number, plain, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
 from rewards.verifier.units import known, unit
@@ -197,6 +198,7 @@ _CONSTANT = re.compile(r"(.*\S)\s*[+-]\s*(?:([a-zA-Z])(?:_\{?\d\}?)?|\\text\{\s*
 _ALL = re.compile(
     r"(?i)^(?:for )?(?:(?:all|any|every) )?(?:real )?(?:(?:numbers|values) )?(?:of )?(?:(?:[a-z] )?(?:with|that) )?"
 )
+_RADIANS = re.compile(r"(?:\\frac\{(\d*) ?\\pi ?\}\{(\d+)\}|(\d*) ?\\pi ?(?:/ ?(\d+))?) ?(?:rad|radians?)?\.?")
 _FROM_TO = r"(?:between|from) ([^a-z,]+) (?:and|to) ([^a-z,]+)"
 _UNIT = re.compile(r"(.*[\d}i)])[\s\\]*(平方|квадратн\w+ )?([Ѐ-ӿ]{2,12}|[㐀-鿿]{2,4})")
 _SIGNS = {  # as replacements
@@ -236,6 +238,9 @@ def _symbols(text: str, asked: Asked) -> str | None:
     if isinstance(asked.gold, Quantity) and 0 < asked.gold.value < 1:
         one = r"\b(one|un[aeo]?|eine?|uma?|\d+)(?: chances?)?"
         return re.sub(rf"(?i){one} (?:out of|in|von|sur|de|su|из|em|na)(?: cada| every)? ([a-z]+|\d+)$", _share, text)
+    if isinstance(asked.gold, Quantity) and asked.gold.unit == "deg" and (angle := _RADIANS.fullmatch(plain(text))):
+        turn = Fraction(180 * int(angle[1] or angle[3] or 1), int(angle[2] or angle[4] or 1))
+        return text if re.search("degree|°|circ", asked.text) else rf"{turn}^\circ"
     if not isinstance(asked.gold, Interval):
         return text
     for words, sign in _SIGNS.items():

@@ -12,7 +12,7 @@ _UNITS = """
 length: mm millimeter millimetre|cm centimeter centimetre|m meter metre|km kilometer kilometre|in inch inches inche
 length: ft foot feet|yd yard|mi mile
 mass: mg milligram|g gram|kg kilogram kilo|oz ounce|lb lbs pound|t ton tonne
-time: s sec second|min minute mins|h hr hour hrs|day d|week wk|month|year yr|decade|century centuries
+time: s sec second|ms millisecond|min minute mins|h hr hour hrs|day d|week wk|month|year yr|decade|century centuries
 volume: ml mL milliliter millilitre|l L liter litre|gal gallon|qt quart|pt pint|cup|tbsp tablespoon|tsp teaspoon
 money: $ dollar usd USD buck|¢ cent|€ euro eur EUR|£ gbp GBP|¥ yen yuan|₹ rupee Rs INR
 money: ₩ won KRW|₽ ruble rouble RUB|₪ shekel|₱ PHP|₫ VND|₦ NGN|₺ TRY|CHF franc|kr krona kronor krone|zł zloty PLN|元

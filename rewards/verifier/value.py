@@ -241,9 +241,9 @@ def _plus_minus(text: str) -> List | None:
     sides = re.fullmatch(r"(?:([^=]*)=)?([^=<>]*)", text)
     if sides is None or (sides[1] and not is_left_side(sides[1])):
         return None
-    upper = sides[2].replace(r"\pm", "+").replace(r"\mp", "-")
-    lower = sides[2].replace(r"\pm", "-").replace(r"\mp", "+")
-    return List((value(upper), value(lower)))
+    ends = (sides[2].replace(r"\pm", one).replace(r"\mp", other) for one, other in ("+-", "-+"))
+    name = re.search(r"(?:(?<=\s)|^)[a-z]\s*$", sides[1] or "")
+    return List(tuple(value(f"{name[0]}={end}" if name else end) for end in ends))
 
 
 def _union(text: str) -> Union | None:
