@@ -89,12 +89,8 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if a.unit == "ordinal" != g.unit and not question:  # "3rd" for 3 answers a question, such as "In which place?"
         return False
     same = same or "ordinal" in (g.unit, a.unit)
-    if (
-        a.unit in ("ordinal", "place")
-        and g.value == Fraction(1, a.value or 1)
-        and g.written.lower() in PARTS
-        and question
-    ):
+    place = a.unit in ("ordinal", "place") and g.written.lower() in PARTS
+    if question and place and g.value == Fraction(1, a.value or 1):
         return not _SHARE_ASKED.search(question)  # a gold "third"
     unlike = g.unit and a.unit and (g.unit, a.unit) != ("£", "lb")  # "5 pounds"
     if {g.unit, a.unit} == {"$", "¢"} and question and not another_was_asked(a.unit, question):
@@ -151,9 +147,8 @@ def expressions(g: Expr, a: Expr | Quantity, context: Context) -> bool:
         return not a.percent and _same_texts(g.text, rf"\frac{{{a.value.numerator}}}{{{a.value.denominator}}}", context)
     if BASE.of(question) and all(map(_DIGITS.fullmatch, (g.text, a.text))):
         return g.text == a.text.upper()  # FE is not E times F
-    if (":" in g.text and ":" in a.text) or max(
-        g.text.count(":"), a.text.count(":")
-    ) > 1:  # 1:\sqrt{3}:2, in proportion
+    colons = g.text.count(":"), a.text.count(":")
+    if min(colons) or max(colons) > 1:  # 1:\sqrt{3}:2, in proportion
         p, q = g.text.split(":"), a.text.split(":")
         return len(p) == len(q) and all(
             context.algebra.equal(plain(rf"({x})\cdot({q[0]})"), plain(rf"({y})\cdot({p[0]})"), False)
@@ -298,18 +293,18 @@ def _names(items: List) -> list[str]:
 def lists(g: List | Set, a: List | Set, context: Context) -> bool:
     """Lists and sets are equal in any order, but a list that says which value is whose keeps it, and one whose order
     the question asks for."""
-    asked = isinstance(g, List) and not _names(g) and _in_order(context)
-    if asked:
+    names = _names(g) if isinstance(g, List) else []
+    if isinstance(g, List) and not names and _in_order(context):
         return isinstance(a, List) and ordered(g.items, a.items, context)
-    bases = {re.sub(r"_\{?\w+\}?$", "", name) for name in _names(g)} if isinstance(g, List) else set()
-    numbered = len(bases) == 1 < len(set(_names(g)))  # x_1 = 1, x_2 = 2 are x = 1 or x = 2
-    if numbered and not any(isinstance(i, Relation) for i in a.items):
-        return unordered([value(i.sides[-1]) for i in g.items], a.items, context)
-    if isinstance(g, List) and len(set(_names(g))) > 1 and not any(isinstance(i, Relation) for i in a.items):
+    # x_1 = 1, x_2 = 2 are x = 1 or x = 2; but `x = 1, y = 2` says which value is whose, and without names their order.
+    of_one = len({re.sub(r"_\{?\w+\}?$", "", name) for name in names}) == 1
+    if len(set(names)) > 1 and not any(isinstance(i, Relation) for i in a.items):
+        if of_one:
+            return unordered([value(i.sides[-1]) for i in g.items], a.items, context)
         return isinstance(a, List) and ordered(g.items, a.items, context)
     if isinstance(g, List) and isinstance(a, List) and (of_names := _as_named(g, a, context.question or "")):
         return ordered(g.items, of_names, context)
-    if isinstance(a, List) and len(bases) == 1 and bases == set(_names(a)):
+    if isinstance(a, List) and of_one and {re.sub(r"_\{?\w+\}?$", "", names[0])} == set(_names(a)):
         return unordered([value(i.sides[-1]) for i in g.items], [value(i.sides[-1]) for i in a.items], context)
     return unordered(g.items, a.items, context)
 
@@ -375,7 +370,8 @@ def value_of_answer(g: Value, a: Relation, context: Context) -> bool:
     r"""An answer `x = 5`, `40+2 = 42` or `2\sqrt2 \approx 2.83` has the value that it ends in."""
     if isinstance(g, Tuple | Interval) and set(a.signs) == {"="} and len(a.signs) == len(g.items):  # x = y = 2
         named = len(set(a.sides[:-1])) == len(a.signs) and all(map(is_variable, a.sides[:-1]))
-        return named and ordered(g.items, [value(a.sides[-1])] * len(a.signs), context)
+        if named and ordered(g.items, [value(a.sides[-1])] * len(a.signs), context):
+            return True
     turned = re.fullmatch(r"(.+)_\{?2\}?/(.+)_\{?1\}?", a.sides[0].replace(" ", ""))  # V_2/V_1
     if turned and turned[1] == turned[2] and re.search(r"\bfirst\b.*\bto\b.*\bsecond\b", context.question or ""):
         return False

@@ -117,6 +117,7 @@ _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def _numbers(text: str) -> list[str]:
+    """The numbers of `text` in digits, then those in words."""
     return [*_NUMERAL.findall(text), *filter(is_number_word, words_of(text))]
 
 

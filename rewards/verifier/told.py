@@ -274,9 +274,8 @@ def _announced(said: str, other: Span, last: Span, asked: Asked) -> bool:
     a clause begins with is its subject: "$x^2$ is 5"."""
     words = [word.lower() for word in last.before]
     words = words[:-1] if words[-1:] in (["a"], ["an"], ["the"]) else words
-    if (
-        words[:1] == ["and"] and [word.lower() for word in other.before][-1:] == words[-1:]
-    ):  # Lily has 12 and Max has 24
+    verb_before = [word.lower() for word in other.before[-1:]]
+    if words[:1] == ["and"] and verb_before == words[-1:]:  # "Lily has 12 and Max has 24": who of them is asked for?
         last_asked = Asked(asked.gold, re.split(r"[.?!]\s", asked.text.strip())[-1])
         if not all(map(last_asked.has, (word for word in words if word not in FUNCTION_WORDS))):
             return False

@@ -261,10 +261,8 @@ def _both(text: str) -> Interval | Union | None:
     ranges = [value(part) for part in parts] if len(parts) == 2 and len(names) == 1 else []
     if ranges and isinstance(ranges[0], Interval) and isinstance(ranges[1], Union):
         whole, hole = ranges[0], ranges[1].items[0].upper
-        ends = [
-            e.value if isinstance(e, Quantity) else {MINUS_INFINITY: -inf, INFINITY: inf}.get(e)
-            for e in (whole.lower, hole, whole.upper)
-        ]
+        far = {MINUS_INFINITY: -inf, INFINITY: inf}
+        ends = [getattr(end, "value", far.get(end)) for end in (whole.lower, hole, whole.upper)]
         return _without(whole, hole) if None not in ends and ends[0] < ends[1] < ends[2] else None
     if not ranges or not all(isinstance(r, Interval) for r in ranges):
         return None
@@ -275,8 +273,9 @@ def _both(text: str) -> Interval | Union | None:
 
 
 def _without(whole: Interval, hole: Value) -> Union:
-    below = Interval(whole.lower, hole, whole.left_open, True)
-    return Union((below, Interval(hole, whole.upper, True, whole.right_open)))
+    """`whole` but for one value inside it."""
+    ends = (whole.lower, hole, whole.left_open, True), (hole, whole.upper, True, whole.right_open)
+    return Union(tuple(Interval(*each) for each in ends))
 
 
 def _list(text: str) -> List | None:

@@ -125,6 +125,7 @@ def _complement(match: re.Match) -> str | None:
 
 
 def _roman(match: re.Match) -> str | None:
+    """`3 quadrant` of "III", `18 century` of "XVIII century", `1 player` of "Player 1"."""
     digits = [{"I": 1, "V": 5, "X": 10, "L": 50}[letter] for letter in match["roman"] or match["only"] or ""]
     n = match["n"] or sum(-one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True))
     return f"{n}{(match['after'] or ' ' + (match['thing'] or 'quadrant')).lower()}" if match[0] != "I" else None
@@ -183,7 +184,7 @@ WHOLES = [
           {r"x \in \mathbb{R} \setminus [-1,3)": r"(-\infty,-1) \cup [3,\infty)",
            r"\mathbb{R} \setminus \{1,2\}": r"(-\infty,1) \cup (1,2) \cup (2,\infty)"},
           (r"\mathbb{R}", r"\mathbb{R}-5")),
-    Whole("set by a rule, without its braces", 
+    Whole("set by a rule, without its braces",
           r"([a-z])\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid)\s*((?=.*(?:[<>]|\\[lgn]e)).*\1.*)", lambda m: m[2],
           {r"x : x \le 4": r"x \le 4"}, ("a : b", "x : 2x")),
     Whole("sets without backslashes", r"\{[^{}\\]*\}(?:\s*,\s*\{[^{}\\]*\})+",
@@ -241,7 +242,7 @@ WHOLES = [
           rf"(?P<thing> {_THINGS})?", _ordinal,
           {"3rd": "3 ordinal", r"21^{\text{st}}": "21 ordinal", "the 8th day": "8 day"},
           ("3th", "11st", "3rd root", "1/4th")),
-    Whole("quadrant or century", r"(?:the )?(?P<roman>[IVXL]+)(?P<after>(?i: quadrant| century))|"
+    Whole("quadrant, century or player", r"(?:the )?(?P<roman>[IVXL]+)(?P<after>(?i: quadrant| century))|"
           r"(?:(?i:quadrant) )?(?P<only>I{1,3}|IV)|(?i:(?P<thing>quadrant|player|team)) (?P<n>[1-9])", _roman,
           {"III": "3 quadrant", "quadrant IV": "4 quadrant", "Quadrant 2": "2 quadrant",
            "the XVIII century": "18 century", "Player 1": "1 player"}, ("I", "V", "XL")),
