@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # a test that would need the Hub must fail, not wait; its client reads this once
+from tests import place
 
-from schema.models import built_model
-from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage
+CHECKOUT = place.enter()  # before the libraries, which read the environment once
 
-os.environ["TQDM_DISABLE"] = "1"
+from schema.models import built_model  # noqa: E402
+from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage  # noqa: E402
+
 os.environ["TRUST_FILES"] = OWN_REWARDS
+place.trust_list_in(CHECKOUT)
 
 
 def pytest_xdist_setupnodes():
@@ -41,6 +43,16 @@ def pytest_terminal_summary(terminalreporter):
     if GPU_TABLE:
         rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
         terminalreporter.write_line(f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n")
+
+
+@pytest.fixture(autouse=True)
+def environment_restored():
+    """What a test, or the code it calls, sets in the environment ends with the test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+    os.chdir(CHECKOUT)
 
 
 @pytest.fixture

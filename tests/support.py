@@ -22,15 +22,27 @@ import pytest
 from safetensors.numpy import load_file
 
 from schema.text import read_with_bases
-from tests import stage_process
+from tests import place, stage_process
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path.cwd()  # the copy of the checkout that conftest.py made
 ROOMS = sorted(each.parent.name for each in ROOT.glob("*/__init__.py"))  # those with Python
-# The recipes of this repository, without those that a user keeps beside them. Without git, all that are there.
-_TRACKED = subprocess.run(
-    ["git", "ls-files", "recipes/*.yaml"], cwd=ROOT, capture_output=True, text=True
-).stdout.split()
-SHIPPED = sorted(_TRACKED) or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "recipes").glob("*.yaml"))
+
+
+def tracked(pattern: str) -> list[str]:
+    """The files of the repository, without those that a user keeps beside them: of a checkout without
+    git, all of the rooms that match."""
+    git = shutil.which("git")
+    if git:
+        command = [git, "ls-files", pattern]
+        listed = subprocess.run(command, cwd=place.SOURCE, capture_output=True, text=True)
+        if listed.stdout:
+            return sorted(listed.stdout.split())
+    rooms = [*ROOMS, "recipes"]
+    paths = [path for room in rooms for path in (ROOT / room).rglob(Path(pattern).name)]
+    return sorted(str(path.relative_to(ROOT)) for path in paths)
+
+
+SHIPPED = tracked("recipes/*.yaml")
 
 
 def _learned(path: str) -> str:

@@ -2,21 +2,16 @@
 
 import ast
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOMS as SOURCES
-from tests.support import ROOT
+from tests.support import ROOT, tracked
 
-COMMAND = ["git", "ls-files", "*.py"]
-TRACKED = map(Path, subprocess.run(COMMAND, cwd=ROOT, capture_output=True, text=True).stdout.split())
-# What is in a room, added yet or not, and what is tracked beside them; not a reader's own file there.
-FILES = {each.relative_to(ROOT) for room in SOURCES for each in (ROOT / room).rglob("*.py")}
-FILES = sorted(FILES | {each for each in TRACKED if each.parts[0] != "tests" and (ROOT / each).is_file()})
+# Not a reader's own file, in a room or beside them. A tracked one may be deleted already.
+FILES = [Path(name) for name in tracked("*.py") if not name.startswith("tests/") and (ROOT / name).is_file()]
 LONGEST = 500  # lines
 # Take seconds to import, or need not be installed.
 HEAVY = {"accelerate", "datasets", "math_verify", "matplotlib", "peft", "py3langid", "rich", "sympy", "torch"}

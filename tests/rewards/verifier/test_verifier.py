@@ -14,9 +14,9 @@ from rewards.verifier.notation import key, number, plain
 from rewards.verifier.value import Expr, value
 
 EXPECTED = {"right": True, "wrong": False, "none": None}
-DATA = Path(os.environ.get("MATH_DATA_DIR", ""))
+DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
-    not os.environ.get("MATH_DATA_DIR"), reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet"
+    not os.environ["REAL_DATA"], reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet"
 )
 
 # file, column of the question, column of the gold, share of echoes that must be right

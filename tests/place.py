@@ -1,0 +1,115 @@
+"""Decides what a test may see. Imported before any library, and by each process that a test forks.
+
+A session of tests has a folder of its own, which its workers share: a copy of the checkout, without
+`outputs/` and `.trusted`, where all tests run, a home, and caches. The environment holds the names of
+PASSED and SET, and no other. Whoever opens a file of the user's outputs, trust or home fails at once.
+"""
+
+import atexit
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+# Started processes inherit where the first one stands, and would take the copy for the checkout.
+SOURCE = Path(os.environ.setdefault("REAL_CHECKOUT", str(Path(__file__).parent.parent)))
+# What a test may know of the machine: its programs, temporary folder, indexes of packages.
+PASSED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CHROMIUM", "PLACE", "REAL_DATA", "REAL_HOME", "REAL_CHECKOUT")
+PASSED_PREFIXES = ("PYTEST_", "PIP_", "UV_", "PLAYWRIGHT_")
+REAL_HOME = Path(os.environ.setdefault("REAL_HOME", str(Path.home())))
+OUTSIDE_PATHS = (SOURCE / "outputs", SOURCE / ".trusted", REAL_HOME)
+# Code that a test runs may lie below the home, and so may the checkout.
+ALLOWED_PATHS = (SOURCE, Path(sys.prefix), Path(sys.base_prefix))
+WATCHED_EVENTS = {"open", "os.listdir", "os.scandir", "os.mkdir", "os.remove", "os.rmdir"}
+WATCHED_EVENTS |= {"os.rename", "os.chmod", "os.utime", "os.truncate", "shutil.rmtree"}
+
+
+class SeenOutside(BaseException):
+    """Raised where a test reaches for a file of the user. No `except Exception` swallows it."""
+
+
+def enter() -> Path:
+    """Move this process into the session's place, which the first one makes; returns its checkout."""
+    first = "PLACE" not in os.environ
+    if first:
+        # pytest's workers find both in their environment.
+        os.environ["PLACE"] = tempfile.mkdtemp(prefix="grpo-recipes-tests-")
+        os.environ["REAL_DATA"] = os.environ.get("MATH_DATA_DIR", "")
+        atexit.register(_leave, os.environ["PLACE"])
+    place = Path(os.environ["PLACE"])
+    if first:
+        (place / "home").mkdir()
+        copied = shutil.ignore_patterns("outputs", ".trusted", ".git", ".venv*", ".*_cache")
+        shutil.copytree(SOURCE, place / "checkout", ignore=copied, symlinks=True)
+    _set_environment(place)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)  # under nohup the first is ignored, by children too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
+    os.chdir(place / "checkout")
+    return place / "checkout"
+
+
+def _leave(place: str):
+    WATCHED_EVENTS.clear()  # rmtree names what it opens by its folder, which the hook does not see
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def trust_list_in(folder: Path):
+    """Let rooms that are imported already read the list of trusted files of this folder."""
+    from data import imports
+
+    imports.ROOT = folder
+    imports.TRUSTED = folder / ".trusted"
+
+
+def _set_environment(place: Path):
+    on_gpu = "GPU_TESTS" in os.environ
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    for name in list(os.environ):
+        if name not in PASSED and not name.startswith(PASSED_PREFIXES):
+            del os.environ[name]
+    os.environ |= {
+        "HOME": str(place / "home"),
+        "HF_HOME": str(place / "huggingface"),
+        "MPLCONFIGDIR": str(place / "matplotlib"),
+        "HF_HUB_OFFLINE": "1",  # a test that would need the Hub must fail, not wait
+        "TQDM_DISABLE": "1",
+        "OMP_NUM_THREADS": "1",  # tiny models gain nothing by a second thread
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    if not on_gpu:
+        # Many tests compare weights to the bit, which a GPU's kernels need not repeat, and fork what
+        # has loaded bitsandbytes, which initialises CUDA.
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    else:
+        os.environ["GPU_TESTS"] = "1"
+        if visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible
+
+
+def _refuse_outside(event: str, arguments: tuple):
+    if event not in WATCHED_EVENTS or not arguments or isinstance(arguments[0], int):
+        return
+    path = os.path.abspath(os.fsdecode(arguments[0] or "."))  # noqa: PTH100, which follows links
+    for outside in OUTSIDE_PATHS:
+        if _is_below(path, outside) and not _is_allowed(path, outside):
+            raise SeenOutside(f"{event} {path}: a test sees nothing of the machine it did not make")
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return path == str(folder) or path.startswith(f"{folder}{os.sep}")
+
+
+def _is_allowed(path: str, outside: Path) -> bool:
+    """Whether a path below a forbidden folder lies in an allowed folder further inside."""
+    return any(_is_below(path, folder) and _is_below(str(folder), outside) for folder in ALLOWED_PATHS)
+
+
+sys.addaudithook(_refuse_outside)
