@@ -43,6 +43,8 @@ def enter() -> Path:
         (place / "home").mkdir()
         copied = shutil.ignore_patterns("outputs", ".trusted", ".git", ".venv*", ".*_cache")
         shutil.copytree(SOURCE, place / "checkout", ignore=copied, symlinks=True)
+        if (SOURCE / ".venv").is_dir():
+            (place / "checkout/.venv").symlink_to(SOURCE / ".venv")  # `make` looks for it there
     _set_environment(place)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # under nohup the first is ignored, by children too
@@ -53,7 +55,7 @@ def enter() -> Path:
 
 
 def _leave(place: str):
-    WATCHED_EVENTS.clear()  # rmtree names what it opens by its folder, which the hook does not see
+    WATCHED_EVENTS.clear()  # rmtree names files by their folder, which the watch does not see
     shutil.rmtree(place, ignore_errors=True)
 
 

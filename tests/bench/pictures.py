@@ -6,16 +6,18 @@
 import argparse
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 from runs.folder import find
-from tests.viewer.test_browser import CHROMIUM, FLAGS
 from tests.viewer.test_page import served
 
 FOLDER = Path("docs/img")
 
 
 def main(run: str, step: int, row: int):
+    # An extra, which `--help` does without: make setup EXTRAS=browser
+    from playwright.sync_api import sync_playwright
+
+    from tests.viewer.test_browser import CHROMIUM, FLAGS
+
     group = row // 8
     views = {
         "overview": ("overview", ".chart canvas", 1400),

@@ -1,0 +1,96 @@
+"""A test sees nothing of the machine it did not make, and one that looks outside is caught."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import place, stage_process
+from tests.place import SeenOutside
+from tests.support import ROOT, tracked
+
+OUTPUTS = place.SOURCE / "outputs"
+REPORT = """
+import json, os, signal, sys
+from tests import place
+checkout = place.enter()
+print(json.dumps({
+    "environment": dict(os.environ),
+    "folder": os.getcwd(),
+    "outputs": os.path.exists("outputs") or os.path.exists(".trusted"),
+    "hangup": signal.getsignal(signal.SIGHUP) == signal.SIG_DFL,
+    "umask": os.umask(0),
+}))
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        OUTPUTS / "tiny-arithmetic/grpo/summary.json",
+        place.SOURCE / ".trusted",
+        place.REAL_HOME / ".cache/grpo-recipes/key",
+        place.REAL_HOME / ".cache/huggingface/hub/models--Qwen--Qwen2.5-Math-1.5B/refs/main",
+        place.REAL_HOME / ".gitconfig",
+    ],
+)
+def test_a_planted_reader_is_caught(path):
+    with pytest.raises(SeenOutside, match="did not make"):
+        path.read_text()
+
+
+def test_a_planted_lister_and_a_planted_writer_are_caught():
+    with pytest.raises(SeenOutside):
+        list(OUTPUTS.iterdir())
+    with pytest.raises(SeenOutside):
+        (OUTPUTS / "models").mkdir(parents=True)
+
+
+def test_a_planted_reader_in_a_stage_is_caught(tmp_path):
+    program = tmp_path / "reader.py"
+    program.write_text(f"open({str(OUTPUTS / 'x')!r})")
+    done = stage_process.run(str(program), [], ROOT, dict(os.environ))
+    assert done.returncode and "did not make" in done.stderr
+
+
+def test_a_planted_reader_in_a_new_python_finds_nothing(tmp_path):
+    """It stands in the copy of the checkout, and its home is the session's."""
+    program = "import pathlib; print(pathlib.Path('outputs').resolve(), pathlib.Path.home())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    outputs, home = map(Path, done.stdout.split())
+    assert outputs.parent == ROOT != place.SOURCE
+    assert home.parent == ROOT.parent and home != place.REAL_HOME
+
+
+def test_nothing_of_the_machine_comes_through(tmp_path):
+    """Under nohup, below make, in a job of Slurm, with another zone, umask and width of the terminal."""
+    strange = {
+        "HOME": str(tmp_path),
+        "MATH_DATA_DIR": "/data",
+        "OMP_NUM_THREADS": "4",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "LC_ALL": "C",
+        "PATH": os.environ["PATH"],
+    }
+    names = "ACCELERATE ARGS COLUMNS FORCE_COLOR HF_TOKEN HTTPS_PROXY MAKEFLAGS NO_COLOR PYTHONWARNINGS"
+    names += " RANK RECIPE TRUST_RUN WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
+    strange |= dict.fromkeys(names.split(), "8")
+    command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", sys.executable, "-c", REPORT]
+    done = subprocess.run(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    environment = report["environment"]
+    assert not environment.keys() & {*names.split(), "MATH_DATA_DIR", "LC_ALL"}
+    assert environment["REAL_DATA"] == "/data" and environment["REAL_HOME"] == str(tmp_path)
+    assert (environment["OMP_NUM_THREADS"], environment["CUDA_VISIBLE_DEVICES"]) == ("1", "-1")
+    assert report["folder"] == f"{environment['PLACE']}/checkout" and not report["outputs"]
+    assert report["hangup"] and report["umask"] == 0o022
+    assert not Path(environment["PLACE"]).exists(), "it is removed at the end"
+
+
+def test_without_git_all_files_are_listed(monkeypatch):
+    listed = tracked("recipes/*.yaml")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert set(listed) <= set(tracked("recipes/*.yaml"))
