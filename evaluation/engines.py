@@ -14,11 +14,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rewards.verifier.extract import last_turn
 from schema import configs
 from schema.faults import Fault, RecipeError
-from schema.hardware import use_fastest_threads
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from schema.terminal import say
 from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
 from training.tools import in_turns
 
@@ -105,8 +103,6 @@ def generate(
     sampling: Sampling,
 ) -> list[list[int]]:
     """The tokens that follow each of a batch of prompts (token ids), with the one that ends them where they ended."""
-    if line := use_fastest_threads(model.dtype):
-        say(line)
     batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
     # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
     temperature = float(sampling.temperature)  # transformers takes no whole number

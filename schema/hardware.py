@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from functools import cache
 from pathlib import Path
 
@@ -32,8 +31,7 @@ CUDA, DRIVER = 13, 580  # what torch is built for (cuda-toolkit in requirements.
 ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
 # Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
-AGAIN = 60  # seconds, at least, between two timings of threads
-_threads = {"next": 0.0}  # when they may be timed again, and how many torch had at first, as `most`
+SMALL = 10_000_000  # parameters of a model that one thread computes as fast as several
 
 CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
 OLD = 16  # GiB of a T4 or most V100s, at most
@@ -102,7 +100,7 @@ def line(recipe: Recipe, asked: str) -> str:
 
 
 def device() -> str:
-    """The GPU with its memory, or the CPU with its threads."""
+    """The GPU with its memory, or the CPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -111,59 +109,41 @@ def device() -> str:
         return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
     if gpu() == "mps":
         return "Apple's GPU (not tried yet: compare with a run without ACCELERATE_TORCH_DEVICE)"
-    threads = torch.get_num_threads()
-    return f"CPU ({cpu_name()}), {threads} thread{'s' * (threads > 1)}"
+    return f"CPU ({cpu_name()})"
 
 
-def use_fastest_threads(dtype) -> str:
-    """Give torch as many threads as are fastest now in a dtype, and return a line where their number changes, or "".
+def choose_threads(parameters: int):
+    """Let torch compute a small model with one thread, whatever the machine has.
 
-    After each product threads wait for one another: on two cores with other work, two took two to three times as long
-    as one (docs/results.md). Does nothing on a GPU, with several processes, where the user has set OMP_NUM_THREADS, or
-    within `AGAIN` seconds of the last timing.
+    After each product threads wait for one another: two take twice to ten times as long as one where
+    the machine has other work (docs/results.md), and gain nothing with products this small. On some
+    processors sums depend on the number of threads in their last digits, so that a number which is
+    the same everywhere also makes runs repeat. Larger models keep torch's number, one for each core.
+
+    Args:
+        parameters: how many the model has.
     """
     import torch
 
-    now, processes = time.monotonic(), os.environ.get("WORLD_SIZE", "1")
-    if now < _threads["next"] or gpu() or "OMP_NUM_THREADS" in os.environ or processes != "1":
-        return ""
-    was = torch.get_num_threads()
-    _threads["most"] = most = max(was, _threads.get("most", 1))
-    _threads["next"] = now + AGAIN
-    torch.set_num_threads(1)
-    if torch.get_num_threads() != 1:  # vLLM's CPU build does not let it change
-        return ""
-    took = _seconds_by_threads({was, *(most >> halved for halved in range(most.bit_length()))}, dtype)
-    best = min(took, key=took.__getitem__)
-    if took[best] > 0.9 * took[was]:
-        best = was
-    torch.set_num_threads(best)
-    if best == was:
-        return ""
-    times = f"{was} {'take' if was > 1 else 'takes'} {took[was] / took[best]:.1f} times as long"
-    return f"{best} thread{'s' * (best > 1)} from here on, since {times} now"
+    if parameters < SMALL and not gpu() and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
-def _seconds_by_threads(numbers: set[int], dtype) -> dict[int, float]:
-    """Mean seconds of sampling's small products and training's large ones, about as long in all, of the shapes of
-    SmolLM2-135M, by number of threads."""
+def keep_threads(began: object) -> str:
+    """Compute with the number of threads a run began with, or return a line that says why not.
+
+    Args:
+        began: that number, as the run's folder has it; anything else where it has none.
+    """
     import torch
 
-    few, many, weight = (torch.ones(rows, 576, dtype=dtype) for rows in (64, 384, 1536))
-    took: dict[int, list[float]] = {each: [] for each in sorted(numbers)}
-    for _ in range(3):
-        for threads, each in took.items():
-            best = min((min(other) for other in took.values() if other), default=float("inf"))
-            if each and min(each) > 2 * best:  # beaten, and on a busy machine it takes long to time
-                continue
-            torch.set_num_threads(threads)
-            few @ weight.T  # starts them
-            began = time.perf_counter()
-            for _ in range(6):
-                few @ weight.T
-            many @ weight.T
-            each.append(time.perf_counter() - began)
-    return {threads: sum(each) / len(each) for threads, each in took.items()}
+    threads = torch.get_num_threads()
+    if gpu() or type(began) is not int or began < 1 or began == threads:
+        return ""
+    if "OMP_NUM_THREADS" in os.environ:
+        return f"began with {began} threads, goes on with {threads}, as OMP_NUM_THREADS says"
+    torch.set_num_threads(began)
+    return ""
 
 
 def cpu_name() -> str:

@@ -351,6 +351,7 @@ def load_model(
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     configs.require_modules(recipe, model)
+    hardware.choose_threads(model.num_parameters())
     used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
     if used != announced:
         say(f"attention: {used}, because this model does not support {announced}")

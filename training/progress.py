@@ -23,9 +23,8 @@ from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, St
 
 from data.prompt import transcript
 from schema.configs import RIGHT, WITHOUT_SIGNAL
-from schema.hardware import use_fastest_threads
 from schema.recipe import Recipe
-from schema.terminal import clean, say, say_panel
+from schema.terminal import clean, say_panel
 from training.checkpoints import write_whole
 from training.watch import Run
 
@@ -222,15 +221,6 @@ def show_progress(trainer, stage: str) -> Progress:
     ours = Progress(stage)
     trainer.add_callback(ours)
     return ours
-
-
-class Threads(TrainerCallback):
-    """Each step has as many threads as are fastest when it begins. How many there are changes no weight
-    (tests/training/test_threads.py)."""
-
-    def on_step_begin(self, args, state, control, model=None, **kwargs):
-        if line := use_fastest_threads(model.dtype):
-            say(f"step {state.global_step + 1}: {line}")
 
 
 class StepClock(TrainerCallback):

@@ -95,6 +95,8 @@ class RunFolder:
             raise RecipeError([f"{message}move {self.path} away"])
 
     def _say_what_changed(self, before: dict, now: dict):
+        if line := hardware.keep_threads(before.get("threads")):
+            say(f"{line}: the weights may differ in their last digits")
         if not self.checkpoint:
             return
         if (began := began_with(self.path)) not in (None, processes()):
@@ -350,6 +352,7 @@ def _versions(recipe: dict) -> dict:
         "python": platform.python_version(),
         "commit": (commit or "unknown") + (" with changes" if changed.strip() else ""),
         "hardware": gpus or [hardware.device()],
+        "threads": torch.get_num_threads(),
         "seed": recipe["seed"],
         "processes": processes(),
         "local": [what for what, is_local in local.items() if is_local],

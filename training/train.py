@@ -43,7 +43,7 @@ from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.machines import is_lost, leave_group
 from training.model import base_model, name_base
-from training.progress import Metrics, StepClock, Threads, show_progress
+from training.progress import Metrics, StepClock, show_progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.writing import begun, unwritten
@@ -147,7 +147,6 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     clock = StepClock(show_progress(trainer, stage))
-    trainer.add_callback(Threads())
     trainer.add_callback(clock)  # after what it times, and before what writes the history that it adds to
     trainer.add_callback(Metrics(folder.path))
     interrupts.clock = clock

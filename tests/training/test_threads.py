@@ -1,82 +1,61 @@
-"""On a CPU that others use too, a run computes with as many threads as are fastest now, to the same bits."""
+"""On a CPU a run computes with one number of threads from its start to its end, since on some processors
+sums depend on it in their last digits."""
 
-import subprocess
-import sys
+import json
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from schema import hardware
+from tests.support import CHAIN, copied, read_lines, run_stage, same_weights
 
 
 @pytest.fixture
-def threads(monkeypatch):
-    """As a user has it who has set no number of threads: torch begins with two, and none was timed."""
+def two_threads(monkeypatch):
+    """As a user has it who has set no number of threads, on two cores."""
     before = torch.get_num_threads()
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(hardware, "_threads", {"next": 0.0})
+    monkeypatch.delenv("OMP_NUM_THREADS")
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
 
 
-def timed(monkeypatch, **took):
-    monkeypatch.setattr(
-        hardware, "_seconds_by_threads", lambda numbers, dtype: {int(k[1:]): s for k, s in took.items()}
-    )
-    return hardware.use_fastest_threads(torch.float32), torch.get_num_threads()
+@pytest.mark.parametrize(("parameters", "threads"), [(300_000, 1), (9_999_999, 1), (135_000_000, 2)])
+def test_a_small_model_is_computed_with_one_thread(two_threads, parameters, threads):
+    hardware.choose_threads(parameters)
+    assert torch.get_num_threads() == threads
 
 
-def test_a_busy_machine_has_the_number_that_was_fastest(threads, monkeypatch):
-    """Often one; which it is, other processes decide."""
-    found = {}
-    measure = hardware._seconds_by_threads
-    monkeypatch.setattr(hardware, "_seconds_by_threads", lambda *given: found.update(measure(*given)) or found)
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-    try:
-        said = hardware.use_fastest_threads(torch.float32)
-    finally:
-        for each in busy:
-            each.kill()
-    assert found.keys() == {1, 2} and min(found.values()) > 0
-    chosen = torch.get_num_threads()
-    assert found[chosen] <= min(found.values()) / 0.9 and bool(said) == (chosen == 1)
-
-
-def test_a_library_that_sets_another_number_stops_no_run(threads, monkeypatch):
-    torch.set_num_threads(3)
-    hardware._threads["most"] = 2
-    hardware.use_fastest_threads(torch.float32)
-    assert torch.get_num_threads() in (1, 3)
-    hardware._threads["next"] = 0.0
-    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # as vLLM's build for CPUs has it
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert hardware.use_fastest_threads(torch.float32) == ""
-
-
-def test_the_number_of_threads_follows_their_times(threads, monkeypatch):
-    assert timed(monkeypatch, n2=1.0, n1=0.95) == ("", 2), "a tenth is noise"
-    assert timed(monkeypatch, n2=9.0, n1=1.0) == ("", 2), "timed again within a minute"
-    hardware._threads["next"] = 0.0
-    assert timed(monkeypatch, n2=4.9, n1=1.0) == ("1 thread from here on, since 2 take 4.9 times as long now", 1)
-    hardware._threads["next"] = 0.0
-    assert timed(monkeypatch, n2=1.0, n1=1.6) == ("2 threads from here on, since 1 takes 1.6 times as long now", 2)
-    hardware._threads["next"] = 0.0
+def test_the_number_that_the_user_sets_stays(two_threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert timed(monkeypatch, n2=4.9, n1=1.0) == ("", 2), "the user has said how many"
+    hardware.choose_threads(300_000)
+    assert torch.get_num_threads() == 2
+    line = hardware.keep_threads(4)
+    assert line == "began with 4 threads, goes on with 2, as OMP_NUM_THREADS says"
+    assert torch.get_num_threads() == 2
 
 
-def test_gradients_are_the_same_with_one_thread_and_with_two(threads):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9, "num_key_value_heads": 3}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=8192, num_hidden_layers=2, **sizes))
-    tokens = torch.randint(0, 8192, (8, 64))
-    found = []
-    for count in (1, 2):
-        torch.set_num_threads(count)
-        model.zero_grad()
-        loss = model(input_ids=tokens, labels=tokens).loss
-        loss.backward()
-        found.append([loss.detach(), *(each.grad for each in model.parameters())])
-    assert len(found[0]) > 20 and all(map(torch.equal, *found))
+@pytest.mark.parametrize("began", [None, 0, "4", True, 2])
+def test_a_run_that_names_no_other_number_changes_nothing(two_threads, began):
+    assert hardware.keep_threads(began) == "" and torch.get_num_threads() == 2
+
+
+def test_a_run_goes_on_with_its_own_number(two_threads):
+    assert hardware.keep_threads(3) == "" and torch.get_num_threads() == 3
+
+
+@pytest.mark.train
+def test_a_folder_says_the_number_and_a_resumed_run_takes_it(chain, tmp_path, monkeypatch):
+    """A run that began with two threads on another machine is resumed with two, though one is usual."""
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    copied(chain, tmp_path, "sft", "grpo")
+    assert json.loads((chain / "sft/versions.json").read_text())["threads"] == 1
+    versions = json.loads((tmp_path / "grpo/versions.json").read_text())
+    (tmp_path / "grpo/versions.json").write_text(json.dumps(versions | {"threads": 2}))
+    (tmp_path / "grpo/summary.json").unlink()
+    settings = [f"output_dir={tmp_path}", *CHAIN]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done = run_stage("grpo", "recipes/tiny-dpo.yaml", *settings)
+    assert "began with 2 threads, goes on with 1" in done.stdout
+    assert same_weights(chain / "grpo", tmp_path / "grpo")
+    assert read_lines(tmp_path / "grpo/metrics.jsonl")
