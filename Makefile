@@ -37,6 +37,37 @@ PYTHON ?= python3
 # For `make test`: which files or folders, if not all.
 TESTS ?=
 
+# What each target reads of these. A misspelt option would be ignored in silence, and another recipe trained.
+OF_RECIPE := RECIPE ARGS ACCELERATE PROCESSES
+RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo vllm-server dpo merge
+$(foreach target,$(RUNS_RECIPE),$(eval READS_$(target) := $(OF_RECIPE)))
+READS_check := $(OF_RECIPE) CARD SHOW
+READS_memory := $(OF_RECIPE) CARD
+READS_evaluate := $(OF_RECIPE) MODEL
+READS_seeds := $(OF_RECIPE) SEEDS CHAIN
+READS_tune := $(OF_RECIPE) RATES
+READS_trust := FILE
+READS_report := FILE
+READS_compare := RUNS
+READS_view := RUN HTML PORT
+READS_lab := HTML PORT
+READS_chat := RUN
+READS_explain := RUN STEP ROW
+READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
+# These pass anywhere, as does any name with a _, such as UV_INDEX_URL: make hands it on in the environment.
+PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -%
+TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
+GOALS := $(or $(MAKECMDGOALS),help)
+READ := $(foreach goal,$(GOALS),$(READS_$(goal)))
+# Names alone: a value may hold `$(shell …)`. A make inside make has the options of the outer one, and is not asked.
+on_command_line = $(if $(findstring _,$1),,$(filter command,$(origin $1)))
+ASIDE := $(filter-out $(PASS) $(READ),$(.VARIABLES))
+UNREAD := $(strip $(foreach name,$(ASIDE),$(if $(call on_command_line,$(name)),$(name))))
+ifeq ($(MAKELEVEL)$(filter-out $(TARGETS),$(GOALS)),0)
+$(if $(UNREAD),$(error \
+  make $(GOALS) does not read $(UNREAD); it reads $(or $(sort $(READ)),no option)))
+endif
+
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
 GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN RATES
@@ -61,7 +92,7 @@ endif
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
+.PHONY: $(TARGETS)
 
 help:  ## list the targets
 	@{ grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'; \

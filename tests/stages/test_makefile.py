@@ -288,3 +288,65 @@ def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
         ).stdout
         assert "uv pip compile" in said
         assert "install" not in said
+
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+OPTIONS = re.search("^GIVEN := (.*)", MAKEFILE, re.M)[1].split()
+TARGETS = re.findall("^([a-z][a-z0-9-]*):", MAKEFILE, re.M)
+
+
+def refusal(folder: Path, *command: str) -> str:
+    environment = {"PATH": "/usr/bin:/bin"}
+    arguments = ["make", "-n", *command]
+    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.stderr if done.returncode == 2 else ""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["grpo", "RECIPES=mine"], "make grpo does not read RECIPES; it reads ACCELERATE ARGS PROCESSES RECIPE."),
+        (["grpo", "recipe=mine", "ARG=x"], "make grpo does not read"),
+        (["check", "CARDS=24"], "does not read CARDS; it reads ACCELERATE ARGS CARD PROCESSES RECIPE SHOW."),
+        (["setup", "EXTRA=vllm"], "make setup does not read EXTRA; it reads EXTRAS"),
+        (["view", "RUNS=outputs/a"], "make view does not read RUNS; it reads HTML PORT RUN."),
+        (["grpo", "MODEL=x"], "make grpo does not read MODEL"),
+        (["sft", "grpo", "CARD=24"], "make sft grpo does not read CARD"),
+        (["lint", "RECIPE=x"], "make lint does not read RECIPE; it reads no option."),
+        (["RECIPES=mine"], "make help does not read RECIPES"),
+        (["grpo", "ARGS=$(shell touch ran)", "ARG=${shell touch ran}"], "make grpo does not read ARG;"),
+    ],
+)
+def test_an_option_that_the_target_does_not_read_is_refused(command, said, checkout):
+    assert said in refusal(checkout, *command)
+    assert not (checkout / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["setup", "EXTRAS=vllm", "TORCH=cpu", "PIP_ARGS=--no-cache-dir", "UV_HTTP_TIMEOUT=300", "PYTHON=python3"],
+        ["grpo", "CUDA_VISIBLE_DEVICES=1", "HF_HOME=/data", "NO_COLOR=1", "TMPDIR=/data", "SHELL=/bin/bash"],
+        ["test-view", "CHROMIUM=/usr/bin/chromium"],
+        ["lock", "LOCK_ARGS=--upgrade"],
+        ["sft", "evaluate", "MODEL=x"],
+        ["seeds", "SEEDS=1 2", "CHAIN=dpo"],  # a make inside make has them too
+        ["help", "PYTHON=python3"],
+    ],
+)
+def test_what_is_for_the_target_or_for_the_environment_passes(command, checkout):
+    assert refusal(checkout, *command) == ""
+
+
+def test_the_targets_read_the_options_that_the_makefile_says(checkout):
+    """From the environment every target takes all of them, and its commands say what it reads."""
+    environment = dict.fromkeys(OPTIONS, "1") | {"CHAIN": "grpo", "PATH": "/usr/bin:/bin"}
+    for target in TARGETS:
+        command = ["make", "-n", target]
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        text = done.stdout.replace("--show", "$SHOW").replace("$RECIPE_FILE", "$RECIPE")
+        read = {option for option in OPTIONS if re.search(rf"\${option}\b", text)}
+        if target == "vllm-server":
+            read |= {"ACCELERATE", "PROCESSES"}  # which the commands that it prints have
+        listed = refusal(checkout, target, "NONE=1").partition("it reads ")[2].strip(". \n").removesuffix(".  Stop")
+        assert set(listed.split()) & set(OPTIONS) == read, target
