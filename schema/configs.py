@@ -176,7 +176,12 @@ def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
 def setting(recipe: Recipe, section: str, key: str) -> Any:
     """The value of a section's field: the recipe's, or else ours, or else the library's default. It imports no library;
     fields that a class computes from others must be read off `training_config` instead."""
-    return (defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {}))[key]
+    return settings(recipe, section)[key]
+
+
+def settings(recipe: Recipe, section: str) -> dict[str, Any]:
+    """All of them, by name: see `setting`."""
+    return defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {})
 
 
 def samples_from_server(recipe: Recipe) -> bool:

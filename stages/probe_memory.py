@@ -16,7 +16,7 @@ from schema import configs, hardware
 from schema.faults import OUT_OF_MEMORY, RunStopped
 from schema.launch import require
 from schema.problem_sets import load_train
-from schema.recipe import Recipe
+from schema.recipe import Recipe, require_values
 from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training import memory
@@ -32,6 +32,7 @@ def main(recipe: Recipe):
     say(f"probe: {hardware.line(recipe, asked)}")
     quiet_libraries()
     began = time.monotonic()
+    require_values(recipe, "grpo")
     with tempfile.TemporaryDirectory() as folder:
         longest = worst_step(recipe, folder)
         args = configs.training_config(longest, "grpo")

@@ -7,6 +7,7 @@ estimates beside measurements.
 
 import copy
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
@@ -101,14 +102,15 @@ def estimate(
     config = model_config(recipe)
     model = on_meta(recipe, config)
     frozen, trained = parameter_bytes(model, recipe)
-    args = configs.training_config(recipe, "grpo")
+    # Not trl's own config, which one process may refuse and the launcher's processes not.
+    args = SimpleNamespace(**configs.settings(recipe, "grpo"))
     # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm start it switches the
     # adapter off; a fully trained model has a second model beside it.
     reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
     tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
     # trl gives each turn after a tool's the whole length again, and then cuts it.
     sampled = tokens + args.max_completion_length * bool(recipe.tools)
-    kv_cache = batch * args.steps_per_generation * sampled * cache_bytes_per_token(config, recipe)
+    kv_cache = batch * configs.generation(recipe.grpo).steps * sampled * cache_bytes_per_token(config, recipe)
     shared = max(setting.optimizer_shards, setting.weight_shards)
     return Parts(
         weights=frozen // setting.weight_shards,
