@@ -7,7 +7,7 @@ from schema.faults import NotReached
 from schema.hardware import card_named
 from schema.launch import launch
 from schema.problem_sets import prompt_lengths, train_and_held_out
-from schema.recipe import Recipe
+from schema.recipe import Recipe, require_values
 from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
@@ -86,6 +86,8 @@ def main(
     """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same model."""
     quiet_libraries()
     launched = launch(accelerate, processes)
+    if launched["num_processes"] == 1:  # a launcher's processes build their own configs
+        require_values(recipe, "grpo")
     if not card:
         recipe = hardware.fitted(recipe)
     longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)

@@ -1,5 +1,6 @@
 """`make check`: what is wrong with a recipe is found before a weight is loaded."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -129,7 +130,43 @@ def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys,
 def test_a_card_without_bfloat16_has_a_remedy():
     recipe, _ = read_recipe("recipes/qwen-math-lora.yaml", check=())
     assert "set model.dtype: float16" in str(check.fitted_to_machine(recipe, hardware.card_named("T4"))[1])
-    assert check.fitted_to_machine(recipe, hardware.card_named("L4")) == (recipe, [])
+    for card in ("L4", "8", "12", "16"):
+        assert check.fitted_to_machine(recipe, hardware.card_named(card)) == (recipe, [])
+
+
+def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
+    monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
+    recipe, faults = read_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
+    missing = "override grpo.use_vllm=true: {}grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
+    for card, line in ((None, f"error: {missing.format('')}"), (24, f"note: {missing.format('on this machine ')}")):
+        with contextlib.suppress(SystemExit):
+            check.main(recipe, faults, launch(None, None), card, tokens_per_second=None)
+        out = capsys.readouterr().out
+        assert out.count(line) == 1
+        assert ("\nready" in out) == (card is not None)
+
+
+SHARED = ("grpo.per_device_train_batch_size=4", "grpo.num_iterations=1")  # two processes fill a group of 8
+
+
+@pytest.mark.parametrize("stage", ["check", "memory", "own_solutions", "audit"])
+def test_a_batch_that_only_the_launchers_processes_fill_is_read_as_they_read_it(stage, monkeypatch):
+    monkeypatch.setenv("ACCELERATE", "cpu2")
+    options = {"memory": ["--accelerate=cpu2"], "own_solutions": ["--if-needed"], "audit": ["--rows=2"]}
+    options["check"] = options["memory"]
+    run_stage(stage, "recipes/tiny-arithmetic.yaml", *SHARED, *options[stage])
+    monkeypatch.delenv("ACCELERATE")
+    alone = options[stage][:0] if stage in ("check", "memory") else options[stage]
+    done = run_stage(stage, "recipes/tiny-arithmetic.yaml", *SHARED, *alone, check=False)
+    assert done.returncode == 2 and "groups of 8 do not fill a generation batch of 4" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stage", ["memory", "probe_memory"])
+def test_what_trl_refuses_is_one_message_before_a_step(stage):
+    arguments = ("recipes/tiny-arithmetic.yaml", "grpo.generation_batch_size=48")
+    done = run_stage(stage, *arguments, check=False)
+    message = "must be divisible by the global batch size (32)"
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
@@ -227,6 +264,27 @@ NOT_READY = {  # overrides, and a part of the line it ends with
     ),
     "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
     "no probe": (["data.order=easy first"], "override data.order", "the pass rates of a finished probe: make sft "),
+    "groups that do not fill a batch": (
+        ["grpo.per_device_train_batch_size=12"],
+        "grpo.num_generations: groups of 8 do not fill a generation batch of 12",
+        "take 2, 3, 4, 6, 12, or change",
+    ),
+    "a batch of one": (
+        ["grpo.per_device_train_batch_size=1", "grpo.gradient_accumulation_steps=1"],
+        "groups of 8 do not fill a generation batch of 1 completions",
+    ),
+    "a batch that trl refuses": (
+        ["grpo.generation_batch_size=48"],
+        "generation_batch_size (48) must be divisible by the global batch size (32)",
+    ),
+    "an adapter that peft refuses": (
+        ["adapter={r: 8, target_modules: all-linear, layers_to_transform: [0]}"],
+        "`layers_to_transform` cannot be used when `target_modules` is a str",
+    ),
+    "that, and a fault": (
+        ["adapter={r: 8, target_modules: all-linear, layers_to_transform: [0]}", "grpo.learning_rat=1"],
+        "unknown key grpo.learning_rat; did you mean learning_rate?",
+    ),
     "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
 }
 
@@ -238,7 +296,8 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, capsys, own_file):
     with pytest.raises(SystemExit, match="2"):
         check_recipe("recipes/tiny-arithmetic.yaml", overrides)
     out = capsys.readouterr().out
-    assert any(line.startswith("error: ") and all(part in line for part in parts) for line in out.splitlines()), out
+    errors = [line for line in out.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and all(part in errors[0] for part in parts), out
     assert out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ") and "resumes the run" not in out
     assert "take -" not in out
 
