@@ -40,7 +40,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if os.path.exists(name):  # noqa: PTH110
         raise ImportError(f"a file of problems ends in {', '.join(FILE_TYPES)}")
     if Path(name).suffix in FILE_TYPES:
-        raise ImportError("there is no such file")
+        raise ImportError(f"there is no such file{_beside(name)}")
     if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
         return partial(of_hub, name)
     if "/" in name or name.endswith(".txt"):
@@ -48,6 +48,15 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if "." in name:
         return named_function(name, "split")
     raise LookupError(name)
+
+
+def _beside(name: str) -> str:
+    """The files of problems in the folder that a file's name says, or that there is no such folder."""
+    folder = os.path.dirname(name) or "."  # noqa: PTH120 (Path fails for a long name)
+    if not os.path.isdir(folder):  # noqa: PTH112
+        return f", nor a folder {folder:.80}: a path begins in {Path.cwd()}"
+    there = sorted(each.name for each in Path(folder).iterdir() if each.suffix in FILE_TYPES)
+    return f"; {folder} has {', '.join(there[:5]) or 'no file of problems'}"
 
 
 def is_here(name: str, folder: str | None) -> bool:
@@ -117,6 +126,8 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     if dropped:
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
         report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
+    if not found:
+        raise DataError(f"{name} has no row: it needs one for each problem, with its answer (docs/your-data.md)")
     if not rows:
         for column in where:
             values = list(dict.fromkeys(f"{at(own, column)!r:.40}" for own in as_given))
@@ -243,9 +254,8 @@ def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], lis
         DataError: fewer than one row would be left to train on.
     """
     if validation >= len(rows):
-        raise DataError(
-            f"data.validation holds out {validation:,} of {len(rows):,} problems; nothing is left to train on"
-        )
+        held_out = f"data.validation holds out {validation:,} of {len(rows):,} problems"
+        raise DataError(f"{held_out}; nothing is left to train on: set it lower, or add problems")
     order = list(range(len(rows)))
     random.Random(0).shuffle(order)
     return [rows[i] for i in order[validation:]], [rows[i] for i in order[:validation]]

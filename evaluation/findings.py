@@ -72,11 +72,14 @@ def model_findings(
             message = "the chat template writes today's date, so a run that goes on, or is judged, on another day has "
             message += "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul 2024}), or "
             yield finding(recipe, "warning", ("model",), f"{message}a model.chat_template without it")
+        yield from _unknown_letters(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
         gradable, ungraded, message = some_golds(rows, recipe)
+        audit = make_command("audit", recipe)
         if message:
             level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
+            message += f": correct or remove them, for no answer to them is ever right ({audit} lists them)"
             yield finding(recipe, level, ("data", "train"), message)
         if paid:
             yield from _audit_findings(recipe, gradable[:AUDITED])
@@ -90,6 +93,22 @@ def model_findings(
         except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
             for fault in error.faults:
                 yield Finding("error", fault.place or recipe.place("model"), fault.message)
+
+
+def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Finding]:
+    """Whether the data has letters that the tokenizer has no token for."""
+    if tokenizer.unk_token_id is None:
+        return
+    texts = [str(row[key] or "") for row in rows for key in ("problem", "solution", "reasoning")]
+    letters = sorted(set().union(*texts, recipe.prompt.system or ""))
+    ids = tokenizer(letters, add_special_tokens=False).input_ids
+    unknown = [letter for letter, tokens in zip(letters, ids, strict=True) if tokenizer.unk_token_id in tokens]
+    if unknown:
+        message = (
+            f"the tokenizer has no {some(list(map(repr, unknown)))}: the model reads {tokenizer.unk_token} there, "
+        )
+        message += "and cannot write it: write the data without, or take a model that has it"
+        yield finding(recipe, "warning", ("data", "train"), message)
 
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:

@@ -132,7 +132,8 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     """
     found = overlaps(rows, load_benchmarks(recipe))
     if found and len(found) == len(rows):
-        message = "data.train: every problem is also in a benchmark; nothing is left to train on"
+        message = "data.train: every problem is also in a benchmark; nothing is left to train on: train on "
+        message += "others, or leave the benchmark out (evaluate.benchmarks: [] for none)"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return found
 

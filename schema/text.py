@@ -23,6 +23,8 @@ from schema.values import MAY_BE_NOTHING
 
 LARGEST = 64 * 1024  # bytes; the largest recipe here has 2,000
 DEEPEST = 12  # levels
+# What the parser's words mean most often.
+INDENTATION = ": the keys of a section begin in the same column, and each is `key: value`"
 
 REQUIRED = ("model", "data", "rewards", "grpo")
 MOST = 4  # bases, each the base of the one before it: what a reader can still follow from file to file
@@ -103,7 +105,8 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         lines = text.splitlines()
         tab = mark and line < len(lines) and "\t" in lines[line]
         problem = "a tab; YAML is indented with spaces" if tab else getattr(error, "problem", None) or str(error)
-        raise Unreadable(f"not valid YAML: {problem}", line + 1) from None
+        hint = INDENTATION if problem.startswith(("expected <block end>", "mapping values")) else ""
+        raise Unreadable(f"not valid YAML: {problem}{hint}", line + 1) from None
     except ValueError as error:  # a number or a date that Python cannot hold
         raise Unreadable(f"not valid YAML: {error}") from None
     _require_plain_values(value)

@@ -14,7 +14,8 @@ from schema.faults import RecipeError
 from schema.launch import require
 from schema.problem_sets import load_train
 from schema.recipe import Recipe
-from schema.terminal import make_command, say, say_markdown
+from schema.stages import finished
+from schema.terminal import make_command, make_line, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
 from training.run_folder import PASS_RATES
@@ -54,7 +55,10 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     if told := probe.advice(figures, answers.right()):
         say(f"\nadvice: {told}")
     say(f"\nresults: {folder}")
-    say(f"next: {make_command('grpo', recipe)}")
+    if finished(recipe.stage_dir("grpo")):
+        say(f"next: {make_line('view', RUN=[recipe.output_dir])} (GRPO is finished: the probe changes nothing in it)")
+    else:
+        say(f"next: {make_command('grpo', recipe)}")
 
 
 def how_many(text: str) -> int:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from data import imports
-from schema.faults import Fault, RecipeError
+from schema.faults import Fault, RecipeError, nearest_or_all
 from schema.terminal import say
 from stages.cli import run
 
@@ -27,7 +27,9 @@ def main(files: list[str]):
 def _wrong(name: str) -> str | None:
     file = Path(name).resolve()
     if not file.exists():
-        return "there is no such file"
+        files = sorted(each.name for each in file.parent.glob("*.py"))
+        beside = nearest_or_all(file.name, files[:8]) if files else "; its folder has no Python file"
+        return f"there is no such file{beside}"
     if file.is_dir():
         return "is a folder; name its Python files"
     if not file.is_file() or file.suffix not in (".py", ".yaml"):

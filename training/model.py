@@ -59,6 +59,10 @@ def refused(place: Place | str, what: str, name: str, error: Exception) -> Recip
     """What a library says of the model `name`, in one line."""
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = " ".join(str(error).split())[:300] or type(error).__name__
+    if unreachable:
+        said = (
+            f"it is not on this machine, and the Hub is not reached: `hf download {name}` where it is, or name a folder"
+        )
     return (NotReached if unreachable else RecipeError)([Fault(place, f"{what}: {said}")])
 
 

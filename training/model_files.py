@@ -82,7 +82,8 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
     """
     if not (folder / CONFIG).exists():
         adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
-        raise _refused(folder, f"holds no {CONFIG}, so it is not a model{adapter_alone}")
+        instead = adapter_alone or _models_in(folder)
+        raise _refused(folder, f"holds no {CONFIG}, so it is not a model{instead}")
     config = _json(folder, CONFIG, DROPPED)
     _require_plain(config, folder / CONFIG)
     # With dropout, the policy being trained would differ from the one that sampled.
@@ -346,6 +347,12 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
         elif value != known[key].default:
             raise _refused(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
     return settings
+
+
+def _models_in(folder: Path) -> str:
+    """What may be meant by a folder that holds no model."""
+    inside = sorted(each.parent.name for each in folder.glob(f"*/{CONFIG}"))[:5]
+    return f"; in it are {', '.join(inside)}" if inside else ": name one that a model, or a stage, was saved in"
 
 
 def _refused(place: Path, message: str) -> RecipeError:
