@@ -127,7 +127,7 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
         reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
         report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
     if not found:
-        raise DataError(f"{name} has no row: it needs one for each problem, with its answer (docs/your-data.md)")
+        raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
     if not rows:
         for column in where:
             values = list(dict.fromkeys(f"{at(own, column)!r:.40}" for own in as_given))

@@ -93,8 +93,9 @@ def read(named: Sequence[str]) -> list[Arm]:
         seeds = [sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number) for stage in LAST_FIRST]
         found = [one] if one else next(filter(None, seeds), None)
         if not found:
-            runs = dict.fromkeys(str(p.parent.parent) for p in sorted(Path("outputs").glob("*/*/summary.json")))
-            instead = f"there are: {', '.join(list(runs)[:8])}" if runs else "make grpo makes one"
+            files = [file for stage in LAST_FIRST for file in Path("outputs").glob(f"*/{stage}/summary.json")]
+            runs = sorted({str(file.parent.parent) for file in files})
+            instead = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
             message = f"RUNS: {each} is no folder of a finished run, or of a recipe's seeds; {instead}"
             raise RecipeError([message])
         for run in found:

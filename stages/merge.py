@@ -24,7 +24,7 @@ def main(recipe: Recipe):
     quiet_libraries()
     trained, merged = recipe.stage_dir("grpo"), recipe.stage_dir("merged")
     if not find_run(recipe, "grpo").finished:
-        raise RecipeError([f"{trained} holds no finished run to merge"])
+        raise RecipeError([f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"])
     if merged.exists():
         say(f"merged already, in {merged}; delete it to merge again")
         return

@@ -172,7 +172,9 @@ MISTAKES = {  # overrides, and what is said of them
     "grpo.learning_rat=1": "did you mean learning_rate?",
     "data.train=[odd.csv]": "odd.csv has the columns q, a: say which holds the problem",
     "data.train=[odd.csv: {columns: {problem: k}}]": "odd.csv has no column 'k', but q, a",
-    "data.train=[empty.csv, odd.csv, broken.jsonl]": "empty.csv train: 0 problems; nothing is left to use\noverride",
+    "data.train=[empty.csv, odd.csv, broken.jsonl]": (
+        "empty.csv train: 0 problems; it needs a row for each, with its answer (docs/your-data.md)\noverride"
+    ),
     "data.train=[broken.jsonl]": "broken.jsonl line 2 is not JSON",
     "data.train=[odd.parquet]": "odd.parquet cannot be read: ",
     "data.train=[folder]": "folder has no file of the split 'train', but other.csv, test.csv: set `split`",

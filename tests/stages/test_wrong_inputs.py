@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 
 INDENTED = "not valid YAML: {}: the keys of a section begin in the same column, and each is `key: value`"
-ROWS = "has no row: it needs one for each problem, with its answer (docs/your-data.md)"
+ROWS = "train: 0 problems; it needs a row for each, with its answer (docs/your-data.md)"
 NO_MODEL = "holds no config.json, so it is not a model: name one that a model, or a stage, was saved in"
 SAID = {  # stage, arguments, and a part of the line: `/` before a name stands for the folder
     "an empty file": ("preflight", [TINY, "data.train=[/empty.csv]", *ALONE], f"/empty.csv {ROWS}"),
