@@ -31,7 +31,7 @@ RATES ?= 2e-5 5e-5 1e-4 2e-4
 TORCH ?=
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
-# Parts of the environment beside dev: vllm, deepspeed, smollm2. An installed part stays, and stays up to date.
+# Parts of the environment beside dev: vllm, deepspeed, smollm2, trackers. An installed part stays, and stays up to date.
 EXTRAS ?=
 PYTHON ?= python3
 # For `make test`: which files or folders, if not all.

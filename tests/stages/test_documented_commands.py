@@ -94,7 +94,8 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     """The lines of Python that a `make` command would run, but those that install."""
     words = [word for word in shlex.split(command) if not word.startswith("ARGS=")]
     given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
-    words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}", f"PYTHON={sys.executable}"]
+    words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}"] if given or overrides else []
+    words.append(f"PYTHON={sys.executable}")
     done = subprocess.run([*words, "-n"], cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     words[1:2] = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]

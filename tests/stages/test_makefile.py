@@ -247,7 +247,7 @@ def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
 def test_setup_refuses_a_part_that_does_not_exist(checkout):
     done = setup(checkout, "EXTRAS=vlm", dry=False)
     assert done.returncode == 2
-    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,browser,dev" in done.stderr
+    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,trackers,browser,dev" in done.stderr
     assert "Traceback" not in done.stderr
 
 
