@@ -100,9 +100,9 @@ def main(
 
 def _missing(recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None) -> list[Finding]:
     """What `schema.launch.missing` says; the machine that has the `card` may have the packages that are not here."""
-    level, where = ("note", "on this machine ") if card else ("error", "")
+    level, where = ("note", ", on the machine with that card") if card else ("error", "")
     installed = not_installed(recipe, stages, launched)
-    found = [Finding(level, fault.place, f"{where}{fault.message}") for fault in installed]
+    found = [Finding(level, fault.place, f"{fault.message}{where}") for fault in installed]
     return found + [Finding("error", *fault) for fault in incomplete(recipe, stages, launched)]
 
 

@@ -137,8 +137,8 @@ def test_a_card_without_bfloat16_has_a_remedy():
 def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
     monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
     recipe, faults = read_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
-    missing = "override grpo.use_vllm=true: {}grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
-    for card, line in ((None, f"error: {missing.format('')}"), (24, f"note: {missing.format('on this machine ')}")):
+    missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
+    for card, line in ((None, f"error: {missing}\n"), (24, f"note: {missing}, on the machine with that card\n")):
         with contextlib.suppress(SystemExit):
             check.main(recipe, faults, launch(None, None), card, tokens_per_second=None)
         out = capsys.readouterr().out
