@@ -31,13 +31,14 @@ RATES ?= 2e-5 5e-5 1e-4 2e-4
 TORCH ?=
 # More options for the installer, which pip and uv both understand.
 PIP_ARGS ?=
-# Parts of the environment beside dev: vllm, deepspeed, smollm2, trackers. An installed part stays, and stays up to date.
+# Parts of the environment beside dev: vllm, deepspeed, smollm2, trackers.
+# An installed part stays, and stays up to date.
 EXTRAS ?=
 PYTHON ?= python3
 # For `make test`: which files or folders, if not all.
 TESTS ?=
 
-# What each target reads of these. A misspelt option would be ignored in silence, and another recipe trained.
+# What each target reads of these. A misspelt option would be ignored, and another recipe trained.
 OF_RECIPE := RECIPE ARGS ACCELERATE PROCESSES
 RUNS_RECIPE := audit probe-memory decontaminate own-solutions sft probe grpo vllm-server dpo merge
 $(foreach target,$(RUNS_RECIPE),$(eval READS_$(target) := $(OF_RECIPE)))
@@ -54,12 +55,12 @@ READS_lab := HTML PORT
 READS_chat := RUN
 READS_explain := RUN STEP ROW
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
-# These pass anywhere, as does any name with a _, such as UV_INDEX_URL: make hands it on in the environment.
+# These pass anywhere, as does any name with a _, such as UV_INDEX_URL: it is for the environment.
 PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -%
 TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
 GOALS := $(or $(MAKECMDGOALS),help)
 READ := $(foreach goal,$(GOALS),$(READS_$(goal)))
-# Names alone: a value may hold `$(shell …)`. A make inside make has the options of the outer one, and is not asked.
+# Names alone, for a value may hold `$(shell …)`. A make inside make has the options of the outer one.
 on_command_line = $(if $(findstring _,$1),,$(filter command,$(origin $1)))
 ASIDE := $(filter-out $(PASS) $(READ),$(.VARIABLES))
 UNREAD := $(strip $(foreach name,$(ASIDE),$(if $(call on_command_line,$(name)),$(name))))

@@ -51,7 +51,7 @@ def data_set(name: str) -> Callable[..., list[dict]]:
 
 
 def _beside(name: str) -> str:
-    """The files of problems in the folder that a file's name says, or that there is no such folder."""
+    """The files of problems in the folder of a file that is not there, or that it has no folder."""
     folder = os.path.dirname(name) or "."  # noqa: PTH120 (Path fails for a long name)
     if not os.path.isdir(folder):  # noqa: PTH112
         return f", nor a folder {folder:.80}: a path begins in {Path.cwd()}"

@@ -93,8 +93,8 @@ def read(named: Sequence[str]) -> list[Arm]:
         seeds = [sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number) for stage in LAST_FIRST]
         found = [one] if one else next(filter(None, seeds), None)
         if not found:
-            files = [file for stage in LAST_FIRST for file in Path("outputs").glob(f"*/{stage}/summary.json")]
-            runs = sorted({str(file.parent.parent) for file in files})
+            files = Path("outputs").glob("*/*/summary.json")
+            runs = sorted({str(file.parents[1]) for file in files if file.parent.name in LAST_FIRST})
             instead = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
             message = f"RUNS: {each} is no folder of a finished run, or of a recipe's seeds; {instead}"
             raise RecipeError([message])

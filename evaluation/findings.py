@@ -76,10 +76,9 @@ def model_findings(
         yield from _probe_findings(recipe, tokenizer)
     if rows:
         gradable, ungraded, message = some_golds(rows, recipe)
-        audit = make_command("audit", recipe)
         if message:
             level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
-            message += f": correct or remove them, for no answer to them is ever right ({audit} lists them)"
+            message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
             yield finding(recipe, level, ("data", "train"), message)
         if paid:
             yield from _audit_findings(recipe, gradable[:AUDITED])
@@ -102,12 +101,11 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fi
     texts = [str(row[key] or "") for row in rows for key in ("problem", "solution", "reasoning")]
     letters = sorted(set().union(*texts, recipe.prompt.system or ""))
     ids = tokenizer(letters, add_special_tokens=False).input_ids
-    unknown = [letter for letter, tokens in zip(letters, ids, strict=True) if tokenizer.unk_token_id in tokens]
+    pairs = zip(letters, ids, strict=True)
+    unknown = [repr(letter) for letter, tokens in pairs if tokenizer.unk_token_id in tokens]
     if unknown:
-        message = (
-            f"the tokenizer has no {some(list(map(repr, unknown)))}: the model reads {tokenizer.unk_token} there, "
-        )
-        message += "and cannot write it: write the data without, or take a model that has it"
+        message = f"the tokenizer has no {some(unknown)}: the model reads {tokenizer.unk_token} "
+        message += "there, and cannot write it: replace it in the data, or take another model"
         yield finding(recipe, "warning", ("data", "train"), message)
 
 

@@ -70,8 +70,8 @@ class Draft:
         except FileNotFoundError:
             others, stem = sorted(p.stem for p in Path("recipes").glob("*.yaml")), self.path.stem
             if self.path == Path("recipes/.yaml"):  # as make completes an empty name
-                message = "RECIPE is empty: name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
-                raise RecipeError([message]) from None
+                named = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
+                raise RecipeError([f"RECIPE is empty: {named}"]) from None
             named = stem.removesuffix(".yaml")
             meant = f"; RECIPE is a name in recipes/, as RECIPE={named}, or a path, as RECIPE=./{named}.yaml"
             message = f"no such recipe{meant if named != stem else nearest_or_all(stem, others)}"

@@ -6,7 +6,6 @@ must be changed.
 
 import argparse
 import sys
-from collections import Counter
 
 from rich.console import Console
 from rich.text import Text
@@ -68,7 +67,7 @@ def main(
         recipe, fitting = fitted_to_machine(recipe, card)
         findings += fitting
         quiet_libraries()
-        # A launcher's processes build their own. Without the faulty keys a complaint may be of their defaults.
+        # A launcher's processes build their own.
         configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
         refused = refused_values(recipe, configs)
         findings += [Finding("error", *fault) for fault in refused if not faults]
@@ -86,20 +85,31 @@ def main(
         say()
     findings = list(dict.fromkeys(findings))
     say_new(findings, printed)
-    levels = Counter(each.level for each in findings)
-    if levels["error"]:
-        places = dict.fromkeys(str(each.place) for each in findings if each.level == "error" and each.place)
-        at = f": {', '.join(places)}" if places else ""
-        say(f"\nnot ready: {levels['error']} to change{at}")
-        sys.exit(2)
-    unseen = ", ".join(dict.fromkeys(each.unseen for each in findings if each.unseen))
-    but = f" but for what was not seen: {unseen}" if unseen else ""
-    say(f"\nready{but}{', with the warnings above' if levels['warning'] else ''}")
+    _conclude(findings)
     say(f"next: {make_command(trained[-1], recipe)}")
 
 
-def _missing(recipe: Recipe, stages: tuple[str, ...], launched: dict, card: float | None) -> list[Finding]:
-    """What `schema.launch.missing` says; the machine that has the `card` may have the packages that are not here."""
+def _conclude(findings: list[Finding]):
+    """Say whether the recipe is ready, and where not; exit with code 2 if it is not."""
+    errors = [each for each in findings if each.level == "error"]
+    if errors:
+        places = dict.fromkeys(str(each.place) for each in errors if each.place)
+        at = f": {', '.join(places)}" if places else ""
+        say(f"\nnot ready: {len(errors)} to change{at}")
+        sys.exit(2)
+    unseen = ", ".join(dict.fromkeys(each.unseen for each in findings if each.unseen))
+    but = f" but for what was not seen: {unseen}" if unseen else ""
+    warned = any(each.level == "warning" for each in findings)
+    say(f"\nready{but}{', with the warnings above' if warned else ''}")
+
+
+def _missing(
+    recipe: Recipe,
+    stages: tuple[str, ...],
+    launched: dict,
+    card: float | None,
+) -> list[Finding]:
+    """What `schema.launch.missing` says. The machine that has the `card` may have the packages."""
     level, where = ("note", ", on the machine with that card") if card else ("error", "")
     installed = not_installed(recipe, stages, launched)
     found = [Finding(level, fault.place, f"{fault.message}{where}") for fault in installed]

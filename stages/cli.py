@@ -58,7 +58,7 @@ def run(
 
 
 def _read(path: str, overrides: list[str]) -> Recipe:
-    """The recipe as the processes will read it that `make` launches, before or after a stage that runs in one.
+    """The recipe as the processes will read it that `make` launches beside this stage's one.
 
     Raises:
         RecipeError: all its faults.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 from jinja2 import TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from peft import LoraConfig, PeftModel
@@ -59,10 +59,9 @@ def refused(place: Place | str, what: str, name: str, error: Exception) -> Recip
     """What a library says of the model `name`, in one line."""
     unreachable = isinstance(error, OSError) and not Path(name).is_dir() and hub.is_offline()
     said = " ".join(str(error).split())[:300] or type(error).__name__
-    if unreachable:
-        said = (
-            f"it is not on this machine, and the Hub is not reached: `hf download {name}` where it is, or name a folder"
-        )
+    if isinstance(error, LocalEntryNotFoundError):
+        said = "it is not on this machine, and the Hub is not reached: "
+        said += f"`hf download {name}` where it is, or name a folder"
     return (NotReached if unreachable else RecipeError)([Fault(place, f"{what}: {said}")])
 
 

@@ -95,5 +95,7 @@ def test_a_wrong_input_is_one_line_with_a_remedy(name, folder):
 def test_golds_that_cannot_be_judged_and_letters_that_cannot_be_read_have_a_remedy(tmp_path):
     write_lines(tmp_path / "mine.jsonl", [*SUMS, {"problem": "How old is Bj\u00f6rn?", "answer": 9}, *UNJUDGEABLE])
     done = run_stage("check", TINY, f"data.train=[{tmp_path}/mine.jsonl]", *ALONE)
-    assert "correct or remove them, for no answer to them is ever right (make audit ARGS=" in done.stdout
-    assert "data.train: the tokenizer has no '\u00f6': the model reads <unk> there, and cannot write it" in done.stdout
+    assert "correct or remove them (make audit ARGS=" in done.stdout
+    assert (
+        "data.train: the tokenizer has no '\u00f6': the model reads <unk> there, and cannot write it: " in done.stdout
+    )
