@@ -178,8 +178,7 @@ own-solutions: setup  ## sample the solutions that a warm start with data.own_so
 	@$(PY) stages.own_solutions $(ASKED)
 
 sft: setup  ## train the recipe's warm start
-	@$(PREFLIGHT) sft
-	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(PREFLIGHT) sft own_solutions
 	@$(LAUNCH) stages.sft $(ASKED)
 
 probe: setup  ## measure how often the policy that GRPO starts from solves each training problem
@@ -187,8 +186,7 @@ probe: setup  ## measure how often the policy that GRPO starts from solves each 
 	@$(PY) stages.probe $(ASKED)
 
 grpo: setup  ## train with GRPO, after the warm start if it is not finished, and compare on held-out problems
-	@$(PREFLIGHT) sft grpo evaluate
-	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(PREFLIGHT) sft own_solutions grpo evaluate
 	@$(LAUNCH) stages.sft $(ASKED) --if-needed
 	@$(LAUNCH) stages.grpo $(ASKED)
 	@$(PY) stages.evaluate $(ASKED) --held-out
@@ -197,8 +195,7 @@ vllm-server: setup  ## start the vLLM server of a recipe with grpo.vllm_mode: se
 	@$(PY) stages.vllm_server $(ASKED)
 
 dpo: setup  ## train with DPO on what the recipe's GRPO run sampled, the best of each group against the worst, and compare
-	@$(PREFLIGHT) sft grpo dpo evaluate
-	@$(PY) stages.own_solutions $(ASKED) --if-needed
+	@$(PREFLIGHT) sft own_solutions grpo dpo evaluate
 	@$(LAUNCH) stages.sft $(ASKED) --if-needed
 	@$(LAUNCH) stages.grpo $(ASKED)
 	@$(LAUNCH) stages.dpo $(ASKED)

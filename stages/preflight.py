@@ -6,9 +6,12 @@ library except torch, and torch only if a run in 16 bits is already there and th
 Faults of the recipe, or else missing packages, folders that hold another run and files of problems that cannot be used,
 are reported together, with exit code 2. What only a library can tell (a value that its class refuses) is checked by the
 stages once they have imported it.
+
+Once all is well, `own_solutions` among the stages begins in its place where the recipe has them.
 """
 
 import argparse
+import os
 import sys
 from collections import defaultdict
 
@@ -23,16 +26,20 @@ from schema.terminal import clean
 from stages.cli import mistakes_reported
 from training.run_folder import conflict, not_probed
 
+OWN = "own_solutions"
+
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m stages.preflight", description=__doc__)
     recipe_arguments(parser)
     launch_arguments(parser)
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
-    parser.add_argument("--stages", nargs="*", choices=(*STAGES, "evaluate"), default=[], help="those about to run")
+    parser.add_argument(
+        "--stages", nargs="*", choices=(*STAGES, "evaluate", OWN), default=[], help="those about to run"
+    )
     with mistakes_reported():
         # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
-        options, _ = parser.parse_known_intermixed_args()
+        options, unread = parser.parse_known_intermixed_args()
         options.overrides = [each for each in options.overrides if "=" in each]
         trained = [each for each in options.stages if each in STAGES]
         launched = launch(options.accelerate, options.processes, options.machines)
@@ -57,6 +64,9 @@ def main():
         for each in warnings_of(recipe) if trained else ():
             if each.level != "note":
                 print(clean(str(each)), file=sys.stderr)
+        if OWN in options.stages and recipe.data.own_solutions is not None:
+            words = ["-m", f"stages.{OWN}", options.recipe, *options.overrides, *unread]
+            os.execv(sys.executable, [sys.executable, *words, "--if-needed"])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_s
 SHORT += ["sft.per_device_train_batch_size=32", "sft.logging_steps=1"]
 pytestmark = pytest.mark.train
 OWN = "data.own_solutions={problems: 24, samples: 4}"
+PREFLIGHT = ("preflight", ["--stages", "sft", "own_solutions"])
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,9 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
 
 def test_asked_again_it_samples_nothing(run, base):
     before = {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
-    said = run_stage("own_solutions", *tiny(run, base), "--if-needed").stdout
-    assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
+    for stage, options in (("own_solutions", ["--if-needed"]), PREFLIGHT):
+        said = run_stage(stage, *tiny(run, base), *options).stdout
+        assert said == f"own solutions: the warm start is finished already, in {run}/sft\n"
     assert before == {each.name: each.read_bytes() for each in (run / "own_solutions").iterdir()}
 
 
@@ -115,6 +117,13 @@ def test_a_stage_that_is_not_finished_is_not_sampled(stage, options, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_where_they_are_needed_the_check_before_a_chain_goes_on_to_sample_them(tmp_path):
+    """With the words of the command line, and the stage's exit code."""
+    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]
+    assert "of 16 completions of 8 problems 0 are accepted" in refused(PREFLIGHT[0], *given, *PREFLIGHT[1])
+    assert "unrecognized arguments: --rows" in refused(PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows")
+
+
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
     """The recipe's own base model is random: nothing that it says is right."""
     given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]
@@ -126,8 +135,9 @@ def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
 
 def test_a_recipe_without_them_is_left_alone_or_told(tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}"]
-    quiet = run_stage("own_solutions", *given, "--if-needed")
-    assert quiet.stdout == quiet.stderr == ""
+    for stage, options in (("own_solutions", ["--if-needed"]), PREFLIGHT):
+        quiet = run_stage(stage, *given, *options)
+        assert quiet.stdout == quiet.stderr == ""
     assert "it has no `data.own_solutions`: " in refused("own_solutions", *given)
     assert list(tmp_path.iterdir()) == []
 
