@@ -55,6 +55,7 @@ READS_lab := HTML PORT
 READS_chat := RUN
 READS_explain := RUN STEP ROW
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
+$(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
 # These pass anywhere, as does any name with a _, such as UV_INDEX_URL: it is for the environment.
 PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -%
 TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)

@@ -5,15 +5,13 @@ import dataclasses
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-from transformers import PreTrainedTokenizerBase
 
 from data import prompt
 from data.problems import judged_by
 from evaluation import report
-from evaluation.engines import Engine, dtype, max_new_tokens
 from rewards.verifier import judge_all
 from runs.folder import CONTROL, hash_of, weights_of
 from schema.configs import setting
@@ -23,8 +21,7 @@ from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
 from schema.terminal import say
-from training.model import base_model, is_adapter
-from training.progress import bar
+from training.checkpoints import is_adapter
 
 
 class Contestant(NamedTuple):
@@ -77,6 +74,9 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
 def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
     """Everything an answer depends on. It is the first line of the answers' file, so that answers of another model, to
     other problems or with another prompt are never mistaken for these."""
+    from evaluation.engines import dtype, max_new_tokens
+    from training.model import base_model
+
     recipe = contestant.recipe
     return {
         "model": base_model(recipe),
@@ -106,7 +106,7 @@ class Answers:
     `<label>.seconds.jsonl` records how long each batch took.
     """
 
-    def __init__(self, folder: Path, contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]):
+    def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict]):
         self.file = folder / f"{contestant.label}.jsonl"
         self.recipe, self.sampling = contestant.recipe, contestant.asked
         self.rows = rows[: self.sampling.limit]
@@ -143,8 +143,10 @@ class Answers:
         answered = {(item["id"], item["sample"]) for item in self.done}
         return {n: batch for n, batch in self.batches().items() if not answered.issuperset(batch)}
 
-    def complete(self, policy: Engine):
-        """Answer what is missing, writing each batch before the next one begins."""
+    def complete(self, policy: Callable):
+        """Answer what is missing by an `Engine`, writing each batch before the next one begins."""
+        from training.progress import bar
+
         missing = self.missing()
         torn = {each for batch in missing.values() for each in batch}
         self.done = [item for item in self.done if (item["id"], item["sample"]) not in torn]

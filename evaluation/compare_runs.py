@@ -16,8 +16,7 @@ from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
 from schema.faults import RecipeError
 from schema.sections import flat
 from schema.stages import CHAINS, STAGES
-from schema.terminal import code, row
-from training.progress import duration
+from schema.terminal import code, duration, row
 from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"

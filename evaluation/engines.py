@@ -17,7 +17,8 @@ from schema.faults import Fault, RecipeError
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling
-from training.model import adapter_of, base_model, checked, is_adapter, load_for_answers
+from training.checkpoints import is_adapter
+from training.model import adapter_of, base_model, checked, load_for_answers
 from training.tools import in_turns
 
 

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from data import prompt
 from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, drawn, sampled_at
+from evaluation.run_pages import accepted_of
 from schema.configs import processes, setting
 from schema.faults import Fault, RecipeError
 from schema.names import reward_function
@@ -82,8 +83,8 @@ def learned(recipe: Recipe, answers: RepeatedAnswers) -> Learned:
     keys = ("per_device_train_batch_size", "gradient_accumulation_steps")
     batch = math.prod(setting(recipe, "sft", key) for key in keys) * processes()
     if len(rows) < batch:  # a single step would already see them all
-        few = f"data.own_solutions: {told(figures)}: fewer than a step of the warm start takes ({batch:,}). Raise its "
-        few += "`samples` or `problems`, or leave the key out to learn from the data's worked solutions"
+        few = f"data.own_solutions: {accepted_of(figures)}: fewer than a step of the warm start takes ({batch:,}). "
+        few += "Raise its `samples` or `problems`, or leave the key out to learn from the data's worked solutions"
         raise RecipeError([Fault(recipe.place("data", "own_solutions"), few)])
     return Learned(rows, figures)
 
@@ -118,12 +119,6 @@ def kept(solutions: list[dict], rows: list[dict], most: int) -> list[dict]:
         if len(of_problem) < most:
             of_problem.setdefault(tuple(" ".join(part.split()) for part in text.values()), text)
     return [rows[i] | text for i, of_problem in found.items() for text in of_problem.values()]
-
-
-def told(figures: dict) -> str:
-    """The figures as half a sentence."""
-    of = "of {completions:,} completions of {problems:,} problems {accepted:,} are accepted"
-    return (of + ", for {solved:,} problems, and {kept:,} kept").format(**figures)
 
 
 def write(folder: Path, rows: list[dict]):

@@ -115,6 +115,13 @@ def say_panel(title: str, lines: list[str]):
 # In Markdown, what others wrote is one of these ----------------------------------------------------------------------
 
 
+def duration(seconds: float) -> str:
+    """The seconds as a person would say them: 8.3 h, 2 min, 45 s."""
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
 def code(text: object, most: int = 200) -> str:
     """A text as inline code, on one line, which it cannot end."""
     line = " ".join(clean(str(text)).split()).replace("`", "'") or " "

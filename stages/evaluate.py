@@ -2,29 +2,37 @@
 
 Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each line; a killed
 evaluation resumes at the batch it was working on. `summary.json`, `report.md` and `accuracy.png` are made from those
-files alone. What takes seconds to import is imported once the problems are read.
+files alone. What takes seconds to import is imported once the problems are read; torch and what
+needs it only if an answer is missing, or something has changed since all were there.
 """
 
+import inspect
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runs.folder import hash_of, weights_of
 from schema import hardware
 from schema.faults import Fault, RecipeError
 from schema.launch import require
-from schema.names import samplings
+from schema.models import built_model
+from schema.names import samplings, tools_of
 from schema.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
 from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
+from training.checkpoints import write_whole
+from training.run_folder import PACKAGES
 from training.writing import link_inside, lock
 
 if TYPE_CHECKING:
     from evaluation.answers import Contestant
 
 HELD_OUT = "held-out"
+CHECKED = "checked.txt"  # what the answers were complete with: see `state`
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
@@ -40,12 +48,9 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
     problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
     asked = {HELD_OUT: recipe.evaluate.sampling()} if held_out else samplings(recipe)
-    say(f"evaluate: {hardware.line(recipe, dtype)}")
-    quiet_libraries()
 
     from evaluation import report
     from evaluation.answers import control, named_model, stages_of
-    from evaluation.engines import shared
 
     for benchmark in problems:
         lock(root / benchmark)
@@ -55,8 +60,16 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     begun = [each for each in STAGES if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))]
     if begun and not model:
         say(f"left out, for it is not finished: {', '.join(begun)}")
-    for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
-        complete(list(together), root, problems, asked)
+    if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
+        say(f"evaluate: {hardware.line(recipe, dtype)}")
+        quiet_libraries()
+
+        from evaluation.engines import shared
+
+        for _, together in groupby(contestants, key=lambda each: shared(each.recipe, each.trained)):
+            complete(list(together), root, problems, asked)
+        for name, rows in problems.items():
+            write_whole(root / name / CHECKED, state(root / name, contestants, rows))
     labels = [contestant.label for contestant in contestants]
     for benchmark in problems:
         say()
@@ -72,6 +85,28 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
         say(f"next: {make_command('evaluate', recipe)}")
     if "grpo" in labels and not model:
         say(f"next: {make_line('view', RUN=[recipe.output_dir])}")
+
+
+def is_checked(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> bool:
+    """Whether a folder's answers were complete, and nothing has changed since."""
+    file = folder / CHECKED
+    return file.is_file() and file.read_bytes() == state(folder, contestants, rows).encode()
+
+
+def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> str:
+    """A hash that changes with the answers in a folder and with all that they depend on: recipe,
+    problems, models and their tokenizers, tools, packages, this code. It needs no library."""
+    files = [*Path(__file__).parents[1].glob("*/*.py")]
+    files += [folder / f"{contestant.label}.jsonl" for contestant in contestants]
+    for contestant in contestants:
+        model, seed = contestant.recipe.model, contestant.recipe.seed
+        base = built_model(model.build, seed) if model.build else Path(model.name_or_path)
+        files += base.glob("*")
+        files += map(inspect.getsourcefile, tools_of(contestant.recipe).values())
+    stats = {str(file): Path(file).stat() for file in files if Path(file).is_file()}
+    facts = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in sorted(stats.items())]
+    facts += [contestant.trained and weights_of(contestant.trained) for contestant in contestants]
+    return hash_of([repr(contestants), repr(rows), *facts, *map(version, PACKAGES)])
 
 
 def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, list[dict]], asked: dict[str, Sampling]):

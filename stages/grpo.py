@@ -14,7 +14,7 @@ from schema.models import Verdicts, judge_fault
 from schema.names import JUDGE
 from schema.problem_sets import share_held_out
 from schema.recipe import Recipe
-from schema.terminal import is_main_process
+from schema.terminal import duration, is_main_process
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.checkpoints import damage
@@ -27,7 +27,7 @@ def main(recipe: Recipe):
 
 def rewarded(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
-    from training.progress import duration, time_by_part
+    from training.progress import time_by_part
     from training.train import sharded
     from training.trainer import check_adapter, grpo_trainer
     from training.vllm_server import require_server

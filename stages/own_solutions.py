@@ -27,7 +27,7 @@ def main(recipe: Recipe, if_needed: bool = False):
         return
     require(recipe, ("sft", "evaluate"))
 
-    from evaluation import own_solutions
+    from evaluation import own_solutions, run_pages
     from evaluation.engines import engine
     from training.model import load_tokenizer
 
@@ -46,7 +46,7 @@ def main(recipe: Recipe, if_needed: bool = False):
     learned = own_solutions.learned(recipe, answers)
     own_solutions.write(folder, learned.rows)
     cost = f"{learned.figures['tokens']:,} tokens, {learned.figures['seconds']:,.0f} seconds"
-    say(f"own solutions: {own_solutions.told(learned.figures)}, in {folder} ({cost})")
+    say(f"own solutions: {run_pages.accepted_of(learned.figures)}, in {folder} ({cost})")
     if not if_needed:
         say(f"next: {make_command('sft', recipe)}")
 

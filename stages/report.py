@@ -6,6 +6,7 @@ card, from the files in its folder.
 
 from pathlib import Path
 
+from evaluation import run_pages
 from evaluation.report import write
 from runs.folder import LABELS
 from schema.faults import Fault, RecipeError
@@ -18,8 +19,6 @@ def main(files: list[Path]):
     """Write the report of finished answers, or of a finished run, again."""
     alone = files[0] if len(files) == 1 else None
     if runs := [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()] if alone else []:
-        from evaluation import run_pages  # imports torch, which a benchmark's report does not need
-
         say(f"report: {run_pages.write(runs[0])}")
         return
     given, files = files, sorted(alone.glob("*.jsonl")) if alone and alone.is_dir() else files

@@ -21,6 +21,11 @@ from schema.terminal import say
 MANIFEST = "manifest.json"
 
 
+def is_adapter(trained: str | Path | None) -> bool:
+    """Whether a stage's folder holds an adapter for the base model, and not a whole model."""
+    return trained is not None and (Path(trained) / "adapter_config.json").is_file()
+
+
 def damage(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint that a run is to be resumed from, or None."""
     return altered(checkpoint) or _wrong_state(checkpoint)

@@ -27,6 +27,7 @@ from schema.models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
 from training import model_files
+from training.checkpoints import is_adapter
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. Here it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
@@ -250,11 +251,6 @@ def one_template(tokenizer) -> str | None:
     """The template that a tokenizer writes conversations with; some hold one for tools or documents beside it."""
     template = tokenizer.chat_template
     return template.get("default") if isinstance(template, dict) else template
-
-
-def is_adapter(trained: str | Path | None) -> bool:
-    """Whether a stage's folder holds an adapter for the base model, and not a whole model."""
-    return trained is not None and (Path(trained) / model_files.ADAPTER_CONFIG).is_file()
 
 
 def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:

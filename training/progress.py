@@ -24,9 +24,9 @@ from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, St
 from data.prompt import transcript
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
-from schema.terminal import clean, say_panel
+from schema.terminal import clean, duration, say_panel
 from training.checkpoints import write_whole
-from training.watch import Run
+from training.watch import PARTS, Run
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
@@ -48,9 +48,6 @@ QUIET = 20  # seconds into a step before anything is said
 EVERY = 60  # seconds between two lines in a log file
 TICK = 1  # seconds between two checks
 TOKENS = 8  # to sample before the rest is estimated
-# Of the training: completions sampled; our rewards; the rest of a step, which is forward, backward and optimizer;
-# held-out problems answered; checkpoints written and sealed; and what is none of these, such as loading and logging.
-PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 
 
 class Progress(ProgressCallback):
@@ -159,13 +156,6 @@ def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> 
 def exact(seconds: float) -> str:
     """Two digits at least, and never 2.6e+02."""
     return f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """The seconds as a person would say them: 8.3 h, 2 min, 45 s."""
-    if seconds > 5400:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 class Advise(TrainerCallback):

@@ -28,6 +28,9 @@ NOT_LEARNED = 0.05  # of the answers right
 ALIKE = 1e-6  # what float32 makes of equal rewards
 MISMATCH = 0.05  # between 1 and the mean ratio of the trainer's probabilities to vLLM's
 
+# Of the training: completions sampled; our rewards; the rest of a step, which is forward, backward and optimizer;
+# held-out problems answered; checkpoints written and sealed; and what is none of these, such as loading and logging.
+PARTS = ("sampling", "rewards", "update", "evaluation", "saving", "rest")
 CORRECT = ACCURACY.removeprefix("eval_")
 
 

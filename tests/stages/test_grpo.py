@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +18,19 @@ from data.problems import weighted
 from schema.configs import ACCURACY
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import CHAIN, ROOT, copied, has_lines, kill_when, read_lines, run_program, run_stage, same_weights
+from tests.support import (
+    CHAIN,
+    OF_DPO,
+    ROOT,
+    copied,
+    has_lines,
+    kill_when,
+    read_lines,
+    refused,
+    run_program,
+    run_stage,
+    same_weights,
+)
 from training.model import load_tokenizer
 from training.progress import PARTS
 from viewer.groups import tokens
@@ -124,6 +138,51 @@ def test_a_finished_run_is_left_alone(chain):
     before = (chain / "grpo/model.safetensors").stat().st_mtime_ns
     assert "finished already" in run_stage("grpo", *tiny(chain)).stdout
     assert (chain / "grpo/model.safetensors").stat().st_mtime_ns == before
+
+
+IMPORTED = """
+import runpy, sys
+module, *sys.argv[1:] = sys.argv[1:]
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+print(sorted({"torch", "transformers", "trl", "peft", "datasets", "accelerate"} & set(sys.modules)))
+"""
+
+
+def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_path):
+    """So `make dpo` shows the table of a finished run at once. It is the table that was shown at first."""
+    copied(chain, tmp_path, "sft", "grpo", "dpo")
+    recipe = tiny(tmp_path, *OF_DPO)
+    first = run_stage("evaluate", *recipe, "--held-out").stdout
+    commands = ["preflight --stages sft own_solutions grpo dpo evaluate", "sft --if-needed", "grpo", "dpo"]
+    for command in (*commands, "evaluate --held-out"):
+        stage, *options = command.split()
+        program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
+        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+        *lines, libraries = done.stdout.splitlines()
+        assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)
+    assert "| dpo |" in first and lines[-12:] == first.splitlines()[-12:]
+
+
+def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):
+    """A tokenizer's template, the prompt, an answer; each is seen although all was complete before."""
+    base = copied(chain, tmp_path, "sft") / "base"
+    (tmp_path / "sft").rename(base)
+    recipe = tiny(tmp_path / "run", f"model.name_or_path={base}", "model.build=null")
+    file, template = tmp_path / "run/eval/held-out/base.jsonl", base / "chat_template.jinja"
+    evaluate = ("evaluate", *recipe, "--held-out")
+    run_stage(*evaluate)
+    answers, unchanged = file.read_text(), template.read_text()
+    assert "; float32; " not in run_stage(*evaluate).stdout
+    file.write_text("".join(answers.splitlines(keepends=True)[:-1]))
+    assert "; float32; " in run_stage(*evaluate).stdout and file.read_text() == answers
+    file.unlink()
+    run_stage(*evaluate)
+    assert file.read_text() == answers
+    assert "different settings (prompt)" in refused(*evaluate, "prompt.system=Add.")
+    template.write_text(f"{unchanged} ")
+    assert "different settings (prompt)" in refused(*evaluate)
+    template.write_text(unchanged)
+    assert "; float32; " in run_stage(*evaluate).stdout
 
 
 def test_a_finished_run_that_ended_early_says_why_again(chain, tmp_path):
