@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rewards.verifier.languages import number_said
 from rewards.verifier.notation import PARTS, SCALES, is_number_word, key, number, plain
 from rewards.verifier.phrases import BASE, hedge
-from rewards.verifier.units import known, shifts, unit
+from rewards.verifier.units import denies, known, shifts, unit
 from rewards.verifier.value import Expr, InBase, Interval, List, Ratio, Set, Tuple, Value, Words, is_name
 
 _FUNCTION_WORDS = (
@@ -142,6 +142,8 @@ def told(text: str, asked: Asked) -> str | None:
         _LESS.search(said)
         or not all(map(asked.has, _OF.findall(said)))
         or any(changes(word) and not (truth and word == "not") for word in new)
+        or (not truth and (hedge(said) or any(map(denies, words))))  # even if the question has it too
+        or any(changes(word) for span in spans for word in span.before[-1:] if word.lower() not in FUNCTION_WORDS)
     ):
         return None
     other = number_said(said, asked.text or None)

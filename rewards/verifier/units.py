@@ -200,6 +200,11 @@ def _effect(word: str) -> str | None:
     return "a doubt" if word.endswith("ly") and word not in NO_DOUBT else None
 
 
+def denies(word: str) -> bool:
+    """Whether `word` denies what a sentence gives, or leaves something out of it."""
+    return _effect(word.lower()) == "a denial"
+
+
 def shifts(word: str) -> bool:
     """Whether `word`, in lower case, makes a sentence with one number say something else."""
     return (word not in _HARMLESS and _effect(word) not in (None, "a claim")) or word in _HEDGED
