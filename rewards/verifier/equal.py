@@ -116,7 +116,7 @@ def compare_answers(
         return False, "several different answers"
     several = List | Set | Union | (Interval | Tuple if all("=" in answer for answer in answers) else Union)
     if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), several):
-        return _compare_one(gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra)
+        return _as_written(gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra)
     verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
     wrong = next((v for v in verdicts if not v[0]), None)
     if wrong and len(different) > 1:

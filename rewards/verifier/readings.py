@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from rewards.verifier.compare import compare
 from rewards.verifier.languages import in_digits, number_said
-from rewards.verifier.notation import PARTS, is_number_word, number, plain, without_text
+from rewards.verifier.notation import PARTS, is_number_word, key, number, plain, without_text
 from rewards.verifier.phrases import CONCLUDING, hedge
 from rewards.verifier.told import FUNCTION_WORDS, Asked, changes, stem, told, words_of
 from rewards.verifier.units import known, unit
@@ -43,7 +43,8 @@ _JOINTS = re.compile(
 def readings(gold: Value, answer: str, question: str) -> Iterator[str]:
     """The texts that `answer` comes to, each step once; none for a plain number or a long text."""
     several = isinstance(gold, List | Set | Tuple | Interval)
-    if len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
+    copied = answer.strip() == question.strip()
+    if copied or len(answer) > _LONGEST or _PLAIN.fullmatch(answer) or not (several or _WORTH.search(answer)):
         return
     asked, text = Asked(gold, question[-_LONGEST * 3 :]), without_text(answer)
     text = re.sub(
@@ -93,7 +94,8 @@ def concluded(answers: list[str], leads: Sequence[str], gold: str, question: str
     if all(name and name[1] for name in names) and (point or "=" in gold):
         return [", ".join(f"{name[1]}={answer}" for name, answer in zip(names, answers, strict=True))]
     if point and isinstance(value(answers[-1]), type(value(gold))):  # x = 3 and y = 7, that is (3, 7)
-        return answers[-1:] if all(isinstance(value(each), Quantity | Relation) for each in answers[:-1]) else answers
+        parts = [key(part) for part in re.split(r"[(),;\[\]]|\\left|\\right", answers[-1])]
+        return answers[-1:] if all(key(answer.split("=")[-1]) in parts for answer in answers[:-1]) else answers
     if point or not question or any(map(_RIVALS.search, leads)):
         return answers
     drawn = _DRAWN.search(leads[-1])

@@ -296,6 +296,8 @@ def _with_unit(text: str, before: list[str], behind: str, asked: Asked) -> str |
         aside and any(map(asked.lacks, words_of(aside[1])))
     ):  # "half a day"
         return None
+    if re.match(r"\s+(?:or|at (?:least|most))\b", behind):
+        return None
     words = re.match(r"(?:\s+[^\W\d_]+)*", behind)[0].split()
     words = list(takewhile(lambda word: word.lower() not in FUNCTION_WORDS, words))
     ordinal = text.split()[-1].lower() in PARTS or re.search(r"\d(?:st|nd|rd|th)$", text)
