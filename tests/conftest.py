@@ -28,12 +28,6 @@ def pytest_xdist_setupnodes():
     built_model("tiny-qwen3", 42)
 
 
-def pytest_unconfigure():
-    """pytest now returns to where it was started, and removes old temporary folders by names that the
-    watch would take for the user's."""
-    place.WATCHED_EVENTS.clear()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """A test that takes a run that others share is one that trains: pytest chooses by the marks after this."""

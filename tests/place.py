@@ -37,7 +37,7 @@ def enter() -> Path:
         # pytest's workers find both in their environment.
         os.environ["PLACE"] = tempfile.mkdtemp(prefix="grpo-recipes-tests-")
         os.environ["REAL_DATA"] = os.environ.get("MATH_DATA_DIR", "")
-        atexit.register(_leave, os.environ["PLACE"])
+        atexit.register(shutil.rmtree, os.environ["PLACE"], ignore_errors=True)
     place = Path(os.environ["PLACE"])
     if first:
         (place / "home").mkdir()
@@ -52,11 +52,6 @@ def enter() -> Path:
     os.umask(0o022)
     os.chdir(place / "checkout")
     return place / "checkout"
-
-
-def _leave(place: str):
-    WATCHED_EVENTS.clear()  # rmtree names files by their folder, which the watch does not see
-    shutil.rmtree(place, ignore_errors=True)
 
 
 def trust_list_in(folder: Path):
@@ -97,9 +92,14 @@ def _set_environment(place: Path):
 
 
 def _refuse_outside(event: str, arguments: tuple):
+    """Relative paths are not judged: they lead into the copy, where tests stand, or into a folder that
+    `shutil.rmtree` holds open."""
     if event not in WATCHED_EVENTS or not arguments or isinstance(arguments[0], int):
         return
-    path = os.path.abspath(os.fsdecode(arguments[0] or "."))  # noqa: PTH100, which follows links
+    path = os.fsdecode(arguments[0] or ".")
+    if not path.startswith(os.sep):
+        return
+    path = os.path.normpath(path)
     for outside in OUTSIDE_PATHS:
         if _is_below(path, outside) and not _is_allowed(path, outside):
             raise SeenOutside(f"{event} {path}: a test sees nothing of the machine it did not make")

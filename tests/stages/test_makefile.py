@@ -52,7 +52,9 @@ def test_which_gpu_the_tests_see(target, given, seen):
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}
     said = subprocess.run(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
     lines = [line.strip() for line in said.splitlines() if "pytest" in line]
-    assert re.match(rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m pytest ", lines[0])
+    assert re.match(
+        rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m pytest ", lines[0]
+    )
     assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == (target == "test-gpu")
 
 
