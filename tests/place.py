@@ -45,6 +45,7 @@ def enter() -> Path:
         shutil.copytree(SOURCE, place / "checkout", ignore=copied, symlinks=True)
         if (SOURCE / ".venv").is_dir():
             (place / "checkout/.venv").symlink_to(SOURCE / ".venv")  # `make` looks for it there
+        sys.addaudithook(_refuse_outside)
     _set_environment(place)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # under nohup the first is ignored, by children too
@@ -114,4 +115,5 @@ def _is_allowed(path: str, outside: Path) -> bool:
     return any(_is_below(path, folder) and _is_below(str(folder), outside) for folder in ALLOWED_PATHS)
 
 
-sys.addaudithook(_refuse_outside)
+if "PLACE" in os.environ:  # not in a program that only shares helpers with the tests
+    sys.addaudithook(_refuse_outside)

@@ -64,6 +64,8 @@ class Arena:
             "MPLCONFIGDIR": str(HOME / "matplotlib"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "TRUST_FILES": "trusted.py",
+            "REAL_HOME": os.environ["REAL_HOME"],
+            "REAL_CHECKOUT": os.environ["REAL_CHECKOUT"],
         } | {f"{kind}_proxy": everywhere for kind in ("http", "https", "all")}
         command, pipe = [sys.executable, "-m", "tests.stages.test_reach", str(HOME)], subprocess.PIPE
         self.parent = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, env=environment)
