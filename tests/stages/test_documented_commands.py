@@ -90,8 +90,18 @@ def clone(tmp_path_factory) -> Path:
     return folder
 
 
+@cache
+def targets_of_recipes() -> set[str]:
+    """The targets that read ARGS, by the Makefile's own table."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^RUNS_RECIPE := (.*)", makefile, re.M)[1].split()
+    return {*targets, *re.findall(r"^READS_(\S+) := \$\(OF_RECIPE\)", makefile, re.M)}
+
+
 def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     """The lines of Python that a `make` command would run, but those that install."""
+    if not targets_of_recipes() & {*command.split()}:
+        overrides = ()
     words = [word for word in shlex.split(command) if not word.startswith("ARGS=")]
     given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
     words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}"] if given or overrides else []
