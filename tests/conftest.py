@@ -17,6 +17,7 @@ from tests import place
 CHECKOUT = place.enter()  # before the libraries, which read the environment once
 
 from schema.models import built_model  # noqa: E402
+from tests import waits  # noqa: E402
 from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage  # noqa: E402
 
 os.environ["TRUST_FILES"] = OWN_REWARDS
@@ -53,6 +54,13 @@ def environment_restored():
     os.environ.clear()
     os.environ.update(before)
     os.chdir(CHECKOUT)
+
+
+@pytest.fixture(autouse=True)
+def processes_ended():
+    """A process that a test has started ends with it, whatever happens."""
+    with waits.all_ended():
+        yield
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import random
 import runpy
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tests import place
+from tests import place, waits
 
 LIBRARIES = [
     "tests.place",
@@ -37,15 +38,29 @@ def _context():
     return context
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
+    """A port that stays free: it is below those that the system gives away, and this process holds UDP's of the same
+    number until it ends, which keeps it from the tests of other processes."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 12_000):
+        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            holder.bind(("127.0.0.1", port))
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            holder.close()
+            continue
+        _reserved.append(holder)
+        return port
+    raise AssertionError("no port is free")
 
 
 def start(module: str, arguments: list[str], root: Path, environment: dict[str, str], folder: Path, processes: int):
     """Start a module or a Python file in so many processes, more than one with the environment that torchrun and
-    `accelerate launch --cpu` give them. Returns `Process`es of multiprocessing, or what has their methods. `folder`:
-    where to keep what they say, each in a folder of its own."""
+    `accelerate launch --cpu` give them. Returns processes of multiprocessing or of subprocess. `folder`: where to keep
+    what they say, each in a folder of its own."""
     common = {"WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     common |= {"LOCAL_WORLD_SIZE": processes, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": 1}
     started = []
@@ -53,7 +68,9 @@ def start(module: str, arguments: list[str], root: Path, environment: dict[str, 
         (folder / str(rank)).mkdir()
         given = common | {"RANK": rank, "LOCAL_RANK": rank} if processes > 1 else {}
         given = environment | {key: str(value) for key, value in given.items()}
-        started.append(_start(module, arguments, root, given, folder / str(rank)))
+        process = _start(module, arguments, root, given, folder / str(rank))
+        waits.end_later(process)
+        started.append(process)
     return started
 
 
@@ -65,9 +82,7 @@ def _start(module: str, arguments: list[str], root: Path, environment: dict[str,
         command = [sys.executable, *([] if module.endswith(".py") else ["-m"]), module, *arguments]
         added = filter(None, [str(root), environment.get("PYTHONPATH")])
         environment = environment | {"PYTHONPATH": os.pathsep.join(added)}
-        process = subprocess.Popen(command, cwd=root, env=environment, stdout=out.open("w"), stderr=err.open("w"))
-        process.join, process.is_alive = process.wait, lambda: process.poll() is None
-        return process
+        return subprocess.Popen(command, cwd=root, env=environment, stdout=out.open("w"), stderr=err.open("w"))
     process = _context().Process(target=_run, args=(module, arguments, str(root), environment, str(out), str(err)))
     process.start()
     return process
@@ -75,10 +90,13 @@ def _start(module: str, arguments: list[str], root: Path, environment: dict[str,
 
 def run(module: str, arguments: list[str], root: Path, environment: dict[str, str], processes: int = 1):
     """`start`, and return what `subprocess.run` would: all that they said, and the first code that is not 0."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, waits.all_ended():
         started = start(module, arguments, root, environment, Path(folder), processes)
-        for each in started:
-            each.join()
+        try:
+            waits.until(lambda: not any(map(waits.alive, started)))
+        except AssertionError as late:
+            late.add_note("".join(file.read_text()[-3000:] for file in Path(folder).glob("*/std*")))
+            raise
         files = [sorted(Path(folder).glob(f"*/{name}")) for name in ("stdout", "stderr")]
         said = ["".join(map(Path.read_text, each)) for each in files]
     return subprocess.CompletedProcess([module, *arguments], next(filter(None, map(code, started)), 0), *said)

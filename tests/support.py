@@ -17,12 +17,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from safetensors.numpy import load_file
 
 from schema.text import read_with_bases
 from tests import place, stage_process
+from tests.waits import alive, run_command, start_command, until
 
 ROOT = Path.cwd()  # the copy of the checkout that conftest.py made
 ROOMS = sorted(each.parent.name for each in ROOT.glob("*/__init__.py"))  # those with Python
@@ -34,7 +34,7 @@ def tracked(pattern: str) -> list[str]:
     git = shutil.which("git")
     if git:
         command = [git, "ls-files", pattern]
-        listed = subprocess.run(command, cwd=place.SOURCE, capture_output=True, text=True)
+        listed = run_command(command, cwd=place.SOURCE, capture_output=True, text=True)
         if listed.stdout:
             return sorted(listed.stdout.split())
     rooms = [*ROOMS, "recipes"]
@@ -53,7 +53,8 @@ def _learned(path: str) -> str:
 # Of these one for each combination of data, rewards and prompt, for a test to which the others are the same.
 DISTINCT = sorted({_learned(path): path for path in reversed(SHIPPED)}.values())
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
-TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml")
+# Port 0 is any: the port that accelerate takes by itself is one for all launches of a machine.
+TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml", "--main_process_port", "0")
 WITH_VLLM = [
     pytest.mark.slow,
     pytest.mark.vllm,
@@ -89,7 +90,7 @@ def run_stage(stage: str, *arguments: object, launcher=(), processes: int = 1, c
     words, environ = list(map(str, arguments)), os.environ | environment
     if launcher:
         command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+        done = run_command(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     else:
         done = stage_process.run(f"stages.{stage}", words, ROOT, environ, processes)
     if check and done.returncode:
@@ -107,21 +108,26 @@ def refused(stage: str, *arguments: object) -> str:
 UNSHARE = ["unshare", "-Urpf", "--mount-proc"]
 
 
+# Runs what follows with the signals that a parent ignores, as nohup does, as they are by default.
+DEFAULT_SIGNALS = [sys.executable, "-c"]
+DEFAULT_SIGNALS += [
+    "import os, signal, sys\n"
+    "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):\n"
+    "    signal.signal(number, signal.SIG_DFL)\n"
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+]
+
+
 def as_process_1(words: list[str]) -> subprocess.Popen:
     """A program that is process 1 of its own, as in a container; `send` reaches it."""
-    if subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
+    if run_command([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("unshare is not permitted here")
-    return subprocess.Popen([*UNSHARE, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return start_command([*UNSHARE, *DEFAULT_SIGNALS, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def ended(process: subprocess.Popen, seconds: int) -> str:
-    """What a program said; with all below it it is killed where it does not end by itself."""
-    try:
-        return process.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
-            each.kill()
-        raise
+    """What a program said that ends within so many seconds."""
+    return process.communicate(timeout=seconds)[0]
 
 
 def send(process: subprocess.Popen, number: int):
@@ -144,13 +150,14 @@ def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, process
     words = list(map(str, arguments))
     with tempfile.TemporaryDirectory() as folder:
         started = stage_process.start(f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes)
-        while not ready():
-            assert all(each.is_alive() for each in started), Path(folder, "0/stderr").read_text()
-            time.sleep(0.002)
+        try:
+            until(ready, running=started)
+        except AssertionError as failed:
+            failed.add_note(Path(folder, "0/stderr").read_text()[-6000:])
+            raise
         for each in started:
             each.kill()
-        for each in started:
-            each.join()
+        until(lambda: not any(map(alive, started)), 60)
 
 
 def has_lines(file: Path, lines: int) -> Callable[[], bool]:

@@ -1,12 +1,12 @@
 """A Hub that answers, and one that does not."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from tests.support import ROOT, hub
+from tests.waits import run_command
 
 ASK = "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h; print(h.constants.HF_HUB_OFFLINE)"
 
@@ -14,7 +14,7 @@ ASK = "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as
 @pytest.mark.parametrize(("status", "offline", "asked"), [(503, "True", 3), (429, "True", 3), (404, "False", 1)])
 def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, tmp_path):
     with hub(tmp_path, status) as (environment, requests):
-        done = subprocess.run(
+        done = run_command(
             [sys.executable, "-c", ASK],
             cwd=ROOT,
             env=os.environ | environment,
@@ -31,7 +31,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null", f"output_dir={tmp_path / 'out'}"]
     with hub(tmp_path, 503) as (environment, requests):
-        done = subprocess.run(  # the client reads its environment when it is imported
+        done = run_command(  # the client reads its environment when it is imported
             [sys.executable, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml", *overrides],
             cwd=ROOT,
             env=os.environ | environment,

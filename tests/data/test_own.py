@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import datasets
@@ -17,6 +16,7 @@ from data.sources import DataError, NotReached
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import ROOT
+from tests.waits import run_command
 
 CHAT = [
     {"role": "system", "content": "Be brief."},
@@ -306,7 +306,7 @@ def test_a_data_set_of_the_hub(tmp_path):
     frame = pd.DataFrame({"question": ["2+3?", "2+4?"], "answer": [GSM8K, "#### 6"]})
     environment = downloaded(tmp_path, train=frame, test=frame[:1])
     given = [{}, {"split": "test", "config": "main"}, {"config": "other"}, {"split": "dev"}, {"revision": "0" * 40}]
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-c", READ, json.dumps(given)],
         cwd=ROOT,
         env=os.environ | environment,

@@ -17,6 +17,7 @@ from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds
 from tests.support import ROOT, run_stage, write_lines
+from tests.waits import start_command
 
 RECIPE = """seed: 42
 output_dir: /home/ann/runs/lora
@@ -234,7 +235,7 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     holder = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1]))\n"
     holder += "print('locked', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", holder, str(run)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with start_command(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(RecipeError, match=f"in use by process {other.pid}"):
             run_pages.write(run)

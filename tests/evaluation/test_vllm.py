@@ -4,7 +4,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
 from tests.support import GPU_TABLE, ROOT, WITH_VLLM, run_stage
+from tests.waits import run_command
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -86,7 +86,7 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
     def answers(folder, **environment):
         command = [sys.executable, "-c", COUNTING, *map(str, arguments), f"output_dir={folder}"]
         environment |= os.environ | WITHOUT_NVCC | {"VLLM_CPU_KVCACHE_SPACE": "1"}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = run_command(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
         files = [each for each in folder.glob("eval/models/held-out/*.jsonl") if "seconds" not in each.name]
         said = [line for each in sorted(files) for line in each.read_text().splitlines()[1:]]

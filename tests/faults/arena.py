@@ -14,6 +14,7 @@ import psutil
 
 from tests.faults.outcome import Outcome
 from tests.support import ACCELERATE, OWN_REWARDS, ROOT, TWO_PROCESSES, same_weights, weights
+from tests.waits import run_command, start_command
 
 STEPS = 8
 SHORT = ["data.validation=40", "sft.max_steps=100", f"grpo.max_steps={STEPS}", "grpo.save_steps=2"]
@@ -48,7 +49,7 @@ class Arena:
         return [*(launcher or [sys.executable]), "-m", module, *recipe]
 
     def start(self, *overrides: str, launcher: list[str] = (), **environment: str) -> subprocess.Popen:
-        return subprocess.Popen(
+        return start_command(
             self.command(self.folder, *overrides, launcher=launcher),
             cwd=ROOT,
             env=os.environ | {"HF_HUB_OFFLINE": "1", "TRUST_FILES": OWN_REWARDS} | environment,
@@ -104,7 +105,7 @@ class Arena:
         return "same" if same_weights(self.grpo, whole / "grpo") else "other"
 
     def _finish(self, command: list[str]):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run_command(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr[-3000:])
 

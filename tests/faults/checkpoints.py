@@ -1,13 +1,13 @@
 """Damage to the files of a checkpoint, and a disk without room for one."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults.arena import Arena
 from tests.faults.outcome import Fault, Outcome, Required
 from tests.support import ROOT
+from tests.waits import run_command
 
 
 def damaged(damage: Callable[[Path], None]) -> Callable[[Arena], Outcome]:
@@ -61,7 +61,7 @@ def full_disk(arena: Arena) -> Outcome:
         HF_HUB_OFFLINE=1 {ours} > {arena.folder}/second 2>&1
         cp -r {mount}/grpo {arena.grpo}
     """
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
+    done = run_command(["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
     if done.returncode == 99:
         raise RuntimeError(f"no file system can be mounted here: {done.stderr.decode()}")
     code, said = int((arena.folder / "code").read_text()), (arena.folder / "first").read_text()

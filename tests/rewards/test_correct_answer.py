@@ -1,13 +1,13 @@
 """`correct_answer` with TRL's reward signature."""
 
 import inspect
-import subprocess
 import sys
 
 import pytest
 
 from rewards import correct_answer
 from tests.support import ROOT
+from tests.waits import run_command
 
 GSM8K = "She sells 16 - 3 - 4 = <<16-3-4=9>>9 eggs.\nShe makes 9 * 2 = $<<9*2=18>>18.\n#### 18"
 MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
@@ -52,7 +52,7 @@ def test_everything_that_trl_passes():
 
 
 def test_trl_still_passes_what_the_reward_takes():
-    trainer = pytest.importorskip("trl").GRPOTrainer
+    from trl import GRPOTrainer as trainer
     source = inspect.getsource(trainer._calculate_rewards)
     for name in ("prompts=prompts", "completions=completions", 'reward_kwargs["log_metric"]'):
         assert name in source
@@ -110,5 +110,5 @@ def test_a_first_verdict_on_a_number_loads_nothing_heavy():
     heavy = {"sympy", "torch", "transformers", "trl", "math_verify", "py3langid", "datasets", "httpx", "numpy"}
     code = "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>', '1/2').right; "
     code += f"print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = run_command([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

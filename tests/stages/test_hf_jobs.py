@@ -4,13 +4,13 @@ folder in place of the bucket."""
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
+from tests.waits import run_command
 
 SCRIPT = ROOT / "launch/grpo.hf.sh"
 # `hf buckets sync from to …` of whole folders, where one of the two is in the bucket.
@@ -44,7 +44,7 @@ def test_the_documented_command_is_read_as_meant():
     assert words == shown(SCRIPT)
     hf = str(Path(sys.executable).with_name("hf"))
     command = [hf, *words[1:3], "--dry-run", *words[3:]]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"})
+    done = run_command(command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"})
     assert done.returncode == 0, done.stderr
     for each in (r"timeout +12h", r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo", r"HF_TOKEN=\*+", "not submitted"):
         assert re.search(each, done.stdout), done.stdout
@@ -73,7 +73,7 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     given = {"RECIPE": f"recipes/{name}" + ".yaml" * (name == "mine"), "BUCKET": "me/grpo", "CODE": str(code)}
     given |= {"ARGS": "seed=2 output_dir=outputs/other", "EVERY": every}
     given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
-    done = subprocess.run([SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True)
+    done = run_command([SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert f"{given['RECIPE']} seed=2: found {kept}\n" in done.stdout
     assert done.stdout.count("copied to ./buckets") >= 1 + (every == "1")  # while it ran, too
@@ -84,5 +84,5 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
 def test_what_must_be_given(missing, tmp_path):
     given = {key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing}
     environment = {key: value for key, value in os.environ.items() if key != missing} | given
-    done = subprocess.run([SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = run_command([SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode != 0 and f"{missing}: is the name of a" in done.stderr

@@ -13,6 +13,7 @@ from schema import hardware
 from stages import launch
 from tests.stage_process import free_port
 from tests.support import ROOT
+from tests.waits import start_command, until
 
 FILE = ["--config_file", "accelerate_configs/cpu2.yaml"]
 DDP = ["--config_file", "accelerate_configs/ddp.yaml"]
@@ -116,7 +117,7 @@ def save(number, frame):
     os._exit(75)
 signal.signal(signal.SIGTERM, save)
 open(f"{__file__}.ready{machine}", "w").close()
-time.sleep(150)
+time.sleep(600)
 """
 
 
@@ -128,15 +129,8 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
     command = [sys.executable, "-m", "stages.launch", *FILE, *TWO, *address, "--machine_rank"]
     given = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True}
-    started = [subprocess.Popen([*command, rank, str(program)], **given) for rank in "01"]
-    try:
-        began = time.monotonic()
-        while len(list(tmp_path.glob("*.ready?"))) < 2:
-            assert time.monotonic() < began + 100
-            time.sleep(0.1)
-        for each in started:
-            each.terminate()
-        assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [("", 75)] * 2
-    finally:
-        for each in started:
-            each.kill()
+    started = [start_command([*command, rank, str(program)], **given) for rank in "01"]
+    until(lambda: len(list(tmp_path.glob("*.ready?"))) == 2, running=started)
+    for each in started:
+        each.terminate()
+    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [("", 75)] * 2

@@ -14,6 +14,7 @@ import pytest
 
 from schema.terminal import make_line
 from tests.support import ROOT
+from tests.waits import run_command
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     environment = {key: value for key, value in os.environ.items() if key != "CUDA_VISIBLE_DEVICES"}
     environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
     show = "--eval=show: ; @echo $${CUDA_VISIBLE_DEVICES-unset}"
-    done = subprocess.run(
+    done = run_command(
         ["make", "-s", show, "show", *options], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.stdout.strip() == seen, done.stderr
@@ -50,7 +51,7 @@ def test_which_gpus_a_stage_sees(given, options, seen):
 def test_which_gpu_the_tests_see(target, given, seen):
     """Most none; those of a GPU the first, and then those of two GPUs all."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}
-    said = subprocess.run(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+    said = run_command(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
     lines = [line.strip() for line in said.splitlines() if "pytest" in line]
     assert re.match(
         rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m pytest ", lines[0]
@@ -81,7 +82,7 @@ def mark(folder: Path, *extras: str):
 def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/bin") -> subprocess.CompletedProcess:
     python = f"PYTHON={sys.executable}"
     command = ["make", *(["-n"] if dry else []), "setup", python, *options]
-    return subprocess.run(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
+    return run_command(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ print(json.dumps([module, *sys.argv[1:]]))
         before = set(checkout.iterdir())
         command = ["sh", "-c", command] if isinstance(command, str) else command
         environment = {"PATH": "/usr/bin:/bin"} | environment
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        done = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert set(checkout.iterdir()) == before
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
@@ -190,7 +191,7 @@ def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
     ]
     assert told[-1] == ["stages.compare", *runs]
     command, environment = ["make", "tune", "RATES=1e-4;touch ran"], {"PATH": "/usr/bin:/bin"}
-    wrong = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+    wrong = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
     assert wrong.returncode == 2 and "RATES: expected learning rates" in wrong.stderr
     assert not (checkout / "ran").exists()
 
@@ -202,7 +203,7 @@ def test_what_the_environment_gives_is_not_run_either(stages_told):
 
 def test_a_quote_that_is_not_closed_is_one_message():
     command = [sys.executable, "-m", "stages.check", "recipes/tiny-arithmetic.yaml", "ARGS=data.train='[gsm8k]"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_command(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
 
 
@@ -212,7 +213,7 @@ def test_the_lab_is_written_as_one_file(stages_told):
 
 @pytest.mark.parametrize("target", ["help", "-n grpo", "-n seeds"])
 def test_make_tells_without_running(target, checkout):
-    done = subprocess.run(["make", *target.split()], cwd=checkout, capture_output=True, text=True)
+    done = run_command(["make", *target.split()], cwd=checkout, capture_output=True, text=True)
     assert done.returncode == 0 and "grpo" in done.stdout, done.stderr
 
 
@@ -241,7 +242,7 @@ def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
     assert "requirements.lock --require-hashes" not in said  # it is not there for that torch, and all else is verified
     assert said.count("-m pip install") == 2 and "index" not in said.replace("--index-url", "", 1)
     (line,) = (line for line in said.splitlines() if "uv.txt" in line and line.startswith("sed"))
-    subprocess.run(line, shell=True, cwd=checkout, check=True)
+    run_command(line, shell=True, cwd=checkout, check=True)
     pinned, *hashes = (checkout / ".venv/uv.txt").read_text().splitlines()
     assert pinned.startswith("uv==") and hashes and all("--hash=sha256:" in each for each in hashes)
 
@@ -265,7 +266,7 @@ def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
 
 def test_the_question_of_setup_needs_no_package():
     command = [sys.executable, "-S", "-m", "schema.hardware", "dev"]
-    done = subprocess.run(command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True)
+    done = run_command(command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -285,9 +286,7 @@ def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
     os.utime(checkout / "pyproject.toml", (later, later))
     for target in ("lock", "lock-check"):
         command = ["make", "-n", target, f"PYTHON={sys.executable}"]
-        said = subprocess.run(
-            command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
-        ).stdout
+        said = run_command(command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}).stdout
         assert "uv pip compile" in said
         assert "install" not in said
 

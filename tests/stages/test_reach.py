@@ -29,6 +29,7 @@ import pytest
 
 from tests import stage_process
 from tests.support import ROOMS, ROOT
+from tests.waits import start_command
 
 SECONDS = 30  # for an attack; what is refused takes two
 MEMORY = 2 * 2**30  # bytes beyond what the libraries have: this machine is others' too
@@ -68,7 +69,7 @@ class Arena:
             "REAL_CHECKOUT": os.environ["REAL_CHECKOUT"],
         } | {f"{kind}_proxy": everywhere for kind in ("http", "https", "all")}
         command, pipe = [sys.executable, "-m", "tests.stages.test_reach", str(HOME)], subprocess.PIPE
-        self.parent = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.parent = start_command(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, env=environment)
 
     def _refuse(self, listening: socket.socket):
         while True:
@@ -97,7 +98,7 @@ def serve(home: Path):
         code = process.exitcode
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # and what it left behind
-        process.join()
+        process.join(60)
         print(json.dumps(code), flush=True)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import subprocess
 
 import pytest
 
@@ -10,6 +9,7 @@ from evaluation.statistics import over_seeds
 from stages.seeds import table
 from tests.schema.test_terminal import kinds
 from tests.support import ROOT, refused, run_stage
+from tests.waits import run_command
 
 
 def test_the_interval_is_students():
@@ -107,5 +107,5 @@ def test_a_mistake_is_told_before_any_seed_is_trained(given, told):
 def test_make_ends_with_the_mistake(options, told):
     """Its first line is run, the others would only be shown."""
     command = ["make", "--no-print-directory", "seeds", options, "-o", "setup"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = run_command(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (2, True, False), done.stderr

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import pytest
 
 from schema.configs import ACCURACY, RIGHT
 from tests.support import ROOT, ended, read_lines, run_stage, same_weights, weights
+from tests.waits import run_command, start_command, until
 
 pytestmark = pytest.mark.slow
 # A CPU has no bfloat16 to mix in, and accelerate no FSDP for CPUs: see tests/shards_on_cpu.py.
@@ -65,7 +65,7 @@ class Launch:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
         environment |= {"DS_ACCELERATOR": "cpu"}  # also on a machine with a GPU
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
+        self.process = start_command(command, cwd=ROOT, env=environment, **pipes)
         self.folder = folder / stage
 
     def ended(self) -> str:
@@ -79,10 +79,11 @@ class Launch:
 
     def saved(self) -> "Launch":
         """Wait until it has a checkpoint."""
-        began = time.monotonic()
-        while not list(self.folder.glob("checkpoint-*/manifest.json")):
-            assert self.process.poll() is None and time.monotonic() < began + PATIENCE, self.ended()[-6000:]
-            time.sleep(0.002)
+        try:
+            until(lambda: list(self.folder.glob("checkpoint-*/manifest.json")), PATIENCE, running=[self.process])
+        except AssertionError as failed:
+            failed.add_note(self.ended()[-6000:])
+            raise
         return self
 
     def rank(self, number: int) -> psutil.Process:
@@ -121,7 +122,7 @@ def trained(way: str, base: Path, home: Path) -> Run:
     said, codes = {"stopped": stopped.ended()}, {"stopped": stopped.process.returncode}
     said["resumed"] = Launch(way, "sft", home / "whole", base, LORA).done()
     (home / "killed").mkdir()
-    subprocess.run(["cp", "-r", home / "whole/sft", home / "killed/sft"], check=True)
+    run_command(["cp", "-r", home / "whole/sft", home / "killed/sft"], check=True)
     killed = Launch(way, "grpo", home / "killed", base, LORA).saved()
     killed.rank(1).kill()
     said["killed"], codes["killed"] = killed.ended(), killed.process.returncode

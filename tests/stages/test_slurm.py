@@ -22,6 +22,7 @@ import pytest
 from tests import vllm_stand_in
 from tests.stage_process import free_port
 from tests.support import ROOT, TWO_PROCESSES, run_stage, same_weights
+from tests.waits import run_command, start_command
 
 PROGRAMS = ("ip", "munged", "slurmctld", "slurmd", "sbatch")
 MISSING = [each for each in PROGRAMS if shutil.which(each) is None] + ["root"] * (os.geteuid() != 0)
@@ -75,13 +76,13 @@ def network() -> Iterator[None]:
         pytest.skip(f"a Slurm of one's own needs {', '.join(MISSING)}")
     words = NETWORK + "".join(NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES)
     try:
-        if (done := subprocess.run(["sh", "-ec", words], capture_output=True, text=True)).returncode:
+        if (done := run_command(["sh", "-ec", words], capture_output=True, text=True)).returncode:
             pytest.skip(f"no network of one's own: {done.stderr.strip()}")
         yield
     finally:
         for node in NODES:
-            subprocess.run(["ip", "netns", "delete", f"grpo-{node}"], capture_output=True)
-        subprocess.run(["ip", "link", "delete", "grpo-slurm"], capture_output=True)
+            run_command(["ip", "netns", "delete", f"grpo-{node}"], capture_output=True)
+        run_command(["ip", "link", "delete", "grpo-slurm"], capture_output=True)
 
 
 def slurmd(node: str, folder: Path) -> list[str]:
@@ -114,7 +115,7 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
     try:
         for command in (munge, ["slurmctld", "-D"], *(slurmd(each, folder) for each in NODES)):
             log = (folder / f"daemon-{len(daemons)}.log").open("w")
-            daemons.append(subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True))
+            daemons.append(start_command(command, cwd=folder, stdout=log, stderr=log, start_new_session=True))
             time.sleep(1)
         until(
             lambda: asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split() == ["idle"] * len(NODES),
@@ -123,7 +124,7 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
         )
         yield folder
     finally:
-        subprocess.run(["scancel", "--user=root"], check=False)
+        run_command(["scancel", "--user=root"], check=False)
         time.sleep(2)
         for each in reversed(daemons):
             each.terminate()
@@ -133,7 +134,7 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
 
 
 def asked(*command: str) -> str:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def until(there, what: str, seconds: float = PATIENCE):
@@ -248,7 +249,7 @@ def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
 def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes):
     environment = {"RECIPE": "tiny-arithmetic", "SERVER_NODES": servers, "SLURM_JOB_NUM_NODES": nodes}
     words = ["bash", "launch/grpo.slurm"]
-    done = subprocess.run(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
+    done = run_command(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith(f"SERVER_NODES={servers} with {nodes} nodes: ")
 
 
@@ -263,7 +264,7 @@ def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
     environment = {"RECIPE": "any", "SLURM_JOB_NUM_NODES": "1", "PATH": f"{srun.parent}:{os.environ['PATH']}"}
     environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
     words = ["bash", ROOT / "launch/grpo.slurm"]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = run_command(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *_, last = [line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")]
     assert last == f"CUDA_VISIBLE_DEVICES={seen}"

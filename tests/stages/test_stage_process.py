@@ -1,7 +1,6 @@
 """How the tests start a stage: from a process that has imported the libraries, but where torch has a GPU, anew."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 
 from tests import stage_process
 from tests.support import ROOT
+from tests.waits import run_command
 
 IMPORTS = """
 import importlib, sys, torch
@@ -23,7 +23,7 @@ for each in LIBRARIES:
 @pytest.mark.slow
 def test_with_a_gpu_the_libraries_initialise_cuda():
     """Why none is forked there. Should they no longer do it, the exception for GPUs can go."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
+    done = run_command([sys.executable, "-c", IMPORTS], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == "CUDA is initialised", done.stderr
 
 

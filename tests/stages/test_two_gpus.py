@@ -6,7 +6,6 @@ where there are two. A stage that is launched through this file says at its end 
 
 import importlib
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.stage_process import free_port
 from tests.stages.test_sharded import LORA, SHORT, Launch
 from tests.stages.test_vllm_server import RECIPE, SERVER
 from tests.support import ROOT, read_lines, run_stage, weights
+from tests.waits import start_command
 from training import train as training
 
 pytestmark = [
@@ -91,7 +91,7 @@ def test_a_server_samples_from_the_policy(tmp_path):
     log = tmp_path / "server.log"
     with log.open("w") as file:
         command = [sys.executable, "-m", "stages.vllm_server", *words]
-        server = subprocess.Popen(command, cwd=ROOT, env=os.environ | LAST, stdout=file, stderr=file)
+        server = start_command(command, cwd=ROOT, env=os.environ | LAST, stdout=file, stderr=file)
     try:
         done = run_stage("grpo", *words, check=False, **FIRST)  # it waits for the server
     finally:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.support import ROOT, TWO_PROCESSES, ended, run_stage, same_weights
+from tests.waits import run_command, start_command
 
 MACHINES = ("grpo-first", "grpo-second")
 NETWORK = """
@@ -44,13 +45,13 @@ def machines() -> Iterator[None]:
         pytest.skip("there is no `ip`: apt-get install iproute2")
     try:
         for line in NETWORK.strip().splitlines():
-            done = subprocess.run(line.split(), capture_output=True, text=True)
+            done = run_command(line.split(), capture_output=True, text=True)
             if done.returncode:
                 pytest.skip(f"`{line}` is not permitted here: {done.stderr.strip()}")
         yield
     finally:
         for each in MACHINES:
-            subprocess.run(["ip", "netns", "delete", each], capture_output=True)
+            run_command(["ip", "netns", "delete", each], capture_output=True)
 
 
 def start(
@@ -72,7 +73,7 @@ def start(
         words += [sys.executable, *command, "--machine_rank", str(rank)]
         words += ["-m", "stages.grpo", *SHORT, f"output_dir={folder}"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        started.append(subprocess.Popen(words, cwd=ROOT, env=environment, **pipes))
+        started.append(start_command(words, cwd=ROOT, env=environment, **pipes))
     return started
 
 

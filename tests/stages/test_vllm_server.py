@@ -21,6 +21,7 @@ from stages import vllm_server as stage
 from tests import stage_process
 from tests.stage_process import free_port
 from tests.support import ROOT, refused, run_stage
+from tests.waits import start_command
 from training import vllm_server
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
@@ -67,14 +68,13 @@ if __name__ == "__main__":
 @pytest.fixture
 def started(tmp_path):
     """Starts the stage with another program in place of vLLM's; returns the process."""
-    running = []
 
     def start(port: int, code: str = STAND_IN, **environment: str) -> subprocess.Popen:
         program = tmp_path / "vllm"
         program.write_text(f"#!{sys.executable}\n{code}")
         program.chmod(0o755)
         words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}", str(program)]
-        process = subprocess.Popen(
+        return start_command(
             [sys.executable, "-c", STAGE, *words],
             cwd=ROOT,
             env=os.environ | environment,
@@ -82,13 +82,8 @@ def started(tmp_path):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        running.append(process)
-        return process
 
-    yield start
-    for each in running:
-        each.kill()
-        each.wait()
+    return start
 
 
 def read_until_ready(process: subprocess.Popen) -> list[str]:

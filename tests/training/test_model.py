@@ -3,7 +3,6 @@ bounded in time, memory and output."""
 
 import json
 import shutil
-import time
 import warnings
 
 import httpx
@@ -20,6 +19,7 @@ from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.cli import quiet_libraries
 from tests.support import run_stage
+from tests.waits import in_time
 from training import model
 from training.model import load_model, load_tokenizer, name_base, require_usable
 
@@ -94,12 +94,10 @@ def test_an_honest_template_is_usable(folder):
 )
 def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
     monkeypatch.setattr(model, "SECONDS", 2)
-    began = time.monotonic()
-    with pytest.raises(RecipeError) as refused:
+    with in_time(), pytest.raises(RecipeError) as refused:
         require_usable(folder, template, "Think.", "mine.yaml:3")
     assert str(refused.value).startswith(f"mine.yaml:3: the chat template or the tokenizer {message}")
     assert len(str(refused.value).splitlines()) == 1
-    assert time.monotonic() - began < 30
 
 
 SWELLS = {"type": "Replace", "pattern": {"String": "a"}}

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, run_stage, weights
+from tests.waits import run_command
 
 pytestmark = pytest.mark.slow
 STEPS = 6
@@ -32,7 +33,7 @@ def overrides(folder: Path, batch: int, accumulation: int) -> list[str]:
 def trained(folder: Path, processes: int, batch: int, accumulation: int, *given: str) -> subprocess.CompletedProcess:
     launcher = [ACCELERATE, *TWO_PROCESSES, "--num_processes", str(processes)] if processes > 1 else [sys.executable]
     command = [*launcher, "-m", "tests.by_place", *overrides(folder, batch, accumulation), *given]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return run_command(command, cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,8 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import sys
 import termios
-import time
 import tty
 from types import SimpleNamespace
 
@@ -20,6 +18,7 @@ from transformers import TrainerControl, TrainerState
 from schema.configs import RIGHT
 from tests import stage_process
 from tests.support import ROOT, read_lines, run_program
+from tests.waits import alive, run_command, until
 from training import progress, train
 from training.progress import PARTS, Metrics, StepClock, columns, log_line, time_by_part
 
@@ -86,7 +85,7 @@ def test_a_terminal_has_a_table_and_a_completion_now_and_then(environment, plain
     tty.setraw(follower)  # or it would wait for who reads
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
     given = {key: value for key, value in os.environ.items() if key not in ("TQDM_DISABLE", "COLUMNS")} | environment
-    subprocess.run([sys.executable, "-c", SHOWN], cwd=ROOT, stdout=follower, stderr=follower, check=True, env=given)
+    run_command([sys.executable, "-c", SHOWN], cwd=ROOT, stdout=follower, stderr=follower, check=True, env=given)
     seen = re.split(r"[\r\n]+", text := os.read(leader, 10_000).decode())
     seen = [re.sub(r"\x1b\[[\d;]*[mK]", "", each).strip() for each in seen]
     first = seen.index("step  reward  change")
@@ -281,11 +280,9 @@ def test_ctrl_c_while_it_samples(tmp_path):
     arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
     [process] = stage_process.start(str(tmp_path / "quick.py"), arguments, ROOT, dict(os.environ), tmp_path, 1)
     said = tmp_path / "0/stderr"
-    while not said.exists() or not re.search("^step 2,.*token", said.read_text(), re.M):
-        assert process.is_alive()
-        time.sleep(0.01)
+    until(lambda: said.exists() and re.search("^step 2,.*token", said.read_text(), re.M), running=[process])
     os.kill(process.pid, signal.SIGINT)
-    process.join(60)
+    until(lambda: not alive(process), 60)
     assert stage_process.code(process) == 130
     told = r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once"
     assert re.search(told, said.read_text())

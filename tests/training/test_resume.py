@@ -3,13 +3,13 @@
 import shutil
 import signal
 import sys
-import time
 
 import numpy as np
 import pytest
 import torch
 
 from tests.support import as_process_1, kill_when, run_program, run_stage, same_weights, send, weights
+from tests.waits import until
 
 pytestmark = pytest.mark.train
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
@@ -126,9 +126,7 @@ def test_process_1_saves_its_step_and_is_resumed_to_the_bit(number, tmp_path):
 
     run_stage("grpo", *arguments("whole"))
     process = as_process_1([sys.executable, "-m", "stages.grpo", *arguments("cut")])
-    while not list((tmp_path / "cut/grpo").glob("checkpoint-*/manifest.json")):
-        assert process.poll() is None
-        time.sleep(0.002)
+    until(lambda: list((tmp_path / "cut/grpo").glob("checkpoint-*/manifest.json")), running=[process])
     if number == signal.SIGHUP:
         process.stdout.close()
     send(process, number)

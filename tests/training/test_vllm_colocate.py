@@ -20,7 +20,8 @@ import torch
 from schema import configs
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import GPU_TABLE, ROOT, WITH_VLLM
+from tests.support import GPU_TABLE, ROOT, WITH_VLLM, has_lines
+from tests.waits import run_command, start_command, until
 from training.model import load_tokenizer
 from training.trainer import grpo_trainer, with_prompts
 
@@ -247,14 +248,12 @@ def test_a_stage_ends_without_a_traceback(peaked_qwen2, tmp_path):
     environment = {key: value for key, value in os.environ.items() if key not in leaves}
     metrics = tmp_path / "grpo/metrics.jsonl"
     with (tmp_path / "stderr").open("w") as stderr:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
-        while not metrics.is_file() or len(metrics.read_text().splitlines()) < 2:
-            assert process.poll() is None, (tmp_path / "stderr").read_text()
-            time.sleep(0.05)
+        process = start_command(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
+        until(has_lines(metrics, 2), running=[process])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 75
     assert "Traceback" not in (tmp_path / "stderr").read_text()
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_command(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     assert "checkpoint-" in done.stdout and "grpo: done" in done.stdout
 

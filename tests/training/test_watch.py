@@ -1,7 +1,6 @@
 """A run that is sick is told so once, with the key that treats it; a healthy one is told nothing."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from schema.configs import WITHOUT_SIGNAL as FLAT
 from schema.configs import fields
 from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
+from tests.waits import run_command
 from training import watch
 from training.progress import Advise
 from training.watch import CORRECT, RULES, WINDOW, findings
@@ -184,7 +184,7 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
 
 def test_a_page_can_ask_without_waiting_for_torch():
     code = "import sys, training.watch; sys.exit(bool({'torch', 'transformers', 'trl'} & set(sys.modules)))"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    run_command([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 THRESHOLDS = {  # as docs/health.md writes them

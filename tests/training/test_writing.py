@@ -14,7 +14,8 @@ import pytest
 from schema.faults import RecipeError
 from stages import parted
 from tests import stage_process
-from tests.support import ROOT, as_process_1, run_stage, send
+from tests.support import DEFAULT_SIGNALS, ROOT, as_process_1, run_stage, send
+from tests.waits import alive, run_command, start_command, until
 from training import writing
 from training.checkpoints import write_whole
 from training.writing import unwritten
@@ -34,8 +35,7 @@ def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     for each in folders:
         each.mkdir()
         both += stage_process.start("stages.grpo", words, ROOT, dict(os.environ), each, processes=1)
-    for each in both:
-        each.join()
+    until(lambda: not any(map(alive, both)))
     first, second = sorted(range(2), key=lambda i: stage_process.code(both[i]))
     assert [stage_process.code(both[i]) for i in (first, second)] == [0, 2]
     told = (folders[second] / "0/stderr").read_text()
@@ -60,14 +60,13 @@ lock(folder)
 @pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
     folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
-    holder = subprocess.Popen([sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE)
-    while not (folder / ".lock").is_file() or not (folder / ".lock").read_text():
-        assert holder.poll() is None
+    holder = start_command([sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE)
+    until(lambda: (folder / ".lock").is_file() and (folder / ".lock").read_text(), running=[holder])
     (folder / "data.json").write_text("{}")
     given = ["--held-out"] if stage == "evaluate" else []
     overrides = [f"output_dir={tmp_path}", "data.own_solutions={samples: 2, problems: 2}"]
     second = run_stage(stage, RUN[0], *overrides, *given, check=False)
-    holder.communicate(b"\n")
+    holder.communicate(b"\n", timeout=60)
     assert f"{folder} is in use by process {holder.pid}: wait" in second.stderr, second.stderr[-3000:]
     assert second.returncode == 2
     assert {each.name for each in folder.iterdir()} == {".lock", "data.json"}
@@ -87,12 +86,23 @@ def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
 
 
 def test_what_a_killed_process_has_forked_holds_no_folder(tmp_path):
-    forks = "import os, time\nos.fork() or time.sleep(60)\nos.kill(os.getpid(), 9)"
-    holder = subprocess.Popen([sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True)
-    assert holder.wait(60) == -signal.SIGKILL
-    with (tmp_path / ".lock").open("a+") as file:
+    forks = "import os, time\nos.fork() or time.sleep(600)\nos.kill(os.getpid(), 9)"
+    holder = start_command([sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True)
+    try:
+        assert holder.wait(60) == -signal.SIGKILL
+        with (tmp_path / ".lock").open("a+") as file:
+            until(lambda: locks(file), 60)  # the fork may not have run yet
+    finally:
+        os.killpg(holder.pid, signal.SIGKILL)
+
+
+def locks(file) -> bool:
+    """Whether nobody else has the lock on a file."""
+    try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.killpg(holder.pid, signal.SIGKILL)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, monkeypatch, capsys):
@@ -145,20 +155,18 @@ def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
 
 
 DISK = ["unshare", "-rm", "sh", "-c"]
-no_disk = pytest.mark.skipif(
-    subprocess.run([*DISK, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode != 0,
-    reason="no file system can be mounted here",
-)
 
 
 def on_disk(folder, script: str) -> subprocess.CompletedProcess:
     """A shell in a mount namespace of its own, with a file system of 10 MB at the folder."""
+    if run_command([*DISK, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
     folder.mkdir()
-    mounted = f"mount -t tmpfs -o size=10m tmpfs {folder}; cd {shlex.quote(str(ROOT))}; {script}"
-    return subprocess.run([*DISK, mounted], capture_output=True, text=True)
+    place, root = shlex.quote(str(folder)), shlex.quote(str(ROOT))
+    mounted = f"mount -t tmpfs -o size=10m tmpfs {place}; cd {root}; {script}"
+    return run_command([*DISK, mounted], capture_output=True, text=True)
 
 
-@no_disk
 @pytest.mark.parametrize(
     "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe"))]
 )
@@ -166,7 +174,8 @@ def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
     own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
     own += ["sft={}"] if stage == "sft" else []
     words = shlex.join([*command(tmp_path / "disk", stage), *own])
-    done = on_disk(tmp_path / "disk", f"mount -o remount,ro {tmp_path}/disk; {words}")
+    place = shlex.quote(f"{tmp_path}/disk")
+    done = on_disk(tmp_path / "disk", f"mount -o remount,ro {place}; {words}")
     assert done.returncode == 2, done.stderr[-3000:]
     assert "Read-only file system" in done.stderr and "Traceback" not in done.stderr
     assert "cannot be written" in done.stderr.strip().splitlines()[-1]
@@ -192,7 +201,6 @@ run("grpo", main)
 """
 
 
-@no_disk
 @pytest.mark.train
 @pytest.mark.parametrize(
     ("module", "owner", "function", "said"),
@@ -237,9 +245,7 @@ def test_a_stream_that_refuses_is_one_message_or_ends_nothing(streams, trains, c
         "    [print(each, file=file) for each in range(9) for file in (sys.stdout, sys.stderr)]\n    sys.exit(7)\n"
     )
     words = ["bash", "-c", f'"$@" {streams}', "sh", sys.executable, "-c", program]
-    done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
-    )
+    done = run_command(words, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == code and said in done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
 
@@ -252,7 +258,7 @@ def test_a_reader_that_is_gone_ends_nothing(stream):
         "    sys.exit(7)\n"
     )
     pipes = {"stdin": subprocess.PIPE, stream: subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, **pipes)
+    process = start_command([sys.executable, "-c", program], cwd=ROOT, **pipes)
     getattr(process, stream).close()
     process.stdin.close()
     assert process.wait(60) == 7
@@ -264,8 +270,9 @@ def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
         "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
     )
-    command = ["nohup"] * ignored + [sys.executable, "-c", program]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
+    command = ["nohup"] if ignored else DEFAULT_SIGNALS
+    command = [*command, sys.executable, "-c", program]
+    assert run_command(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

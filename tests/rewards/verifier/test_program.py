@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from rewards import correct_answer
 from rewards.verifier import Verdict, checks, judge
 from rewards.verifier.checks import NotHeld, judge_programs, run_program
 from tests.support import ROOT, far_below_quadratic
+from tests.waits import GUARD, in_time, run_command, start_command, until
 
 pytestmark = pytest.mark.train  # attacks, each in processes of its own
 
@@ -73,11 +73,12 @@ def world(tmp_path, process):
     listener = socket.create_server(("127.0.0.1", 0))
     names = {"folder": tmp_path, "port": listener.getsockname()[1], "parent": os.getpid(), "name": NAME}
     before = kept.stat().st_mode, _memory()
+    strays = [Path("/written"), ROOT / "written", Path("/tmp", NAME), Path("/dev/shm", NAME)]
+    strays = [each for each in strays if not each.exists()]  # an earlier failure's stay
     yield names
     assert _alive() == []
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
     assert (kept.read_text(), kept.stat().st_mode) == ("2", before[0])
-    strays = [Path("/written"), ROOT / "written", Path("/tmp", NAME), Path("/dev/shm", NAME)]
     assert [each for each in strays if each.exists()] == []
     assert not select.select([listener], [], [], 0)[0]
     listener.close()
@@ -97,11 +98,11 @@ def _used() -> float:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_hostile_program_is_wrong_in_time_and_leaves_nothing(name, world):
-    started, used = time.monotonic(), _used()
-    outcome = _judged(WRONG[name], world)
+    used = _used()
+    with in_time():
+        outcome = _judged(WRONG[name], world)
     assert outcome.right is False, outcome
     assert _used() - used < SECONDS + 1  # and the start of the interpreter
-    assert time.monotonic() - started < 30  # on a loaded machine: 20 times the seconds, and the start
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -306,18 +307,13 @@ def test_it_is_judged_in_any_thread():
 def test_a_program_ends_after_a_trainer_that_was_killed(process):
     code = "from rewards.verifier import checks\n"
     code += f"checks._PROCESS = {str(process)!r}\nchecks.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
-    trainer = subprocess.Popen([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
+    trainer = start_command([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
     trainer.stdin.write(code.encode())
     trainer.stdin.close()
-    while not _alive():
-        assert trainer.poll() is None
-        time.sleep(0.01)
+    until(_alive, running=[trainer], pause=0.01)
     trainer.send_signal(signal.SIGKILL)
-    trainer.wait()
-    deadline = time.monotonic() + 60  # a second of processor time, on a loaded machine
-    while _alive():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    trainer.wait(60)
+    until(lambda: not _alive(), GUARD, pause=0.05)  # a second of processor time
 
 
 @pytest.mark.parametrize(
@@ -345,9 +341,7 @@ def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
     source = Path(checks._PROCESS).read_text().replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
     (tmp_path / "process.py").write_text(source)
     job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", tmp_path / "process.py"], input=job, capture_output=True, text=True
-    )
+    done = run_command([sys.executable, "-I", "-S", tmp_path / "process.py"], input=job, capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout.startswith(
         f"no filter is written for {os.uname().machine}, only for vax"
     )

@@ -1,12 +1,11 @@
 """Whatever is written, a verdict comes back, and equality does not depend on which side is the gold."""
 
-import pytest
+import hypothesis
 
 from rewards.verifier import judge
 from rewards.verifier.notation import key, number, plain
 from rewards.verifier.value import value
 
-hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 bounded = hypothesis.settings(derandomize=True, deadline=None, max_examples=150)
 

@@ -13,6 +13,7 @@ import pytest
 from rewards.verifier import judge, judge_all, pool, prepare
 from tests.rewards.verifier.hostile_answers import HOSTILE, LONG, SURD
 from tests.support import ACCELERATE, ROOT, TWO_PROCESSES, far_below_quadratic
+from tests.waits import GUARD, in_time, start_command, until
 
 pytestmark = pytest.mark.train  # attacks, and many processes
 
@@ -20,10 +21,9 @@ pytestmark = pytest.mark.train  # attacks, and many processes
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
 def test_a_hostile_answer_is_wrong_in_time(answer, gold):
-    started = time.monotonic()
-    verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
+    with in_time(), far_below_quadratic():  # the limit on a judgement is 1 s; without it some of these never end
+        verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
     assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
-    assert time.monotonic() - started < 20  # the limit on a judgement is 1 s; without it some of these never end
 
 
 # Long white space and long runs of marks, wherever an expression allows some; what thoughts leave behind is space too.
@@ -71,16 +71,15 @@ def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
-    started = time.monotonic()
-    assert judge(answer, "17").right is False
-    assert time.monotonic() - started < 20  # the limit on a judgement is 1 s; without it some of these never end
+    with in_time(), far_below_quadratic():  # the limit on a judgement is 1 s; without it some of these never end
+        assert judge(answer, "17").right is False
 
 
 def _in_thread(call):
     result = []
     thread = threading.Thread(target=lambda: result.append(call()))
     thread.start()
-    thread.join(10)
+    thread.join(GUARD)
     return result[0]
 
 
@@ -102,9 +101,8 @@ def hanging():
 @pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
 def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
     for _ in range(2):
-        started = time.monotonic()
-        assert run(lambda: hanging.ask(ANY, 0.5)) is None
-        assert time.monotonic() - started < 20
+        with in_time():
+            assert run(lambda: hanging.ask(ANY, 0.5)) is None
 
 
 def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
@@ -112,9 +110,7 @@ def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
     monkeypatch.setattr(pool, "POOL", pool.Pool())
     prepare(["5", "#### 1,000", r"so \boxed{-2.5}", 17, None])
     assert pool.POOL.workers == []
-    started = time.monotonic()
     prepare(["5", r"\frac{\sqrt{3}}{2}"])
-    assert time.monotonic() - started < 1
     early = [worker.process.pid for worker in pool.POOL.workers]
     assert len(early) == 2
     assert judge(rf"<answer>{SURD}+1</answer>", f"1+{SURD}").right is True
@@ -122,15 +118,21 @@ def test_workers_start_early_where_the_golds_are_not_all_numbers(monkeypatch):
     pool.POOL.close()
 
 
+def test_nobody_waits_for_workers_that_start_early(monkeypatch):
+    never_ready = pool.Pool("import time; time.sleep(600)")
+    monkeypatch.setattr(pool, "POOL", never_ready)
+    with in_time(pool._START_LIMIT / 2):
+        prepare([r"\frac{\sqrt{3}}{2}"])
+    assert [worker.ready for worker in never_ready.workers] == [False, False]
+    never_ready.close()
+
+
 def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
     replies = []
     thread = threading.Thread(target=lambda: replies.extend(hanging.ask_all([ANY] * 2, 1.0)))
     thread.start()
-    deadline = time.monotonic() + 20
-    while hanging._idle and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert hanging._idle == []  # both workers are busy
-    thread.join(60)
+    until(lambda: hanging._idle == [], GUARD)  # both workers are busy
+    thread.join(GUARD)
     assert replies == [None] * 2
 
 
@@ -172,9 +174,8 @@ def test_workers_killed_while_they_start_are_replaced_until_one_starts(tmp_path)
 
 def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
     threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
-    started = time.monotonic()
-    assert hanging.ask(ANY, 1.0) is None
-    assert time.monotonic() - started < 20  # killed, asked again of a new worker, late
+    with in_time():  # killed, asked again of a new worker, late
+        assert hanging.ask(ANY, 1.0) is None
 
 
 TRAINER = f"""
@@ -193,7 +194,7 @@ else:
     idle = []
 print(*[w.process.pid for w in [*idle, *pool.POOL.workers]], flush=True)
 if "end" not in sys.argv:
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -212,18 +213,15 @@ def _alive(pid: int) -> bool:
 )
 def test_no_worker_outlives_the_trainer(how, busy):
     arguments = ["hang"] * busy + ["end"] * (how is None)
-    trainer = subprocess.Popen(
+    trainer = start_command(
         [sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     workers = [int(pid) for pid in trainer.stdout.readline().split()]
     assert len(workers) == (4 if busy else 2)
     if how is not None:
         trainer.send_signal(how)
-    trainer.wait(10)
-    deadline = time.monotonic() + 10
-    while any(map(_alive, workers)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(_alive, workers))
+    trainer.wait(GUARD)
+    until(lambda: not any(map(_alive, workers)), GUARD)
 
 
 RANK = """
@@ -241,7 +239,7 @@ pids = [os.getpid(), *(w.process.pid for w in pool.POOL.workers)]
 report = Path(sys.argv[1]) / str(state.process_index)
 report.with_suffix(".partial").write_text(" ".join(map(str, [right, *pids])))
 report.with_suffix(".partial").rename(report)
-time.sleep(60 if sys.argv[2] == "wait" else 0)
+time.sleep(600 if sys.argv[2] == "wait" else 0)
 """
 
 
@@ -250,9 +248,9 @@ time.sleep(60 if sys.argv[2] == "wait" else 0)
 @pytest.mark.parametrize("how", ["KILL", "end"])
 def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_path, how):
     (tmp_path / "rank.py").write_text(RANK)
-    launcher = subprocess.Popen(
+    launcher = start_command(
         [
-            *(ACCELERATE, *TWO_PROCESSES, "--main_process_port", "0"),
+            *(ACCELERATE, *TWO_PROCESSES),
             *(tmp_path / "rank.py", tmp_path, "wait" if how == "KILL" else "end"),
         ],
         cwd=ROOT,
@@ -260,9 +258,7 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
         stderr=subprocess.DEVNULL,
     )
     reports = [tmp_path / "0", tmp_path / "1"]
-    deadline = time.monotonic() + 90
-    while not all(report.exists() for report in reports) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: all(report.exists() for report in reports))
     processes = []
     for report in reports:
         right, *pids = report.read_text().split()
@@ -273,11 +269,8 @@ def test_each_launched_process_has_workers_of_its_own_and_takes_them_along(tmp_p
     if how == "KILL":
         for trainer in processes[::3]:
             os.kill(trainer, signal.SIGKILL)
-    launcher.wait(60)
-    deadline = time.monotonic() + 10
-    while any(map(_alive, processes)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(_alive, processes))
+    launcher.wait(GUARD)
+    until(lambda: not any(map(_alive, processes)), GUARD)
 
 
 def test_a_forked_child_uses_workers_of_its_own():
@@ -302,5 +295,5 @@ def test_many_threads_share_the_workers():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(GUARD)
     assert [v.right for v in verdicts] == [True] * len(golds)
