@@ -94,8 +94,8 @@ def run(module: str, arguments: list[str], root: Path, environment: dict[str, st
         started = start(module, arguments, root, environment, Path(folder), processes)
         try:
             waits.until(lambda: not any(map(waits.alive, started)))
-        except AssertionError as late:
-            late.add_note("".join(file.read_text()[-3000:] for file in Path(folder).glob("*/std*")))
+        except AssertionError as failure:
+            failure.add_note("".join(file.read_text()[-3000:] for file in Path(folder).glob("*/std*")))
             raise
         files = [sorted(Path(folder).glob(f"*/{name}")) for name in ("stdout", "stderr")]
         said = ["".join(map(Path.read_text, each)) for each in files]

@@ -108,21 +108,11 @@ def refused(stage: str, *arguments: object) -> str:
 UNSHARE = ["unshare", "-Urpf", "--mount-proc"]
 
 
-# Runs what follows with the signals that a parent ignores, as nohup does, as they are by default.
-DEFAULT_SIGNALS = [sys.executable, "-c"]
-DEFAULT_SIGNALS += [
-    "import os, signal, sys\n"
-    "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):\n"
-    "    signal.signal(number, signal.SIG_DFL)\n"
-    "os.execvp(sys.argv[1], sys.argv[1:])"
-]
-
-
 def as_process_1(words: list[str]) -> subprocess.Popen:
     """A program that is process 1 of its own, as in a container; `send` reaches it."""
     if run_command([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("unshare is not permitted here")
-    return start_command([*UNSHARE, *DEFAULT_SIGNALS, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return start_command([*UNSHARE, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def ended(process: subprocess.Popen, seconds: int) -> str:
@@ -152,8 +142,8 @@ def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, process
         started = stage_process.start(f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes)
         try:
             until(ready, running=started)
-        except AssertionError as failed:
-            failed.add_note(Path(folder, "0/stderr").read_text()[-6000:])
+        except AssertionError as failure:
+            failure.add_note(Path(folder, "0/stderr").read_text()[-6000:])
             raise
         for each in started:
             each.kill()

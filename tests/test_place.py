@@ -59,7 +59,7 @@ def test_a_planted_reader_in_a_stage_is_caught(tmp_path):
 def test_a_planted_reader_in_a_new_python_finds_nothing(tmp_path):
     """It stands in the copy of the checkout, and its home is the session's."""
     program = "import pathlib; print(pathlib.Path('outputs').resolve(), pathlib.Path.home())"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_command([sys.executable, "-c", program], capture_output=True, text=True)
     outputs, home = map(Path, done.stdout.split())
     assert outputs.parent == ROOT != place.SOURCE
     assert home.parent == ROOT.parent and home != place.REAL_HOME
@@ -79,7 +79,7 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
     names += " RANK RECIPE TRUST_RUN WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
     strange |= dict.fromkeys(names.split(), "8")
     command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", sys.executable, "-c", REPORT]
-    done = subprocess.run(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True)
+    done = run_command(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
     environment = report["environment"]
     assert not environment.keys() & {*names.split(), "MATH_DATA_DIR", "LC_ALL"}

@@ -73,15 +73,19 @@ def start_command(words, **options) -> subprocess.Popen:
 
 
 def run_command(words, timeout: float = PATIENCE, **options) -> subprocess.CompletedProcess:
-    """`subprocess.run`, with a deadline at which all below the program ends too."""
-    text_in, check = options.pop("input", None), options.pop("check", False)
+    """`subprocess.run`, with a deadline at which all below the program ends too: it would wait for what a
+    grandchild writes."""
+    text_in = options.pop("input", None)
+    check = options.pop("check", False)
     if text_in is not None:
         options["stdin"] = subprocess.PIPE
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with all_ended():
-        process = start_command(words, **options)
+    process = subprocess.Popen(words, **options)
+    try:
         out, err = process.communicate(text_in, timeout)
+    finally:
+        end(process)
     done = subprocess.CompletedProcess(words, process.returncode, out, err)
     if check:
         done.check_returncode()

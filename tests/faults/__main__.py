@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.faults import checkpoints, inputs, kills, limits, processes, rewards
-from tests.faults.arena import Arena
+from tests.faults.arena import PATIENCE, Arena
 
 FAULTS = [fault for group in (kills, checkpoints, rewards, limits, inputs, processes) for fault in group.FAULTS]
 
@@ -26,7 +26,7 @@ def soak(home: Path, kills: int):
         # From the middle of its loading to some steps into its training.
         time.sleep(dice.uniform(3, 10))
         process.kill()
-        if "done, in" in process.communicate()[0]:
+        if "done, in" in process.communicate(timeout=PATIENCE)[0]:
             raise AssertionError(f"the run was over before kill {number}")
         print(f"kill {number}, newest {getattr(arena.newest(), 'name', 'none yet')}", flush=True)
     ended = arena.compared(arena.run(*overrides), *overrides)

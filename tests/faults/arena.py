@@ -14,7 +14,7 @@ import psutil
 
 from tests.faults.outcome import Outcome
 from tests.support import ACCELERATE, OWN_REWARDS, ROOT, TWO_PROCESSES, same_weights, weights
-from tests.waits import run_command, start_command
+from tests.waits import end, run_command, start_command, until
 
 STEPS = 8
 SHORT = ["data.validation=40", "sft.max_steps=100", f"grpo.max_steps={STEPS}", "grpo.save_steps=2"]
@@ -69,15 +69,17 @@ class Arena:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            said, code = process.communicate()[0], None
+            said, code = process.communicate(timeout=PATIENCE)[0], None
         return Outcome(code, said.replace(str(self.folder), "…").replace(f"{ROOT}/", ""))
 
     def when(self, file: str, process: subprocess.Popen):
         """Wait until a file of the run is there."""
-        while file and not (self.grpo / file).exists():
-            if process.poll() is not None:
-                raise AssertionError(f"ended before {file} was there: {process.communicate()[0][-2000:]}")
-            time.sleep(0.001)
+        try:
+            until(lambda: not file or (self.grpo / file).exists(), PATIENCE, running=[process], pause=0.001)
+        except AssertionError as failure:
+            end(process)
+            failure.add_note(process.communicate(timeout=PATIENCE)[0][-2000:])
+            raise
 
     def interrupted(self, *overrides: str, after: str = SECOND, wait: float = 0.3, **environment: str):
         """A run that was killed so many seconds after a file of it was there, or after its start."""
@@ -85,7 +87,7 @@ class Arena:
         self.when(after, process)
         time.sleep(wait)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE)
 
     def compared(self, outcome: Outcome, *overrides: str, launcher: list[str] = (), **noted: object) -> Outcome:
         """An outcome with the weights there are now, beside those of a run that nothing happened to."""

@@ -157,7 +157,7 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
     for command in (*commands, "evaluate --held-out"):
         stage, *options = command.split()
         program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
-        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+        done = run_command(program, cwd=ROOT, capture_output=True, text=True)
         *lines, libraries = done.stdout.splitlines()
         assert (done.returncode, libraries) == (0, "[]"), (command, done.stderr)
     assert "| dpo |" in first and lines[-12:] == first.splitlines()[-12:]

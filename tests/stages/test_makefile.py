@@ -299,7 +299,7 @@ TARGETS = re.findall("^([a-z][a-z0-9-]*):", MAKEFILE, re.M)
 def refusal(folder: Path, *command: str) -> str:
     environment = {"PATH": "/usr/bin:/bin"}
     arguments = ["make", "-n", *command]
-    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
+    done = run_command(arguments, cwd=folder, env=environment, capture_output=True, text=True)
     return done.stderr if done.returncode == 2 else ""
 
 
@@ -344,7 +344,7 @@ def test_the_targets_read_the_options_that_the_makefile_says(checkout):
     environment = dict.fromkeys(OPTIONS, "1") | {"CHAIN": "grpo", "PATH": "/usr/bin:/bin"}
     for target in TARGETS:
         command = ["make", "-n", target]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+        done = run_command(command, cwd=checkout, env=environment, capture_output=True, text=True)
         text = done.stdout.replace("--show", "$SHOW").replace("$RECIPE_FILE", "$RECIPE")
         read = {option for option in OPTIONS if re.search(rf"\${option}\b", text)}
         if target == "vllm-server":

@@ -81,8 +81,8 @@ class Launch:
         """Wait until it has a checkpoint."""
         try:
             until(lambda: list(self.folder.glob("checkpoint-*/manifest.json")), PATIENCE, running=[self.process])
-        except AssertionError as failed:
-            failed.add_note(self.ended()[-6000:])
+        except AssertionError as failure:
+            failure.add_note(self.ended()[-6000:])
             raise
         return self
 

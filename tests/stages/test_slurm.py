@@ -99,7 +99,7 @@ def slurmd(node: str, folder: Path) -> list[str]:
 def slurm(network, monkeypatch) -> Iterator[Path]:
     """A cluster of three nodes; its folder."""
     # munge wants a folder in which nobody else can write, and a short name for its socket.
-    folder = Path(subprocess.check_output(["mktemp", "-d", "/run/slurm-XXXX"], text=True).strip())
+    folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/run"))
     config = folder / "slurm.conf"
     name = socket.gethostname().split(".")[0]
     nodes = "\n".join(f"NodeName={node} NodeAddr={address}" for node, address in NODES.items())
@@ -129,7 +129,7 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
         for each in reversed(daemons):
             each.terminate()
         for each in daemons:
-            each.wait()
+            each.wait(60)
         shutil.rmtree(folder)
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.support import ROOT, TWO_PROCESSES, ended, run_stage, same_weights
 from tests.waits import run_command, start_command
 
-MACHINES = ("grpo-first", "grpo-second")
+MACHINES = (f"grpo-first-{os.getpid()}", f"grpo-second-{os.getpid()}")  # two sessions may run at once
 NETWORK = """
 ip netns add {0}
 ip netns add {1}

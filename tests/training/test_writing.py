@@ -14,7 +14,7 @@ import pytest
 from schema.faults import RecipeError
 from stages import parted
 from tests import stage_process
-from tests.support import DEFAULT_SIGNALS, ROOT, as_process_1, run_stage, send
+from tests.support import ROOT, as_process_1, run_stage, send
 from tests.waits import alive, run_command, start_command, until
 from training import writing
 from training.checkpoints import write_whole
@@ -162,8 +162,8 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
     if run_command([*DISK, "mount -t tmpfs tmpfs /mnt"], capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
     folder.mkdir()
-    place, root = shlex.quote(str(folder)), shlex.quote(str(ROOT))
-    mounted = f"mount -t tmpfs -o size=10m tmpfs {place}; cd {root}; {script}"
+    disk = shlex.quote(str(folder))
+    mounted = f"mount -t tmpfs -o size=10m tmpfs {disk}; cd {shlex.quote(str(ROOT))}; {script}"
     return run_command([*DISK, mounted], capture_output=True, text=True)
 
 
@@ -174,8 +174,8 @@ def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
     own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
     own += ["sft={}"] if stage == "sft" else []
     words = shlex.join([*command(tmp_path / "disk", stage), *own])
-    place = shlex.quote(f"{tmp_path}/disk")
-    done = on_disk(tmp_path / "disk", f"mount -o remount,ro {place}; {words}")
+    disk = shlex.quote(f"{tmp_path}/disk")
+    done = on_disk(tmp_path / "disk", f"mount -o remount,ro {disk}; {words}")
     assert done.returncode == 2, done.stderr[-3000:]
     assert "Read-only file system" in done.stderr and "Traceback" not in done.stderr
     assert "cannot be written" in done.stderr.strip().splitlines()[-1]
@@ -270,8 +270,7 @@ def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
         "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
     )
-    command = ["nohup"] if ignored else DEFAULT_SIGNALS
-    command = [*command, sys.executable, "-c", program]
+    command = ["nohup"] * ignored + [sys.executable, "-c", program]
     assert run_command(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
 
 

@@ -148,7 +148,8 @@ def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
 
 def test_it_listens_on_this_machine_alone_and_stops_on_a_signal(tmp_path):
     with started(made.run(tmp_path)) as (process, port):
-        with pytest.raises(OSError):  # another address of this machine
+        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+        with pytest.raises(ConnectionRefusedError):  # at another address of this machine
             socket.create_connection(("127.0.0.2", port), timeout=20)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
