@@ -8,7 +8,7 @@ import random
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -223,6 +223,21 @@ def for_rewards(row: dict) -> dict:
     data has it in; without the worked solution and its answer, which are for the warm start."""
     kept = {key: value for key, value in row.items() if key not in ("reasoning", "answer", RAW, WEIGHT)}
     return kept | {"answer": row["solution"] if row.get(RAW) is None else row[RAW]}
+
+
+# How TRL scripts call the right answer and the question.
+OF_SOLUTION = ("ground_truth", "ground_truths", "gold", "golden_answer", "target", "targets", "label", "labels")
+OF_SOLUTION += ("reference", "references", "reference_answer", "answer", "answers", "solutions", "expected")
+OF_PROBLEM = ("question", "questions", "query", "queries", "problems")
+AS_MESSAGES = 'a completion is a list of messages: its text is completion[0]["content"]'
+
+
+def likely_column(name: str, columns: Iterable[str]) -> str:
+    """Which columns there are, and in which of them is what a reward calls `name`, where that is a usual word."""
+    usual = dict.fromkeys(OF_SOLUTION, "solution") | dict.fromkeys(OF_PROBLEM, "problem")
+    likely = usual.get(name)
+    take = f"; rename the argument {name} to {likely}" if likely in columns else ""
+    return f"there are {', '.join(columns)}{take}"
 
 
 def weighted(rows: list[dict]) -> list[dict]:

@@ -12,7 +12,7 @@ from transformers import TrainerState
 
 from data import prompt
 from data.gold import gold_answer, read_check
-from data.problems import for_rewards
+from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.configs import size_of_run
@@ -250,8 +250,7 @@ def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
         if flat and recipe.weights[name] and "steps" not in recipe.rewards[name]:
             pays = "the same on a problem" if len(values) > 1 else "None" if None in values else f"{values.pop():g}"
             message = f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it teaches nothing. "
-            given = "It was given completions[0] = [{'role': 'assistant', 'content': '<think>…'}], a list of messages: "
-            given += "the text is completions[0][0]['content']"
+            given = f"It was given [{{'role': 'assistant', 'content': '<think>…'}}]: {AS_MESSAGES}"
             yield name, message + ("Try another model or rubric" if name == JUDGE else given)
 
 

@@ -13,7 +13,7 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import rewards
 from data.imports import named_function
 from data.own import FILE_TYPES
-from data.problems import data_set
+from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
 from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import SAMPLED, Recipe, Sampling
@@ -226,6 +226,7 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
         if is_reward(function := reward_function(name)):
             of_steps = {"steps_before"} if "steps" in options else set()
             for message in missing_arguments(function, {*options, *columns, *GIVEN, *of_steps}):
-                message += f", which no column of the data has: there are {', '.join(columns)}"
+                argument = message.split("'")[1]
+                message += f", which no column of the data has: {likely_column(argument, columns)}"
                 faults.append(fault(name, message))
     return faults

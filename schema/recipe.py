@@ -160,6 +160,8 @@ class Draft:
         for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
+                # As the command line takes a list: [a,b], without the quotes and spaces of Python's.
+                trackers = f"[{','.join(trackers)}]" if isinstance(trackers, list) else trackers
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
         if models.host_of_judge(judge := sound.get("rewards", {}).get(JUDGE)):
             reaching["rewards", JUDGE, "url"] = judge["url"], "sends completions to another machine"
@@ -183,7 +185,8 @@ class Draft:
             elif key not in known and key in GONE:
                 self.fault((section, key), f"{name} does not exist: {GONE[key]}")
             elif key not in known:
-                self.fault((section, key), f"unknown key {name}{nearest(key, allowed)}")
+                answer = nearest(key, allowed) or _elsewhere(key, self.values)
+                self.fault((section, key), f"unknown key {name}{answer}")
             elif kind := CHECKED_BY_MEANING.get((section, key)):
                 if not isinstance(value, kind):
                     self.fault((section, key), f"{name}: expected {describe(kind)}, got {value!r:.80}")

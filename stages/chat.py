@@ -20,6 +20,12 @@ from schema.terminal import clean, make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import recipe_of
 
+COMMANDS = """\
+/gold 42    judges the last answer as the reward does, with 42 for the right one
+/help       lists these commands
+any text    is a question, which stands alone
+empty line  ends"""
+
 
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
@@ -29,8 +35,7 @@ def main(run: list[str]):
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])
     answer = answering(recipe, path)
-    usage = "ask one question a line, and `/gold 42` judges its answer; an empty line ends"
-    say(f"{path}: {usage}")
+    say(f"{path}: ask one question a line; /help lists the commands; an empty line ends")
     merged = shlex.quote(str(recipe.stage_dir("merged")))
     say(f"(to serve it to many: {make_command('merge', recipe)}, then vllm serve {merged})")
     sys.stdin.reconfigure(errors="backslashreplace")
@@ -48,7 +53,7 @@ def main(run: list[str]):
         if command == "/gold":
             say(verdict(recipe, asked, response, gold))
         elif command.startswith("/"):
-            say(usage if command == "/help" else f"there is no {command}: {usage}")
+            say(COMMANDS if command == "/help" else f"there is no {command}:\n{COMMANDS}")
         else:
             asked, response = question, answer(question)
 

@@ -16,6 +16,7 @@ import functools
 import inspect
 import json
 import math
+import re
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ from accelerate.utils import gather_object
 from tokenizers.decoders import DecodeStream
 
 from data.imports import raised, shown
+from data.problems import AS_MESSAGES, likely_column
 from schema.faults import EXIT_CODES, RunStopped
 from schema.models import NoVerdict, Verdicts
 from schema.names import JUDGE, LEARNED, bind_reward
@@ -98,7 +100,7 @@ class GuardedReward:
                 message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
             returned = None
-            self._tell(f"failed at {raised(error)}", 0, columns)
+            self._tell(f"failed at {raised(error)}{as_in_trl(error, columns)}", 0, columns)
         if returned is None:
             values, bad = [None] * rows, rows
         else:
@@ -134,6 +136,16 @@ class GuardedReward:
         problem = (columns.get("problem") or [""] * (row + 1))[row]
         said = f"rewards.{self.name} {what}, first in row {row} ({problem[:80]!r}): judged None"
         print(clean(f"\n{said}"), file=sys.stderr)
+
+
+def as_in_trl(error: BaseException, columns: dict) -> str:
+    """What helps a reward written for TRL's other form, where a completion is a string, or for a column of another
+    name; empty where the error does not look like either."""
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+        name = error.args[0]
+        return "" if name in columns else f"; {likely_column(name, columns)}; {AS_MESSAGES}"
+    looks_so = isinstance(error, KeyError) or re.search(r"\b(list|dict)\b", str(error))
+    return f"; {AS_MESSAGES}" if isinstance(error, TypeError | AttributeError | KeyError) and looks_so else ""
 
 
 def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | None = None) -> list[GuardedReward]:

@@ -82,3 +82,12 @@ def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
         Version("one")
     with pytest.raises(AttributeError), said_by_library("grpo"):
         canonicalize_name(None)
+
+
+@pytest.mark.parametrize(("argument", "column"), [("ground_truth", "solution"), ("question", "problem")])
+def test_an_argument_that_scripts_call_otherwise_is_led_to_its_column(argument, column, tmp_path, own_file):
+    own_file("of_script.py", f"def pay(completions, {argument}, **columns):\n    return [1.0]\n")
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "of_script.pay: {}"))
+    (fault,) = missing_columns(load_recipe(path, check=()), ["problem", "solution"])
+    assert fault.message.endswith(f"there are problem, solution; rename the argument {argument} to {column}")

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import random
+import re
 from math import nan
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from trl import GRPOTrainer
 
+from schema.faults import RunStopped
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage, same_weights, weights
 from training.model import load_tokenizer
@@ -243,3 +245,29 @@ def test_trl_still_takes_the_advantages_of_tokens():
     assert "if advantages.dim() == 1:" in inspect.getsource(GRPOTrainer._compute_loss)
     made = inspect.getsource(GRPOTrainer._generate_and_score_completions)
     assert '"advantages": advantages' in made and "/ (std_rewards + 1e-4)" in made
+
+
+IN_TRL = {  # a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
+    "a set of letters": "float(len(set(c)))",
+    "a pattern": "1.0 if re.match('<think>', c) else 0.0",
+    "split": "float(c.split('<answer>')[-1] == '5')",
+    "json": "float(json.loads(c) == 5)",
+    "a message": "float(c['content'] == '5')",
+    "a letter": "float(c[0][0] == '5')",
+}
+
+
+@pytest.mark.parametrize("pays", IN_TRL.values(), ids=list(IN_TRL))
+def test_a_reward_of_strings_is_led_to_the_message(pays):
+    scope = {}
+    exec(f"import json, re\ndef pay(completions, **columns): return [{pays} for c in completions]", scope)
+    with pytest.raises(RunStopped, match=re.escape('its text is completion[0]["content"]')):
+        GuardedReward(scope["pay"], "mine.pay")(completions=[[{"role": "assistant", "content": "5"}]], problem=["2+3?"])
+
+
+def test_a_column_of_another_name_is_led_to_the_column():
+    def pay(completions, **columns):
+        return [float(gold == "5") for gold in columns["ground_truth"]]
+
+    with pytest.raises(RunStopped, match="there are solution; rename the argument ground_truth to solution"):
+        GuardedReward(pay, "mine.pay")(completions=["5"], solution=["5"])
