@@ -25,8 +25,9 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
     if html is not None:
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
             raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
+        say(f"view: reading {names}, which may take half a minute")
         try:
-            text = whole(found)
+            text = whole(found, lambda parts: say(f"view: {parts:,} parts of the page are read"))
         except ODD as error:
             raise RecipeError([complaint(error)]) from None
         html.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
@@ -39,6 +40,7 @@ ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text
 # Of a large run, one file holds so many completions and questions at most.
 COMPLETIONS = 4_000
 FLIPS = 300
+PROGRESS = 5  # seconds between two lines while one file is written
 # What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent there or framed.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -63,9 +65,15 @@ def served() -> str:
     return asset("index.html").replace("<!-- head -->", "\n".join(head))
 
 
-def whole(runs: list[Path]) -> str:
-    """The page with its data in it. Of a run with many groups it holds an even sample, and says so."""
-    answers = dict(_answers(runs))
+def whole(runs: list[Path], progress: Callable[[int], None] = lambda parts: None) -> str:
+    """The page with its data in it. Of a run with many groups it holds an even sample, and says so. `progress` hears
+    every few seconds how many of its parts are read."""
+    answers, last = {}, time.monotonic()
+    for question, found in _answers(runs):
+        answers[question] = found
+        if time.monotonic() - last >= PROGRESS:
+            progress(len(answers))
+            last = time.monotonic()
     scripts = [asset(name) for name in SCRIPTS]
     # Only these scripts may run, whatever a completion says, and none may reach the network.
     digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]

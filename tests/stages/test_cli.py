@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,7 +75,16 @@ def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsy
     os.mkfifo(tmp_path / "c.yaml")
     recipes.main(tmp_path)
     said = capsys.readouterr().out
-    assert said.count("cannot be read (") == 3 and "a\n  What it is.\n  needs    much\n" in said
+    assert said.count("cannot be read (") == 3
+    assert [each.split() for each in said.splitlines()][2] == ["a", "What", "it", "is.", "much", "not", "yet", "run"]
+
+
+def test_each_recipe_is_one_line_and_the_measured_ones_come_first(capsys):
+    recipes.main()
+    lines = capsys.readouterr().out.splitlines()[1:-2]
+    assert len(lines) == len(list(Path("recipes").glob("*.yaml"))) and max(map(len, lines)) <= 100
+    not_run = [line.endswith("not yet run") for line in lines]
+    assert lines[0].startswith("tiny-arithmetic ") and not_run == sorted(not_run)
 
 
 LAUNCH = [sys.executable, "-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml"]

@@ -267,7 +267,7 @@ SHORT = ["data.train=[arithmetic: {digits: 2, rows: 400}]", "data.validation=16"
 SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
 SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
 TRAINED = {  # a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
-    "make recipes": "make grpo RECIPE=qwen-math-lora",
+    "make recipes": "tiny-rloo",
     "make check RECIPE=name": "ready",
     "make memory RECIPE=name": "| total |",
     'make audit RECIPE=name ARGS="--rows 8"': "no cheat earns more than an honest answer",

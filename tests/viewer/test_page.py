@@ -275,3 +275,10 @@ def test_the_vendored_library_is_the_locked_one():
 def test_the_page_marks_the_characters_that_the_terminal_spells_out():
     as_javascript = re.sub(r"\\U000?([0-9a-f]{5,6})", r"\\u{\1}", UNSEEN)
     assert f"const UNSEEN = /{as_javascript}/gu;\n" in page.asset("text.js")
+
+
+def test_a_file_that_takes_long_says_what_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PROGRESS", 0)
+    parts = []
+    text = page.whole([made.run(tmp_path)], parts.append)
+    assert parts == list(range(1, len(data_of(text)) + 1))
