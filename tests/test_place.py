@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests import place, stage_process
 from tests.place import SeenOutside
 from tests.support import ROOT, tracked
+from tests.waits import run_command
 
 OUTPUTS = place.SOURCE / "outputs"
 REPORT = """

@@ -144,8 +144,10 @@ def as_in_trl(error: BaseException, columns: dict) -> str:
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
         name = error.args[0]
         return "" if name in columns else f"; {likely_column(name, columns)}; {AS_MESSAGES}"
-    looks_so = isinstance(error, KeyError) or re.search(r"\b(list|dict)\b", str(error))
-    return f"; {AS_MESSAGES}" if isinstance(error, TypeError | AttributeError | KeyError) and looks_so else ""
+    if isinstance(error, KeyError):
+        return f"; {AS_MESSAGES}"
+    names_messages = re.search(r"\b(list|dict)\b", raised(error))
+    return f"; {AS_MESSAGES}" if isinstance(error, TypeError | AttributeError) and names_messages else ""
 
 
 def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | None = None) -> list[GuardedReward]:

@@ -53,6 +53,7 @@ def test_everything_that_trl_passes():
 
 def test_trl_still_passes_what_the_reward_takes():
     from trl import GRPOTrainer as trainer
+
     source = inspect.getsource(trainer._calculate_rewards)
     for name in ("prompts=prompts", "completions=completions", 'reward_kwargs["log_metric"]'):
         assert name in source

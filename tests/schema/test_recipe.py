@@ -61,7 +61,10 @@ AFTER = {
     "batch 0": ("  per_device_train_batch_size: 0", "from 1 to 65,536, got 0"),
     "iterations 0": ("  num_iterations: 0", "from 1 to 1,000, got 0"),
     "tracker misspelt": ("  report_to: wanbd", "did you mean wandb?"),
-    "trackers that send": ("  report_to: [wandb, tensorboard]", "(ARGS='grpo.report_to=[wandb,tensorboard]'); or"),
+    "trackers that send": (
+        "  report_to: [wandb, tensorboard]",
+        '(ARGS="grpo.report_to=[wandb,tensorboard]"); or',
+    ),
     "tracker that sends": (
         "  report_to: wandb",
         "that (ARGS=grpo.report_to=wandb); or, if you wrote this file: make trust",

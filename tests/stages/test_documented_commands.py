@@ -294,15 +294,17 @@ def trained(clone) -> Path:
 def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
     cells = json.loads((ROOT / "docs/first-run.ipynb").read_text(encoding="utf-8"))["cells"]
     first = next("".join(each["source"]) for each in cells if each["cell_type"] == "code")
-    alone = subprocess.run([sys.executable, "-c", first], cwd=tmp_path, capture_output=True, text=True)
+    alone = run_command([sys.executable, "-c", first], cwd=tmp_path, capture_output=True, text=True)
     assert alone.returncode == 1 and "ADDRESS" in alone.stderr and "Traceback" not in alone.stderr
-    shutil.copytree(clone / "recipes", tmp_path / "there/recipes")
-    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
-        subprocess.run(["git", "-C", tmp_path / "there", *words], check=True)
-    with_address = first.replace('ADDRESS = "…"', f"ADDRESS = {str(tmp_path / 'there')!r}")
+    repository = tmp_path / "repository"
+    shutil.copytree(clone / "recipes", repository / "recipes")
+    commit = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]
+    for words in (["init", "-q"], ["add", "."], commit):
+        run_command(["git", "-C", repository, *words], check=True)
+    with_address = first.replace('ADDRESS = "…"', f"ADDRESS = {str(repository)!r}")
     for _ in range(2):  # a cell that is run again finds what it cloned
-        at = subprocess.run([sys.executable, "-c", with_address], cwd=tmp_path, **PIPED).stdout
-        assert Path(at.strip()) == tmp_path / "grpo-recipes"
+        output = run_command([sys.executable, "-c", with_address], cwd=tmp_path, **PIPED).stdout
+        assert Path(output.strip()) == tmp_path / "grpo-recipes"
 
 
 @pytest.mark.parametrize("command", list(TRAINED))
@@ -322,8 +324,8 @@ def test_the_notebook_runs(trained):
         magic, _, body = text.partition("\n")
         if not magic.startswith("%%"):  # the first, which finds the clone from the folder of the notebook
             (trained / "docs").mkdir(exist_ok=True)
-            at = subprocess.run([sys.executable, "-c", text], cwd=trained / "docs", **PIPED).stdout
-            assert Path(at.strip()) == trained
+            output = run_command([sys.executable, "-c", text], cwd=trained / "docs", **PIPED).stdout
+            assert Path(output.strip()) == trained
             continue
         if magic.startswith("%%writefile "):
             (trained / magic.split()[1]).write_text(body)

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,6 +30,7 @@ from tests.support import (
     run_stage,
     same_weights,
 )
+from tests.waits import run_command
 from training.model import load_tokenizer
 from training.progress import PARTS
 from viewer.groups import tokens

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import socket
-import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path

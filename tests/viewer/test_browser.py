@@ -749,7 +749,8 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
         assert drawn >= set(range(everything)), part
     for size in (WIDE, PHONE):
         tab.set_viewport_size(size)
-        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        # The page is laid out anew some frames after its window has another size.
+        tab.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=20_000)
 
 
 def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playground):
