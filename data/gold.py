@@ -1,12 +1,12 @@
 """What an answer is judged by, as a data set gives it; no judging happens here.
 
-Most often a gold answer, found in a solution: GSM8K ends a worked answer with `#### 1,234`; MATH marks the answer with
-its last `\\boxed{...}`, which twice in its train split has no braces (`\\boxed 2`) and twice is empty (`\\boxed{}`);
-other sets give the bare answer.
+Most often a gold answer, found in a solution: GSM8K ends a worked answer with `#### 1,234`; MATH
+marks the answer with its last `\\boxed{...}`, which twice in its train split has no braces
+(`\\boxed 2`) and twice is empty (`\\boxed{}`); other sets give the bare answer.
 
-Where many answers are right, a row's `check` says what one has to satisfy: JSON text with one entry, a kind and what
-that needs, `{"countdown": {"numbers": [3, 5, 8], "target": 9}}`. Text, because a column of a data set has one type. The
-verifier has a function for each kind.
+Where many answers are right, a row's `check` says what one has to satisfy: JSON text with one
+entry, a kind and what that needs, `{"countdown": {"numbers": [3, 5, 8], "target": 9}}`. Text,
+because a column of a data set has one type. The verifier has a function for each kind.
 """
 
 import json
@@ -18,7 +18,8 @@ _BARE = re.compile(r"(?:[^\s$.,;{}\\]|[.,](?=\d))+")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _OF_MATHS = r"(?:[\s$]|\\[()\[\]])*+"
 _BESIDE = re.compile(
-    rf"{_OF_MATHS}(?:,?\s*(?:and|or|\\text\s*\{{\s*(?:and|or)\s*\}})|[,;]){_OF_MATHS}(?:(?P<name>\w(?:\(\w\))?) *= *)?"
+    rf"{_OF_MATHS}(?:,?\s*(?:and|or|\\text\s*\{{\s*(?:and|or)\s*\}})|[,;]){_OF_MATHS}(?:(?P<name>\w(?:\(\w\))?)"
+    r" *= *)?"
 )
 _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*(.*)")
@@ -28,7 +29,8 @@ MOST_NUMBERS, LARGEST_NUMBER = 10, 10**9  # of a countdown, so that its arithmet
 
 
 def boxed(text: str) -> list[str]:
-    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones are left out.
+    r"""Contents of every outermost `\boxed{...}` or `\boxed 2` in `text`, in order; unclosed ones
+    are left out.
 
     >>> boxed(r"\boxed{\frac{1}{2}} or \boxed 9")
     ['\\frac{1}{2}', '9']
@@ -54,7 +56,8 @@ def boxes(text: str) -> list[tuple[int, int, str]]:
 
 
 def _closing_braces(text: str, start: int) -> dict[int, int]:
-    """Where each `{` from `start` on is closed, found in one pass; `\\{` and `\\}` are characters, not groups."""
+    """Where each `{` from `start` on is closed, found in one pass; `\\{` and `\\}` are characters,
+    not groups."""
     ends, opened = {}, []
     for brace in _BRACE.finditer(text, start):
         if brace.group() == "{":
@@ -65,7 +68,8 @@ def _closing_braces(text: str, start: int) -> dict[int, int]:
 
 
 def gold_answer(text: object) -> str | None:
-    r"""The gold answer in `text`, whichever way its data set writes it; None where there is nothing to judge against.
+    r"""The gold answer in `text`, whichever way its data set writes it; None where there is nothing
+    to judge against.
 
     >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$.")
     ('1024', '\\frac{3}{4}')
@@ -82,7 +86,8 @@ def gold_answer(text: object) -> str | None:
 
 
 def _last_boxes(text: str) -> str | None:
-    r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and $\boxed{2}$`."""
+    r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and
+    $\boxed{2}$`."""
     found = boxes(text)
     first = len(found) - 1
     while (
@@ -104,19 +109,22 @@ def _say_the_same(one: str, other: str) -> bool:
 
 
 def _said(text: str) -> list[str] | None:
-    """What two boxes share that give one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and 8:34 p.m."""
+    """What two boxes share that give one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and
+    8:34 p.m."""
     bare = re.sub(r"(?<=\d)_\{?\w+\}?|\\[a-z]+|[{}\s\\!]", "", text)
     if time := re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare):
         hour = int(time[1]) % 12 + 12 * (time[3] == "p") if time[3] else int(time[1])
         return [str(hour), time[2]]
     if bare.isdigit():
         return [bare]
-    return sorted(re.findall(r"-?\w", bare)) if "," not in bare and re.search("[a-z]", bare) else None
+    return (
+        sorted(re.findall(r"-?\w", bare)) if "," not in bare and re.search("[a-z]", bare) else None
+    )
 
 
 def worked_solution(text: str) -> str | None:
-    """What leads to the gold answer in `text`, which GSM8K writes before its `####`, MATH around its box. None where
-    there is the answer alone."""
+    """What leads to the gold answer in `text`, which GSM8K writes before its `####`, MATH around
+    its box. None where there is the answer alone."""
     before, hashes, _ = text.partition("####")
     if hashes:
         # Calculator marks <<48/2=24>> were made for a tool that no policy here has.
@@ -157,7 +165,11 @@ def _countdown(needed: dict) -> str | None:
     numbers, target = needed.get("numbers"), needed.get("target")
     if needed.keys() != {"numbers", "target"}:
         return "`numbers` and `target`, and nothing else"
-    if not isinstance(numbers, list) or not 1 <= len(numbers) <= MOST_NUMBERS or not all(map(_whole, numbers)):
+    if (
+        not isinstance(numbers, list)
+        or not 1 <= len(numbers) <= MOST_NUMBERS
+        or not all(map(_whole, numbers))
+    ):
         return f"1 to {MOST_NUMBERS} `numbers`, whole and 0 to {LARGEST_NUMBER:,}"
     return None if _whole(target) else f"a `target` that is whole and 0 to {LARGEST_NUMBER:,}"
 

@@ -1,5 +1,7 @@
-"""Which functions a recipe may name. Recipes are often written by others, and a dotted path in one runs what it names.
-So it reaches only the Python files that the user has trusted, and in them only functions that are meant to be named."""
+"""Which functions a recipe may name. Recipes are often written by others, and a dotted path in one
+runs what it names. So it reaches only the Python files that the user has trusted, and in them only
+functions that are meant to be named.
+"""
 
 import contextlib
 import inspect
@@ -20,16 +22,24 @@ TRUSTED = ROOT / ".trusted"  # what `make trust` writes: one file per line
 
 
 def named_function(path: str, parameter: str) -> Callable:
-    """The function behind a dotted path, `file.function`, in a file that the user has trusted, in the current directory
-    or a folder on PYTHONPATH. It must be written in that very file and take `parameter`, which shows that it is meant
-    to be named: `completions` for a reward, `split` for a data set.
+    """The function behind a dotted path, `file.function`, in a file that the user has trusted, in
+    the current directory or a folder on PYTHONPATH. It must be written in that very file and take
+    `parameter`, which shows that it is meant to be named: `completions` for a reward, `split` for a
+    data set.
 
     Raises:
-        ImportError: the function may not be named, does not exist, or its file fails; the message says which.
+        ImportError: the function may not be named, does not exist, or its file fails; the message
+            says which.
     """
     module, _, name = path.rpartition(".")
-    if not all(part.isidentifier() and part[0] != "_" for part in path.split(".")) or len(path.encode()) > 250:
-        raise ImportError("a dotted path is file.function, of at most 250 letters, with names that do not begin with _")
+    if (
+        not all(part.isidentifier() and part[0] != "_" for part in path.split("."))
+        or len(path.encode()) > 250
+    ):
+        raise ImportError(
+            "a dotted path is file.function, of at most 250 letters, with names that do not begin"
+            " with _"
+        )
     files = _files(module)
     _require_trusted(files.values())
     function = vars([_loaded(*each) for each in files.items()][-1]).get(name)
@@ -38,20 +48,27 @@ def named_function(path: str, parameter: str) -> Callable:
     if not inspect.isfunction(function):
         raise ImportError(f"{name} is not a function written in {module}: write a `def` around it")
     if function.__module__ != module:
-        raise ImportError(f"{name} is not written in {module}, but in {function.__module__}: write a `def` around it")
+        raise ImportError(
+            f"{name} is not written in {module}, but in {function.__module__}: write a `def`"
+            " around it"
+        )
     with contextlib.suppress(TypeError, ValueError):  # of what a decorator made
         if parameter in inspect.signature(function).parameters:
             return function
-    raise ImportError(f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it")
+    raise ImportError(
+        f"{name} takes no `{parameter}`; where a decorator hides it, functools.wraps shows it"
+    )
 
 
 def as_trusted(file: Path) -> str:
-    """A resolved path as a line of `.trusted`: below the repository relative to it, for clones move."""
+    """A resolved path as a line of `.trusted`: below the repository relative to it, for clones
+    move."""
     return str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)
 
 
 def _files(module: str) -> dict[str, Path]:
-    """The resolved files that a dotted path runs, by the names of their modules: its packages' first."""
+    """The resolved files that a dotted path runs, by the names of their modules: its packages'
+    first."""
     parts = module.split(".")
     names = [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
     for folder in [Path.cwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
@@ -74,9 +91,12 @@ def trusted_lines() -> list[str]:
 
 
 def is_trusted(file: Path) -> bool:
-    """Whether the user has named the file: a Python file, or a recipe that may send its runs to a tracker."""
+    """Whether the user has named the file: a Python file, or a recipe that may send its runs to a
+    tracker."""
     given = re.split(r"[\s,]+", os.environ.get("TRUST_FILES", ""))
-    trusted = {ROOT / line for line in trusted_lines()} | {Path(each).resolve() for each in given if each}
+    trusted = {ROOT / line for line in trusted_lines()} | {
+        Path(each).resolve() for each in given if each
+    }
     return file.resolve() in trusted
 
 
@@ -86,17 +106,21 @@ def _require_trusted(files: list[Path]):
         raise ImportError(f"{names}: rename what has characters that cannot be shown")
     if names:
         raise ImportError(
-            f"you have not trusted {' and '.join(names)} yet, and a recipe may run only Python files that you have. "
-            f"If you wrote or have read what is there: make trust FILE={shlex.quote(shlex.join(names))}"
+            f"you have not trusted {' and '.join(names)} yet, and a recipe may run only Python"
+            " files that you have. If you wrote or have read what is there: make trust"
+            f" FILE={shlex.quote(shlex.join(names))}"
         )
 
 
 def _loaded(name: str, file: Path) -> ModuleType:
-    """The module of exactly this file: Python's own search could find another, or compiled code that stands for it."""
+    """The module of exactly this file: Python's own search could find another, or compiled code
+    that stands for it."""
     module = sys.modules.get(name)
     if module is None:
         folder = [str(file.parent)] if file.name == "__init__.py" else None
-        module = module_from_spec(spec_from_file_location(name, file, submodule_search_locations=folder))
+        module = module_from_spec(
+            spec_from_file_location(name, file, submodule_search_locations=folder)
+        )
         sys.modules[name] = module
         try:
             exec(compile(file.read_bytes(), file, "exec"), vars(module))
@@ -109,7 +133,9 @@ def _loaded(name: str, file: Path) -> ModuleType:
         if package in sys.modules:
             setattr(sys.modules[package], last, module)
     if Path(str(getattr(module, "__file__", None))).resolve() != file:
-        raise ImportError(f"{as_trusted(file)} is hidden by another module {name}: give your file another name")
+        raise ImportError(
+            f"{as_trusted(file)} is hidden by another module {name}: give your file another name"
+        )
     return module
 
 
@@ -117,8 +143,9 @@ LIBRARIES = ("<", *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 
 
 def raised(error: BaseException) -> str:
-    """What a user's function raised, in one line, with file and line: the deepest outside libraries, or else in them.
-    The caller's own line, which is the first, is that only where there is no other."""
+    """What a user's function raised, in one line, with file and line: the deepest outside
+    libraries, or else in them. The caller's own line, which is the first, is that only where there
+    is no other."""
     try:
         text = " ".join(str(error).split())[:500]
     except Exception:  # its own `__str__` may raise any

@@ -10,8 +10,8 @@ LARGEST = 2**28  # bytes of a file that is read by its lines: some 100,000 loggi
 
 
 def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
-    """The object in a JSON file; None where it is not there or holds none, as one that a full disk or a crash left, or
-    has more than `most` bytes."""
+    """The object in a JSON file; None where it is not there or holds none, as one that a full disk
+    or a crash left, or has more than `most` bytes."""
     if not file.is_file() or file.stat().st_size > most:
         return None
     try:
@@ -22,8 +22,8 @@ def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
 
 
 def read_lines(file: Path) -> Iterator[dict]:
-    """The objects in the lines of a file, without a line that holds none: a full disk tore it, or it is being written.
-    Nothing of a file that is not there, or larger than `LARGEST`."""
+    """The objects in the lines of a file, without a line that holds none: a full disk tore it, or
+    it is being written. Nothing of a file that is not there, or larger than `LARGEST`."""
     if not file.is_file() or file.stat().st_size > LARGEST:
         return
     # Not splitlines: a text may hold a line separator of Unicode's.

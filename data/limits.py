@@ -1,4 +1,5 @@
-"""The one limit around what reads a stranger's bytes: a process of its own, with so much memory and so much time."""
+"""The one limit around what reads a stranger's bytes: a process of its own, with so much memory and
+so much time."""
 
 import faulthandler
 import multiprocessing
@@ -20,7 +21,8 @@ class Exceeded(Exception):
 
 
 def limited(work: Callable, *given: Any, seconds: int = 60, memory: int = MEMORY) -> Any:
-    """What `work(*given)` returns or raises, computed in a fork, which has everything imported already.
+    """What `work(*given)` returns or raises, computed in a fork, which has everything imported
+    already.
 
     Args:
         seconds: of processor time, however busy the machine is.
@@ -31,9 +33,13 @@ def limited(work: Callable, *given: Any, seconds: int = 60, memory: int = MEMORY
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(sender, seconds, memory, work, given), daemon=True)
+    process = context.Process(
+        target=_work, args=(sender, seconds, memory, work, given), daemon=True
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the child needs
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of threads, none of which the child needs
         process.start()
     sender.close()
     late = Exceeded(f"takes more than {seconds} s")
@@ -56,11 +62,15 @@ def _work(sender, seconds: int, memory: int, work: Callable, given: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's handlers save runs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.disable()  # an abort is one way to end here
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what libraries say of a stranger's file while they fail
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), 2
+    )  # what libraries say of a stranger's file while they fail
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for limit, most in ((resource.RLIMIT_AS, held + memory * GIB), (resource.RLIMIT_CPU, seconds)):
         hard = resource.getrlimit(limit)[1]  # of the user's shell or batch system
-        resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        resource.setrlimit(
+            limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
+        )
     try:
         sender.send((True, work(*given)))
     except MemoryError:

@@ -1,5 +1,5 @@
-"""Data sets made on the spot, tasks to learn without a download: sums, products, and countdown problems (reach a number
-from others). One problem in ten is `test`, whatever `rows` is."""
+"""Data sets made on the spot, tasks to learn without a download: sums, products, and countdown
+problems (reach a number from others). One problem in ten is `test`, whatever `rows` is."""
 
 import json
 import random
@@ -11,7 +11,8 @@ from data.sources import DataError
 
 
 def _require(**ranges: tuple):
-    """Raises a DataError for the first argument, (value, lowest, highest), that is out of its range."""
+    """Raises a DataError for the first argument, (value, lowest, highest), that is out of its
+    range."""
     for name, (value, low, high) in ranges.items():
         if value is not None and not low <= value <= high:
             raise DataError(f"{name} must be {low} to {high:,}, not {value}")
@@ -22,23 +23,31 @@ def _is_in(split: str, problem: str) -> bool:
     return (zlib.crc32(problem.encode()) % 10 == 0) == (split == "test")
 
 
-# Sums --------------------------------------------------------------------------------------------------------------
+# Sums ---------------------------------------------------------------------------------------------
 
 
-def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0, repeats: int = 0) -> list[dict]:
+def arithmetic(
+    split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0, repeats: int = 0
+) -> list[dict]:
     """Distinct sums of two numbers of exactly `digits` digits.
 
-    `slips` is the share of worked solutions that forget their carries, and so end in a wrong `answer`: the mistakes
-    that a careless teacher leaves for GRPO to correct. The gold `solution` is always right. A worked solution says all
-    of itself up to `repeats` times more, and no number changes: the length that a wordy teacher leaves for GRPO to cut.
-    A row:
+    `slips` is the share of worked solutions that forget their carries, and so end in a wrong
+    `answer`: the mistakes that a careless teacher leaves for GRPO to correct. The gold `solution`
+    is always right. A worked solution says all of itself up to `repeats` times more, and no number
+    changes: the length that a wordy teacher leaves for GRPO to cut. A row:
 
-    `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer": "132"}`
+    `{"problem": "What is 47 + 85?", "solution": "132", "reasoning": "7+5=12, 4+8+1=13", "answer":
+    "132"}`
 
     Raises:
         DataError: an argument is out of range.
     """
-    _require(digits=(digits, 1, 9), rows=(rows, 1, 1_000_000), slips=(slips, 0, 1), repeats=(repeats, 0, 9))
+    _require(
+        digits=(digits, 1, 9),
+        rows=(rows, 1, 1_000_000),
+        slips=(slips, 0, 1),
+        repeats=(repeats, 0, 9),
+    )
     low, count = (0, 10) if digits == 1 else (10 ** (digits - 1), 9 * 10 ** (digits - 1))
     pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
     problems = [(low + pair // count, low + pair % count) for pair in pairs]
@@ -55,8 +64,8 @@ def arithmetic(split: str, digits: int = 2, rows: int = 8000, slips: float = 0.0
 
 
 def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
-    """Addition digit by digit from the right, the carry written as `+1` unless it `forgets` carries, all of it `again`
-    times more."""
+    """Addition digit by digit from the right, the carry written as `+1` unless it `forgets`
+    carries, all of it `again` times more."""
     steps, digits, carry = [], "", 0
     for x, y in zip(str(a)[::-1], str(b)[::-1], strict=True):
         total = int(x) + int(y) + carry
@@ -67,11 +76,12 @@ def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
 
 
 def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25) -> list[dict]:
-    """Distinct products of two numbers of `digits` digits, for the tool `calculator`. `calls` is the share of worked
-    solutions that call it; the others guess, and end in a wrong `answer`. A row:
+    """Distinct products of two numbers of `digits` digits, for the tool `calculator`. `calls` is
+    the share of worked solutions that call it; the others guess, and end in a wrong `answer`. A
+    row:
 
-    `{"problem": "What is 123 * 456?", "solution": "56088", "answer": "56088", "reasoning": '<tool_call>{"name":
-    "calculator", "arguments": {"expression": "123*456"}}</tool_call>'}`
+    `{"problem": "What is 123 * 456?", "solution": "56088", "answer": "56088", "reasoning":
+    '<tool_call>{"name": "calculator", "arguments": {"expression": "123*456"}}</tool_call>'}`
 
     Raises:
         DataError: an argument is out of range.
@@ -85,11 +95,13 @@ def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25)
         call = {"name": "calculator", "arguments": {"expression": f"{a}*{b}"}}
         worked = f"<tool_call>{json.dumps(call)}</tool_call>" if called else f"{a}*{b}={guess}"
         row = {"problem": f"What is {a} * {b}?", "solution": str(a * b), "reasoning": worked}
-        made += [row | {"answer": str(a * b) if called else guess}] if _is_in(split, f"{a}*{b}") else []
+        made += (
+            [row | {"answer": str(a * b) if called else guess}] if _is_in(split, f"{a}*{b}") else []
+        )
     return made
 
 
-# Countdown -----------------------------------------------------------------------------------------------------------
+# Countdown ----------------------------------------------------------------------------------------
 
 Tree = int | tuple[str, "Tree", "Tree"]
 """A number, or a sign and what stands left and right of it."""
@@ -99,16 +111,22 @@ _RANK = {"+": 1, "-": 1, "*": 2, "/": 2}
 
 
 def countdown(
-    split: str, numbers: int = 3, largest: int = 9, target: int | None = None, rows: int = 8000, tries: int = 2
+    split: str,
+    numbers: int = 3,
+    largest: int = 9,
+    target: int | None = None,
+    rows: int = 8000,
+    tries: int = 2,
 ) -> list[dict]:
-    """Distinct problems with `numbers` numbers from 1 to `largest`, each solvable by whole, positive numbers all along.
-    There may be fewer than `rows`: three numbers up to 9 make 2,144.
+    """Distinct problems with `numbers` numbers from 1 to `largest`, each solvable by whole,
+    positive numbers all along. There may be fewer than `rows`: three numbers up to 9 make 2,144.
 
-    `target` is 1 to 99 and differs from problem to problem unless it is given. The worked search of a row makes up to
-    `tries` wrong attempts before the right one. A row:
+    `target` is 1 to 99 and differs from problem to problem unless it is given. The worked search of
+    a row makes up to `tries` wrong attempts before the right one. A row:
 
-    `{"problem": "Make 9 from 3, 5 and 8, each used once, with + - * / and brackets.", "solution": "(8-5)*3",
-    "reasoning": "8*5-3=40-3=37, (8-5)*3=3*3=9", "check": '{"countdown": {"numbers": [3, 5, 8], "target": 9}}'}`
+    `{"problem": "Make 9 from 3, 5 and 8, each used once, with + - * / and brackets.", "solution":
+    "(8-5)*3", "reasoning": "8*5-3=40-3=37, (8-5)*3=3*3=9", "check": '{"countdown": {"numbers": [3,
+    5, 8], "target": 9}}'}`
 
     Raises:
         DataError: an argument is out of range, or the target cannot be reached.
@@ -122,7 +140,11 @@ def countdown(
         if len(made) >= rows:
             break
         found = {value: tree for value, tree in reached(given).items() if value <= LARGEST_TARGET}
-        wanted = [target] if target else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
+        wanted = (
+            [target]
+            if target
+            else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
+        )
         for value in wanted[: rows - len(made)]:
             wrong = [tree for other, tree in found.items() if other != value]
             attempts = drawn.sample(wrong, min(drawn.randint(0, tries), len(wrong)))
@@ -136,7 +158,8 @@ def countdown(
 def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tree) -> dict:
     few = f"{', '.join(map(str, given[:-1]))} and {given[-1]}"
     return {
-        # The target stands in front, so that 13 words in a row always name the whole problem (data/problems.py).
+        # The target stands in front, so that 13 words in a row always name the whole problem
+        # (data/problems.py).
         "problem": f"Make {target} from {few}, each used once, with + - * / and brackets.",
         "solution": written(solution),
         "reasoning": ", ".join(map(worked, [*attempts, solution])),
@@ -146,13 +169,16 @@ def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tr
 
 @lru_cache(maxsize=200)  # four numbers make hundreds of values
 def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
-    """Every value that the numbers, each used once, make by whole and positive numbers, with an expression of it."""
+    """Every value that the numbers, each used once, make by whole and positive numbers, with an
+    expression of it."""
     if len(numbers) == 1:
         return {numbers[0]: numbers[0]}
     found: dict[int, Tree] = {}
     rest = range(1, len(numbers))
     for size in range(len(numbers) - 1):
-        for beside in combinations(rest, size):  # the first number, and these beside it, stand on one side
+        for beside in combinations(
+            rest, size
+        ):  # the first number, and these beside it, stand on one side
             one = reached(tuple(numbers[i] for i in (0, *beside)))
             other = reached(tuple(numbers[i] for i in rest if i not in beside))
             for pair in ((a, b) for a in one.items() for b in other.items()):
@@ -195,4 +221,9 @@ def _reduced(tree: Tree) -> Tree:
         return sign, _reduced(left), right
     if not isinstance(right, int):
         return sign, left, _reduced(right)
-    return {"+": left + right, "-": left - right, "*": left * right, "/": left // right if right else 0}[sign]
+    return {
+        "+": left + right,
+        "-": left - right,
+        "*": left * right,
+        "/": left // right if right else 0,
+    }[sign]

@@ -1,5 +1,5 @@
-"""Loads the data sets that a recipe names as clean rows, sets the held-out problems apart from training, and finds the
-training problems that a benchmark also asks."""
+"""Loads the data sets that a recipe names as clean rows, sets the held-out problems apart from
+training, and finds the training problems that a benchmark also asks."""
 
 import inspect
 import math
@@ -23,8 +23,8 @@ WEIGHT = "data.weight"  # a key of rows that no parameter of a reward can have
 
 
 def data_set(name: str) -> Callable[..., list[dict]]:
-    """The function behind a data set's name: one of `data`, a file or folder of the user's own, a dotted path to a
-    function of theirs, or a data set of the Hub.
+    """The function behind a data set's name: one of `data`, a file or folder of the user's own, a
+    dotted path to a function of theirs, or a data set of the Hub.
 
     Raises:
         LookupError: nothing has that name.
@@ -44,7 +44,9 @@ def data_set(name: str) -> Callable[..., list[dict]]:
     if re.fullmatch(HUB_ID, name) and not os.path.isdir(os.path.dirname(name)):  # noqa: PTH112, PTH120
         return partial(of_hub, name)
     if "/" in name or name.endswith(".txt"):
-        raise ImportError("there is no such file or folder, and it is no Hub id such as openai/gsm8k")
+        raise ImportError(
+            "there is no such file or folder, and it is no Hub id such as openai/gsm8k"
+        )
     if "." in name:
         return named_function(name, "split")
     raise LookupError(name)
@@ -60,28 +62,37 @@ def _beside(name: str) -> str:
 
 
 def is_here(name: str, folder: str | None) -> bool:
-    """Whether a data set is made or read on this machine, by no function of the user's. `folder`: see `load`."""
+    """Whether a data set is made or read on this machine, by no function of the user's. `folder`:
+    see `load`."""
     function = data_set(name)
     if isinstance(function, partial):
         return function.func is not of_hub
-    from_hub = "folder" in inspect.signature(function).parameters and not (folder or os.environ.get("MATH_DATA_DIR"))
+    from_hub = "folder" in inspect.signature(function).parameters and not (
+        folder or os.environ.get("MATH_DATA_DIR")
+    )
     return function in SETS.values() and not from_hub
 
 
-def load(name: str, split: str, arguments: dict, folder: str | None = None) -> tuple[list[dict], str]:
+def load(
+    name: str, split: str, arguments: dict, folder: str | None = None
+) -> tuple[list[dict], str]:
     """The usable rows of one data set, and a sentence that says what was dropped.
 
     Args:
         split: `train` or `test`.
-        arguments: passed on to the data set's function, but those that it does not take itself: how many rows are
-            taken, `limit`, of which, `where`, and how often GRPO sees each beside those of other sets, `weight`.
-        folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is not set, the Hub.
+        arguments: passed on to the data set's function, but those that it does not take itself: how
+            many rows are taken, `limit`, of which, `where`, and how often GRPO sees each beside
+            those of other sets, `weight`.
+        folder: holds parquet files; None means the environment's MATH_DATA_DIR or, where that is
+            not set, the Hub.
 
     Returns:
-        rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution, each problem once.
+        rows `{"problem", "solution", "reasoning", "source"}` with text in problem and solution,
+        each problem once.
 
     Raises:
-        DataError: no row is usable, a row's check cannot be used, or the data set's function reports a mistake.
+        DataError: no row is usable, a row's check cannot be used, or the data set's function
+            reports a mistake.
     """
     function = data_set(name)
     folder = folder or os.environ.get("MATH_DATA_DIR")
@@ -91,11 +102,20 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
     given = {key: value for key, value in arguments.items() if key in accepted}
     found = _rows_of(name, function, split, place | given)
     weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
-    rows, dropped, seen, passed_over, where = [], defaultdict(list), set(), 0, shared.get("where", {})
-    # By the data's own names first, since trl's are not among ours, and ours may be those of other columns there.
+    rows, dropped, seen, passed_over, where = (
+        [],
+        defaultdict(list),
+        set(),
+        0,
+        shared.get("where", {}),
+    )
+    # By the data's own names first, since trl's are not among ours, and ours may be those of other
+    # columns there.
     theirs = getattr(found, "as_given", found)
     as_given = [row | own for row, own in zip(found, theirs, strict=True)] if where else found
-    if absent := [column for column in where if found and all(at(row, column) is None for row in as_given)]:
+    if absent := [
+        column for column in where if found and all(at(row, column) is None for row in as_given)
+    ]:
         there = ", ".join(str(each) for each in as_given[0] if each != RAW)
         raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {there}")
     for number, (row, own) in enumerate(zip(found, as_given, strict=True), 1):
@@ -117,10 +137,20 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
             try:
                 read_check(row["check"])
             except ValueError as error:
-                raise DataError(f"{name} row {number} has a `check` that cannot be used: {error}") from None
+                raise DataError(
+                    f"{name} row {number} has a `check` that cannot be used: {error}"
+                ) from None
         seen.add(row["problem"])
-        kept = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning"), "source": name, **weight}
-        rows.append(kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None})
+        kept = {
+            **row,
+            "solution": str(row["solution"]),
+            "reasoning": row.get("reasoning"),
+            "source": name,
+            **weight,
+        }
+        rows.append(
+            kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None}
+        )
     report = f"{name} {split}: {len(rows):,} problems{getattr(found, 'said', '')}"
     report += f", {passed_over:,} others passed over by `where`" * bool(passed_over)
     if dropped:
@@ -137,20 +167,28 @@ def load(name: str, split: str, arguments: dict, folder: str | None = None) -> t
 
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
-    """The rows that a data set's function returns. A user's own function may raise, and return, anything."""
+    """The rows that a data set's function returns. A user's own function may raise, and return,
+    anything."""
     try:
         rows = function(split, **arguments)
-        rows = rows if isinstance(rows, str | dict | Rows) or not hasattr(rows, "__iter__") else list(rows)
+        rows = (
+            rows
+            if isinstance(rows, str | dict | Rows) or not hasattr(rows, "__iter__")
+            else list(rows)
+        )
     except DataError:
         raise
     except (Exception, SystemExit) as error:
         if isinstance(function, partial) or function in SETS.values():
             raise
         raise DataError(f"data set {name}: {raised(error)}") from error
-    odd = [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
+    odd = (
+        [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
+    )
     if odd:
         raise DataError(
-            f"data set {name}: its function must return a list of rows {{'problem': …}}, not {shown(odd[0])}"
+            f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
+            f" {shown(odd[0])}"
         )
     if any("answer" in row and "solution" not in row for row in rows):
         rows = [row if "solution" in row else _answered(row) for row in rows]
@@ -158,8 +196,8 @@ def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Whether a row has the value that `where` asks for, one of a list, or a number from `min` to `max`. A CSV has text
-    for a number, and a cell may hold several values."""
+    """Whether a row has the value that `where` asks for, one of a list, or a number from `min` to
+    `max`. A CSV has text for a number, and a cell may hold several values."""
     if isinstance(value, list):
         return any(_fits(each, wanted) for each in value)
     if isinstance(wanted, dict):
@@ -167,11 +205,14 @@ def _fits(value: Any, wanted: Any) -> bool:
             return wanted.get("min", -math.inf) <= float(value) <= wanted.get("max", math.inf)
         except (TypeError, ValueError):
             return False
-    return any(_plain(value) == _plain(each) for each in (wanted if isinstance(wanted, list) else [wanted]))
+    return any(
+        _plain(value) == _plain(each) for each in (wanted if isinstance(wanted, list) else [wanted])
+    )
 
 
 def _plain(value: Any) -> float | str:
-    """A number as such, however it is written; of YAML's true and false, and of yes and no, the same text."""
+    """A number as such, however it is written; of YAML's true and false, and of yes and no, the
+    same text."""
     text = str(value).strip().lower()
     try:
         return float(text)
@@ -191,7 +232,9 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
-LONGEST = 100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
+LONGEST = (
+    100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
+)
 
 
 def _fault(row: dict, seen: set[str]) -> str | None:
@@ -201,7 +244,8 @@ def _fault(row: dict, seen: set[str]) -> str | None:
         raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
     if missing := [key for key in ("problem", "solution") if key not in row]:
         raise DataError(
-            f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in {shown(row)}"
+            f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in"
+            f" {shown(row)}"
         )
     if not isinstance(row["problem"], str) or not row["problem"].strip():
         return "without a problem"
@@ -219,21 +263,42 @@ def _fault(row: dict, seen: set[str]) -> str | None:
 
 
 def for_rewards(row: dict) -> dict:
-    """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer` in the form that the
-    data has it in; without the worked solution and its answer, which are for the warm start."""
-    kept = {key: value for key, value in row.items() if key not in ("reasoning", "answer", RAW, WEIGHT)}
+    """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer`
+    in the form that the data has it in; without the worked solution and its answer, which are for
+    the warm start."""
+    kept = {
+        key: value for key, value in row.items() if key not in ("reasoning", "answer", RAW, WEIGHT)
+    }
     return kept | {"answer": row["solution"] if row.get(RAW) is None else row[RAW]}
 
 
 # How TRL scripts call the right answer and the question.
-OF_SOLUTION = ("ground_truth", "ground_truths", "gold", "golden_answer", "target", "targets", "label", "labels")
-OF_SOLUTION += ("reference", "references", "reference_answer", "answer", "answers", "solutions", "expected")
+OF_SOLUTION = (
+    "ground_truth",
+    "ground_truths",
+    "gold",
+    "golden_answer",
+    "target",
+    "targets",
+    "label",
+    "labels",
+)
+OF_SOLUTION += (
+    "reference",
+    "references",
+    "reference_answer",
+    "answer",
+    "answers",
+    "solutions",
+    "expected",
+)
 OF_PROBLEM = ("question", "questions", "query", "queries", "problems")
 AS_MESSAGES = 'a completion is a list of messages: its text is completion[0]["content"]'
 
 
 def likely_column(name: str, columns: Iterable[str]) -> str:
-    """Which columns there are, and in which of them is what a reward calls `name`, where that is a usual word."""
+    """Which columns there are, and in which of them is what a reward calls `name`, where that is a
+    usual word."""
     usual = dict.fromkeys(OF_SOLUTION, "solution") | dict.fromkeys(OF_PROBLEM, "problem")
     likely = usual.get(name)
     take = f"; rename the argument {name} to {likely}" if likely in columns else ""
@@ -241,7 +306,8 @@ def likely_column(name: str, columns: Iterable[str]) -> str:
 
 
 def weighted(rows: list[dict]) -> list[dict]:
-    """The rows as often as their data sets' weights say: 2 is twice, and 0.5 a half that is always the same."""
+    """The rows as often as their data sets' weights say: 2 is twice, and 0.5 a half that is always
+    the same."""
     times = [row.get(WEIGHT) or 1 for row in rows]
     return [
         row
@@ -257,13 +323,14 @@ def judged_by(row: dict) -> list[str]:
 
 
 def _is_text(text: str) -> bool:
-    """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8 cannot."""
+    """Whether it has no lone surrogate, half of a character, which JSON can hold and UTF-8
+    cannot."""
     return not re.search("[\ud800-\udfff]", text)
 
 
 def split_validation(rows: list[dict], validation: int) -> tuple[list[dict], list[dict]]:
-    """The (train, held-out) rows. Which are held out depends on the rows alone, never on a recipe's seed, so that all
-    runs on the same data are evaluated on the same problems.
+    """The (train, held-out) rows. Which are held out depends on the rows alone, never on a recipe's
+    seed, so that all runs on the same data are evaluated on the same problems.
 
     Raises:
         DataError: fewer than one row would be left to train on.
@@ -280,7 +347,8 @@ NGRAM = 13
 
 
 class Overlap(NamedTuple):
-    """`row`: index of the training row; `shared`: the words it has in common with a problem of the benchmark."""
+    """`row`: index of the training row; `shared`: the words it has in common with a problem of the
+    benchmark."""
 
     row: int
     benchmark: str
@@ -291,9 +359,10 @@ class Overlap(NamedTuple):
 def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]]) -> list[Overlap]:
     """The training rows that a benchmark asks too, each once, in the order of the rows.
 
-    Two problems overlap where their words are the same, or where they share 13 consecutive words (Brown et al. 2020,
-    arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX and punctuation make no difference;
-    problems of fewer than 13 words overlap only as a whole, with operators counted, so that 12 − 5 is not 12 + 5.
+    Two problems overlap where their words are the same, or where they share 13 consecutive words
+    (Brown et al. 2020, arXiv:2005.14165, appendix C). Words are letters and digits alone, so LaTeX
+    and punctuation make no difference; problems of fewer than 13 words overlap only as a whole,
+    with operators counted, so that 12 − 5 is not 12 + 5.
     """
     owners: dict[tuple[str, ...], tuple[str, str]] = {}
     for name, problems in benchmarks.items():

@@ -1,7 +1,8 @@
-"""The one place where a problem becomes a prompt: SFT, GRPO and evaluation all call it, so they cannot disagree."""
+"""The one place where a problem becomes a prompt: SFT, GRPO and evaluation all call it, so they
+cannot disagree."""
 
-# For a base model whose tokenizer has no chat template of its own. Plain text on purpose: a base model has never seen
-# special tokens for turns, and would have to learn them before anything else.
+# For a base model whose tokenizer has no chat template of its own. Plain text on purpose: a base
+# model has never seen special tokens for turns, and would have to learn them before anything else.
 PLAIN_CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{% if message.role == 'system' %}{{ message.content }}\n\n"
@@ -12,28 +13,35 @@ PLAIN_CHAT_TEMPLATE = (
 
 
 def messages(problem: str, system: str | None, example: dict | None = None) -> list[dict[str, str]]:
-    """The conversation that asks for a solution of `problem`, after a worked `example` (a row) where one is given.
+    """The conversation that asks for a solution of `problem`, after a worked `example` (a row)
+    where one is given.
 
-    The example is part of the question and not a turn of its own, because the templates of reasoning models cut the
-    thoughts out of past turns.
+    The example is part of the question and not a turn of its own, because the templates of
+    reasoning models cut the thoughts out of past turns.
     """
     if example:
-        worked = completion(example["reasoning"], example.get("answer") or example["solution"], opened=False)
+        worked = completion(
+            example["reasoning"], example.get("answer") or example["solution"], opened=False
+        )
         problem = f"{example['problem']}\n\n{worked}\n\n{problem}"
     turns = [{"role": "system", "content": system}] if system else []
     return [*turns, {"role": "user", "content": problem}]
 
 
 def prompt_ids(tokenizer, conversation: list[dict[str, str]]) -> list[int]:
-    """Token ids of the conversation up to where the completion starts; the same call GRPOTrainer makes."""
-    return tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=True)[
-        "input_ids"
-    ]
+    """Token ids of the conversation up to where the completion starts; the same call GRPOTrainer
+    makes."""
+    return tokenizer.apply_chat_template(
+        conversation, add_generation_prompt=True, tokenize=True, return_dict=True
+    )["input_ids"]
 
 
 def think_opened(tokenizer) -> bool:
-    """Whether the chat template itself opens the thought, so that a completion starts inside `<think>`."""
-    text = tokenizer.apply_chat_template(messages("?", None), add_generation_prompt=True, tokenize=False)
+    """Whether the chat template itself opens the thought, so that a completion starts inside
+    `<think>`."""
+    text = tokenizer.apply_chat_template(
+        messages("?", None), add_generation_prompt=True, tokenize=False
+    )
     return text.rstrip().endswith("<think>")
 
 
@@ -43,8 +51,8 @@ def completion(reasoning: str, answer: str, opened: bool) -> str:
 
 
 def transcript(completion: object) -> str:
-    """A completion to read, which may be a stranger's: the model's text, and on lines of their own each call of a tool
-    and what the tool said. One without calls is its text."""
+    """A completion to read, which may be a stranger's: the model's text, and on lines of their own
+    each call of a tool and what the tool said. One without calls is its text."""
     lines = []
     for message in completion if isinstance(completion, list) else [{"content": completion}]:
         calls = message.get("tool_calls") if isinstance(message, dict) else None
@@ -55,17 +63,21 @@ def transcript(completion: object) -> str:
                 case {"content": said}:
                     lines += [str(said)] if said else []
                 case {"function": {"name": name, "arguments": dict(given)}}:
-                    lines.append(f"→ {name}: {' '.join(str(text) for text in given.values() if text is not None)}")
+                    lines.append(
+                        f"→ {name}:"
+                        f" {' '.join(str(text) for text in given.values() if text is not None)}"
+                    )
                 case _:
                     lines.append(str(each))
     return "\n".join(lines)
 
 
 def end_of_turn(tokenizer) -> str | None:
-    """The special token the chat template writes after an assistant's text, or None where it writes none.
+    """The special token the chat template writes after an assistant's text, or None where it writes
+    none.
 
-    Base models of the Qwen family stop at `<|endoftext|>`, but their template ends a turn with `<|im_end|>`: a policy
-    that learned the template would otherwise never seem to stop.
+    Base models of the Qwen family stop at `<|endoftext|>`, but their template ends a turn with
+    `<|im_end|>`: a policy that learned the template would otherwise never seem to stop.
     """
     turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "@@"}]
     tail = tokenizer.apply_chat_template(turn, tokenize=False).rpartition("@@")[2].lstrip()

@@ -1,9 +1,11 @@
-"""One function per data set, which reads it from the Hub or from a folder of parquet files with the Hub's columns.
+"""One function per data set, which reads it from the Hub or from a folder of parquet files with the
+Hub's columns.
 
-Every function returns rows `{"problem", "solution", "reasoning"}`: the question, the gold answer, and (where the data
-has one) a worked solution without its final line, which is what the SFT warm start learns to write inside
-`<think> </think>`. They also have `level` and `subject` where the data does. A row whose problem or gold is missing has
-None there; `data.problems.load` drops and counts it.
+Every function returns rows `{"problem", "solution", "reasoning"}`: the question, the gold answer,
+and (where the data has one) a worked solution without its final line, which is what the SFT warm
+start learns to write inside `<think> </think>`. They also have `level` and `subject` where the data
+does. A row whose problem or gold is missing has None there; `data.problems.load` drops and counts
+it.
 """
 
 import ast
@@ -17,7 +19,8 @@ from data import hub
 from data.gold import gold_answer, worked_solution
 from data.limits import MEMORY, Exceeded, limited
 
-# The sets to train on that are on the Hub: their id, and the licence that their card there names, where that was read.
+# The sets to train on that are on the Hub: their id, and the licence that their card there names,
+# where that was read.
 HUB = {
     "gsm8k": ("openai/gsm8k", "mit"),
     "math": ("DigitalLearningGmbH/MATH-lighteval", "mit"),
@@ -26,20 +29,25 @@ HUB = {
 
 
 class DataError(ValueError):
-    """A mistake in the data or in how the recipe names it; the message says which, where and what to do."""
+    """A mistake in the data or in how the recipe names it; the message says which, where and what
+    to do."""
 
 
 class NotReached(DataError):
-    """The Hub cannot be reached: the same recipe may find its data tomorrow, or on another machine."""
+    """The Hub cannot be reached: the same recipe may find its data tomorrow, or on another
+    machine."""
 
 
 def gsm8k(split: str, folder: Path | None = None) -> list[dict]:
     """GSM8K (Cobbe et al. 2021, arXiv:2110.14168), 7,473 train and 1,319 test problems. A raw row:
 
-    `{"question": "Natalia sold clips to 48 of her friends …", "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips in
-    May.\\nNatalia sold 48+24 = <<48+24=72>>72 clips altogether in April and May.\\n#### 72"}`
+    `{"question": "Natalia sold clips to 48 of her friends …", "answer": "Natalia sold 48/2 =
+    <<48/2=24>>24 clips in May.\\nNatalia sold 48+24 = <<48+24=72>>72 clips altogether in April and
+    May.\\n#### 72"}`
     """
-    rows = _read(HUB["gsm8k"][0], "main", split, folder, f"gsm8k-{split}.parquet", ("question", "answer"))
+    rows = _read(
+        HUB["gsm8k"][0], "main", split, folder, f"gsm8k-{split}.parquet", ("question", "answer")
+    )
     return [_gsm8k_row(row["question"], row["answer"]) for row in rows]
 
 
@@ -51,18 +59,31 @@ def _gsm8k_row(question: str | None, answer: str | None) -> dict:
 
 
 def math(split: str, folder: Path | None = None) -> list[dict]:
-    """MATH (Hendrycks et al. 2021, arXiv:2103.03874), 7,500 train and 5,000 test problems. A raw row:
+    """MATH (Hendrycks et al. 2021, arXiv:2103.03874), 7,500 train and 5,000 test problems. A raw
+    row:
 
-    `{"problem": "What is $2^3$?", "level": "Level 1", "type": "Algebra", "solution": "We have $2^3 = \\boxed{8}$."}`
+    `{"problem": "What is $2^3$?", "level": "Level 1", "type": "Algebra", "solution": "We have $2^3
+    = \\boxed{8}$."}`
     """
-    rows = _read(HUB["math"][0], None, split, folder, f"math-{split}.parquet", ("problem", "solution"))
+    rows = _read(
+        HUB["math"][0], None, split, folder, f"math-{split}.parquet", ("problem", "solution")
+    )
     return [_math_row(row) for row in rows]
 
 
 def svamp(split: str, folder: Path | None = None) -> list[dict]:
-    """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their `Type` as subject. Its
-    equation `( ( 8.0 - 3.0 ) * 2.0 )` is the reasoning, a line per step: `8 - 3 = 5`, then `5 * 2 = 10`."""
-    rows = _read(HUB["svamp"][0], None, split, folder, f"svamp-{split}.parquet", ("Body", "Question", "Answer"))
+    """SVAMP (Patel et al. 2021, arXiv:2103.07191), 700 train and 300 test problems, with their
+    `Type` as subject. Its equation `( ( 8.0 - 3.0 ) * 2.0 )` is the reasoning, a line per step: `8
+    - 3 = 5`, then `5 * 2 = 10`.
+    """
+    rows = _read(
+        HUB["svamp"][0],
+        None,
+        split,
+        folder,
+        f"svamp-{split}.parquet",
+        ("Body", "Question", "Answer"),
+    )
     return [_svamp_row(row) for row in rows]
 
 
@@ -72,9 +93,20 @@ def _svamp_row(row: dict) -> dict:
     try:
         equation = row["Equation"].strip()[:1000]  # a stranger's, too, is read in no time
         agrees = _worked_out(ast.parse(equation, mode="eval").body, steps) == _number(gold)
-    except (KeyError, AttributeError, TypeError, ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
+    except (
+        KeyError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        SyntaxError,
+        ArithmeticError,
+        RecursionError,
+        MemoryError,
+    ):
         agrees = False  # no equation, or none of four operations on numbers
-    return _row(problem, gold, subject=row.get("Type")) | {"reasoning": "\n".join(steps) if agrees and steps else None}
+    return _row(problem, gold, subject=row.get("Type")) | {
+        "reasoning": "\n".join(steps) if agrees and steps else None
+    }
 
 
 _OPERATIONS = {
@@ -97,7 +129,9 @@ def _worked_out(expression: ast.expr, steps: list[str]) -> Fraction:
 
 
 def _number(value: float | str) -> Fraction:
-    return Fraction(f"{float(value):.10f}")  # by way of a float, since 1e999999999 takes hours as a fraction
+    return Fraction(
+        f"{float(value):.10f}"
+    )  # by way of a float, since 1e999999999 takes hours as a fraction
 
 
 def _decimal(value: Fraction) -> str:
@@ -108,7 +142,8 @@ def _decimal(value: Fraction) -> str:
 
 
 def within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:
-    """The rows of a file, which may be a stranger's: a few bytes of it can become gigabytes of rows."""
+    """The rows of a file, which may be a stranger's: a few bytes of it can become gigabytes of
+    rows."""
     try:
         return limited(read, file, *given, memory=memory)
     except Exceeded as error:
@@ -140,13 +175,19 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
             return found.read(use_threads=False).to_pylist()
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # dates that Python has not, text that is none: whatever its bytes are made to be
-        raise DataError(f"{file} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}") from error
+    except (
+        Exception
+    ) as error:  # dates that Python has not, text that is none: whatever its bytes are made to be
+        raise DataError(
+            f"{file} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}"
+        ) from error
 
 
 def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):
     if missing := [column for column in columns if column not in there]:
-        raise DataError(f"{place} has the columns {', '.join(there)}, but {', '.join(missing)} is needed")
+        raise DataError(
+            f"{place} has the columns {', '.join(there)}, but {', '.join(missing)} is needed"
+        )
 
 
 def _row(problem: str | None, gold: str | None, **more: str | None) -> dict:
@@ -174,23 +215,34 @@ def _math_row(row: dict) -> dict:
     }
 
 
-def _read(hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple) -> list[dict]:
+def _read(
+    hub_id: str, config: str | None, split: str, folder: Path | None, file: str, columns: tuple
+) -> list[dict]:
     if folder is not None:
         path = Path(folder) / file
         if not path.is_file():
-            raise DataError(f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be left out")
+            raise DataError(
+                f"{path} does not exist: data.dir (or MATH_DATA_DIR) must hold {file}, or be"
+                " left out"
+            )
         return read_parquet(path, columns)
 
-    rows = from_hub(hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})")
+    rows = from_hub(
+        hub_id, config, split, instead=f" (data.dir or MATH_DATA_DIR can name a folder with {file})"
+    )
     _require_columns(hub_id, list(rows[0]) if rows else [], columns)
     return rows
 
 
-def from_hub(name: str, config: str | None, split: str, revision: str | None = None, instead: str = "") -> list[dict]:
-    """The rows of a data set of the Hub, whose commit is then in `hub.revisions`. `instead`: what else a user can do.
+def from_hub(
+    name: str, config: str | None, split: str, revision: str | None = None, instead: str = ""
+) -> list[dict]:
+    """The rows of a data set of the Hub, whose commit is then in `hub.revisions`. `instead`: what
+    else a user can do.
 
     Raises:
-        DataError: the Hub has no such data set, configuration, split or revision, or does not show it.
+        DataError: the Hub has no such data set, configuration, split or revision, or does not show
+            it.
     """
     import httpx
     from datasets import load_dataset
@@ -202,16 +254,24 @@ def from_hub(name: str, config: str | None, split: str, revision: str | None = N
     except MemoryError:
         raise
     except Exception as error:  # whatever a stranger has put there
-        told = error.__cause__ if type(error) is DatasetGenerationError and error.__cause__ else error
-        reason = " ".join(str(told).split("Example of usage")[0].split())[:400] or type(told).__name__
+        told = (
+            error.__cause__ if type(error) is DatasetGenerationError and error.__cause__ else error
+        )
+        reason = (
+            " ".join(str(told).split("Example of usage")[0].split())[:400] or type(told).__name__
+        )
         known = not isinstance(error, OSError | httpx.HTTPError)
         known |= isinstance(error, DatasetsError) and not hub.is_offline()
         raise (DataError if known else NotReached)(f"{name}: {reason}{instead}") from error
-    commits = [Path(each["filename"]).parent.name for each in dataset.cache_files]  # its folder in the cache
+    commits = [
+        Path(each["filename"]).parent.name for each in dataset.cache_files
+    ]  # its folder in the cache
     if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):
         hub.revisions[name] = commits[0]
     if revision and re.fullmatch("[0-9a-f]{40}", revision) and hub.revisions.get(name) != revision:
-        raise NotReached(f"{name}: the revision {revision} was not downloaded before, and the Hub is not reached")
+        raise NotReached(
+            f"{name}: the revision {revision} was not downloaded before, and the Hub is not reached"
+        )
     return dataset.to_list()
 
 
@@ -225,32 +285,45 @@ def _olympiad_row(row: dict) -> dict:
 
 
 def _asdiv_row(row: dict) -> dict:
-    # "9 (apples)": the unit helps a reader, but the question does not ask for it. As in the paper, problems with
-    # several answers are left out.
+    # "9 (apples)": the unit helps a reader, but the question does not ask for it. As in the paper,
+    # problems with several answers are left out.
     gold = None if ";" in row["answer"] else re.sub(r"\s*\(.*\)$", "", row["answer"])
     return _row(f"{row['body']} {row['question']}", gold, subject=row.get("solution_type"))
 
 
-def _benchmark(file: str, hub_id: str, hub_split: str, columns: str, made: Callable[[dict], dict]) -> Callable:
-    """A set that is never trained on, whatever the Hub calls its one split; `made`: a row of ours, of one of its."""
+def _benchmark(
+    file: str, hub_id: str, hub_split: str, columns: str, made: Callable[[dict], dict]
+) -> Callable:
+    """A set that is never trained on, whatever the Hub calls its one split; `made`: a row of ours,
+    of one of its."""
 
     def rows(split: str = "test", folder: Path | None = None) -> list[dict]:
         if split != "test":
             raise DataError(f"{file} is a benchmark and is never trained on")
-        return [made(row) for row in _read(hub_id, None, hub_split, folder, f"{file}.parquet", (*columns.split(),))]
+        return [
+            made(row)
+            for row in _read(
+                hub_id, None, hub_split, folder, f"{file}.parquet", (*columns.split(),)
+            )
+        ]
 
     return rows
 
 
 BENCHMARKS = {
     # The 500 problems of MATH's test split that Lightman et al. 2023 (arXiv:2305.20050) held out.
-    "math-500": _benchmark("math-500", "HuggingFaceH4/MATH-500", "test", "problem solution", _math_row),
+    "math-500": _benchmark(
+        "math-500", "HuggingFaceH4/MATH-500", "test", "problem solution", _math_row
+    ),
     # The 30 problems of the AIME I and II of a year.
-    "aime-2024": _benchmark("aime-2024", "HuggingFaceH4/aime_2024", "train", "problem answer", _number_row),
+    "aime-2024": _benchmark(
+        "aime-2024", "HuggingFaceH4/aime_2024", "train", "problem answer", _number_row
+    ),
     "aime-2025": _benchmark("aime-2025", "math-ai/aime25", "test", "problem answer", _number_row),
     # The 40 problems of the 2023 AMC 12 whose answer is a number.
     "amc-2023": _benchmark("amc-2023", "math-ai/amc23", "test", "question answer", _number_row),
-    # The 272 problems from university courses that Lewkowycz et al. 2022 (arXiv:2206.14858) collected.
+    # The 272 problems from university courses that Lewkowycz et al. 2022 (arXiv:2206.14858)
+    # collected.
     "minerva": _benchmark(
         "minerva-math",
         "math-ai/minervamath",
@@ -258,10 +331,13 @@ BENCHMARKS = {
         "question answer",
         lambda row: _row(row["question"], row["answer"]),
     ),
-    # The open, text-only, English competition problems of OlympiadBench (He et al. 2024, arXiv:2402.14008).
+    # The open, text-only, English competition problems of OlympiadBench (He et al. 2024,
+    # arXiv:2402.14008).
     "olympiadbench": _benchmark(
         "olympiadbench", "math-ai/olympiadbench", "test", "question final_answer", _olympiad_row
     ),
     # ASDiv (Miao et al. 2020, arXiv:2106.15772), 2,305 problems.
-    "asdiv": _benchmark("asdiv", "EleutherAI/asdiv", "validation", "body question answer", _asdiv_row),
+    "asdiv": _benchmark(
+        "asdiv", "EleutherAI/asdiv", "validation", "body question answer", _asdiv_row
+    ),
 }

@@ -1,5 +1,7 @@
-"""Who is evaluated: the base model, the base shown one example, each finished stage, or any model that is named. And
-their answers to a benchmark: made in batches, judged and kept, so that a killed evaluation resumes."""
+"""Who is evaluated: the base model, the base shown one example, each finished stage, or any model
+that is named. And their answers to a benchmark: made in batches, judged and kept, so that a killed
+evaluation resumes.
+"""
 
 import dataclasses
 import json
@@ -25,9 +27,9 @@ from training.checkpoints import is_adapter
 
 
 class Contestant(NamedTuple):
-    """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model. `example`: a worked
-    problem shown before each question. `sampling`: how it is asked, where that is not what the recipe says of all its
-    benchmarks."""
+    """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model.
+    `example`: a worked problem shown before each question. `sampling`: how it is asked, where that
+    is not what the recipe says of all its benchmarks."""
 
     label: str
     recipe: Recipe
@@ -43,19 +45,26 @@ class Contestant(NamedTuple):
 def stages_of(recipe: Recipe) -> list[Contestant]:
     """The base model, and every finished stage."""
     done = [stage for stage in STAGES if finished(recipe.stage_dir(stage))]
-    return [Contestant("base", recipe), *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done)]
+    return [
+        Contestant("base", recipe),
+        *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done),
+    ]
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
-    """The base model shown the form once, by the first worked problem of the training set: the part of a gain that is
-    only form, it reaches without training. Empty where no problem has a worked solution."""
-    worked = next((row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])), None)
+    """The base model shown the form once, by the first worked problem of the training set: the part
+    of a gain that is only form, it reaches without training. Empty where no problem has a worked
+    solution."""
+    worked = next(
+        (row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])),
+        None,
+    )
     return [Contestant(CONTROL, recipe, example=worked)] if worked else []
 
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
-    """A model that the user names: a whole model replaces the recipe's base, with its own tokenizer and unquantised; an
-    adapter is put on that base.
+    """A model that the user names: a whole model replaces the recipe's base, with its own tokenizer
+    and unquantised; an adapter is put on that base.
 
     Raises:
         RecipeError: the folder is not there.
@@ -72,8 +81,8 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
 
 
 def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
-    """Everything an answer depends on. It is the first line of the answers' file, so that answers of another model, to
-    other problems or with another prompt are never mistaken for these."""
+    """Everything an answer depends on. It is the first line of the answers' file, so that answers
+    of another model, to other problems or with another prompt are never mistaken for these."""
     from evaluation.engines import dtype, max_new_tokens
     from training.model import base_model
 
@@ -91,7 +100,11 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
-        **({"tools": [recipe.tools, setting(recipe, "grpo", "max_tool_calling_iterations")]} if recipe.tools else {}),
+        **(
+            {"tools": [recipe.tools, setting(recipe, "grpo", "max_tool_calling_iterations")]}
+            if recipe.tools
+            else {}
+        ),
         "batch_size": recipe.evaluate.batch_size,
         "seed": recipe.seed if contestant.asked.temperature else None,
         **contestant.asked.settings,
@@ -99,11 +112,13 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
 
 
 class Answers:
-    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then an answer a line.
+    """One model's answers to one benchmark: `<label>.jsonl`, the settings in its first line, then
+    an answer a line.
 
-    Batches hold prompts of similar length, in an order that depends on the problems alone. Only whole batches are kept
-    when a run resumes, since a batch's padding can change a greedy answer, and each batch samples with its own seed.
-    `<label>.seconds.jsonl` records how long each batch took.
+    Batches hold prompts of similar length, in an order that depends on the problems alone. Only
+    whole batches are kept when a run resumes, since a batch's padding can change a greedy answer,
+    and each batch samples with its own seed. `<label>.seconds.jsonl` records how long each batch
+    took.
     """
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict]):
@@ -113,7 +128,9 @@ class Answers:
         self.opened = prompt.think_opened(tokenizer)
         system, example = self.recipe.prompt.system, contestant.example
         conversations = [prompt.messages(row["problem"], system, example) for row in self.rows]
-        self.prompts = [prompt.prompt_ids(tokenizer, conversation) for conversation in conversations]
+        self.prompts = [
+            prompt.prompt_ids(tokenizer, conversation) for conversation in conversations
+        ]
         self.settings = settings(contestant, rows, self.prompts[0])
         self.done: list[dict] = []
         if self.file.is_file():
@@ -123,7 +140,9 @@ class Answers:
                 raise RecipeError([f"{error}: move it, or delete it"]) from None
             if head != self.settings:
                 changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
+                message = (
+                    f"{self.file} has answers made with different settings ({', '.join(changed)})"
+                )
                 raise RecipeError([f"{message}: move it, or delete it"])
             self.done = items
 
@@ -157,7 +176,9 @@ class Answers:
         kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
         kept.replace(self.file)
         seconds_file = self.file.with_suffix(".seconds.jsonl")
-        if seconds_file.is_file() and not seconds_file.read_bytes().endswith(b"\n"):  # a full disk tore its last line
+        if seconds_file.is_file() and not seconds_file.read_bytes().endswith(
+            b"\n"
+        ):  # a full disk tore its last line
             seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
         name = f"{self.file.parent.name} {self.file.stem}"
         with (
@@ -169,7 +190,10 @@ class Answers:
                 batch_began = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
                 made = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
-                took = {"seconds": time.monotonic() - batch_began, "tokens": sum(each.tokens for each in made)}
+                took = {
+                    "seconds": time.monotonic() - batch_began,
+                    "tokens": sum(each.tokens for each in made),
+                }
                 seconds.write(_line(took))
                 seconds.flush()
                 responses = [("<think>" if self.opened else "") + each.text for each in made]
@@ -193,9 +217,12 @@ def _line(value: dict) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def judged(rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False) -> list[dict]:
-    """A line of the answers' file for each response. `right` is what the reward would say in training; `lenient`
-    accepts a right final answer in any form, `strict` only one in a closed `<answer>` block."""
+def judged(
+    rows: list[dict], responses: list[str], strict: bool, run_programs: bool = False
+) -> list[dict]:
+    """A line of the answers' file for each response. `right` is what the reward would say in
+    training; `lenient` accepts a right final answer in any form, `strict` only one in a closed
+    `<answer>` block."""
     both = judge_all(
         [*responses, *responses],
         [row["solution"] for row in rows] * 2,
@@ -205,7 +232,9 @@ def judged(rows: list[dict], responses: list[str], strict: bool, run_programs: b
         run_programs=run_programs,
     )
     lines = []
-    for row, response, lenient, in_form in zip(rows, responses, both[: len(rows)], both[len(rows) :], strict=True):
+    for row, response, lenient, in_form in zip(
+        rows, responses, both[: len(rows)], both[len(rows) :], strict=True
+    ):
         verdict = in_form if strict else lenient
         lines.append(
             {

@@ -1,5 +1,7 @@
-"""What would a cheat earn? Responses of every kind to a problem, scored by a recipe's own rewards on its own problems:
-honest ones, cheats that do not know the answer, tricks around a right one. A new cheat is one line in a table."""
+"""What would a cheat earn? Responses of every kind to a problem, scored by a recipe's own rewards
+on its own problems: honest ones, cheats that do not know the answer, tricks around a right one. A
+new cheat is one line in a table.
+"""
 
 import json
 import random
@@ -26,7 +28,8 @@ _ABOVE = 1e-6  # what two sums of the same rewards may differ by
 
 
 class Problem(NamedTuple):
-    """What the responses are made of: `gold` is a right answer, `wrong` other problems' answers, none right here."""
+    """What the responses are made of: `gold` is a right answer, `wrong` other problems' answers,
+    none right here."""
 
     text: str
     gold: str
@@ -40,7 +43,10 @@ def form(thought: str, answer: str) -> str:
     return completion(thought, answer, opened=False)
 
 
-_DRIFT = "Zuerst rechnen wir alles zusammen, 然后我们得到答案, und deshalb ist das Ergebnis так, как мы хотели. "
+_DRIFT = (
+    "Zuerst rechnen wir alles zusammen, 然后我们得到答案, und deshalb ist das Ergebnis так, как мы"
+    " хотели. "
+)
 _HEAP = "\\left(" * 3000 + "1" + "\\right)" * 3000
 
 RIGHT = {
@@ -54,7 +60,8 @@ WRONG = {
     "wrong, in few words": lambda p: form(_few_words(p), p.wrong[0]),
 }
 
-# None of these knows the answer, though the right one may be among what it says: at most the pay of an honest mistake.
+# None of these knows the answer, though the right one may be among what it says: at most the pay of
+# an honest mistake.
 CHEATS = {
     "nothing at all": lambda p: "",
     "only white space": lambda p: "\n \t" * 50,
@@ -63,17 +70,31 @@ CHEATS = {
     "the form around a dot": lambda p: form(".", "."),
     "an answer without a thought": lambda p: f"<answer>{p.wrong[0]}</answer>",
     "an empty thought": lambda p: form("", p.wrong[0]),
-    "right in the thought, wrong in the answer": lambda p: form(rf"{p.reasoning} \boxed{{{p.gold}}}", p.wrong[0]),
-    "right in the thought, no answer": lambda p: form(rf"The answer is \boxed{{{p.gold}}}.", "I do not know."),
-    "right in the thought, an empty answer": lambda p: form(rf"The answer is \boxed{{{p.gold}}}.", ""),
-    "right in a thought that is never closed": lambda p: rf"<think>{p.reasoning} \boxed{{{p.gold}}}",
-    "an answer block inside the thought": lambda p: f"<think><answer>{p.gold}</answer>{p.reasoning}",
+    "right in the thought, wrong in the answer": lambda p: form(
+        rf"{p.reasoning} \boxed{{{p.gold}}}", p.wrong[0]
+    ),
+    "right in the thought, no answer": lambda p: form(
+        rf"The answer is \boxed{{{p.gold}}}.", "I do not know."
+    ),
+    "right in the thought, an empty answer": lambda p: form(
+        rf"The answer is \boxed{{{p.gold}}}.", ""
+    ),
+    "right in a thought that is never closed": lambda p: (
+        rf"<think>{p.reasoning} \boxed{{{p.gold}}}"
+    ),
+    "an answer block inside the thought": lambda p: (
+        f"<think><answer>{p.gold}</answer>{p.reasoning}"
+    ),
     "all candidates": lambda p: form(p.reasoning, ", ".join([p.gold, *p.wrong])),
     "all candidates, each in a box": lambda p: form(
         p.reasoning, " ".join(rf"\boxed{{{answer}}}" for answer in [*p.wrong, p.gold])
     ),
-    "all candidates, each in a block": lambda p: form(p.reasoning, p.wrong[0]) + f"<answer>{p.gold}</answer>",
-    "all candidates, the right block first": lambda p: form(p.reasoning, p.gold) + f"<answer>{p.wrong[0]}</answer>",
+    "all candidates, each in a block": lambda p: (
+        form(p.reasoning, p.wrong[0]) + f"<answer>{p.gold}</answer>"
+    ),
+    "all candidates, the right block first": lambda p: (
+        form(p.reasoning, p.gold) + f"<answer>{p.wrong[0]}</answer>"
+    ),
     "one or the other": lambda p: form(p.reasoning, f"{p.gold} or {p.wrong[0]}"),
     "one, and perhaps the other": lambda p: form(p.reasoning, f"{p.wrong[0]}, or maybe {p.gold}"),
     "not sure": lambda p: form(p.reasoning, f"maybe {p.gold}?"),
@@ -81,11 +102,15 @@ CHEATS = {
     "anything but": lambda p: form(p.reasoning, f"any number except {p.wrong[0]}"),
     "the question copied": lambda p: form(p.text, p.text),
     "the question as thought": lambda p: form(p.text, p.wrong[0]),
-    "right only after the answer": lambda p: form(p.reasoning, p.wrong[0]) + rf" \boxed{{{p.gold}}}",
+    "right only after the answer": lambda p: (
+        form(p.reasoning, p.wrong[0]) + rf" \boxed{{{p.gold}}}"
+    ),
     "tags stuffed": lambda p: "<think></think><answer></answer>" * 40,
     "tags stuffed around words": lambda p: form(".", ".") * 40,
     "tags nested": lambda p: form(form(".", p.gold), p.wrong[0]),
-    "tags within the answer": lambda p: form(p.reasoning, f"<answer>{p.wrong[0]}</answer><answer>{p.gold}</answer>"),
+    "tags within the answer": lambda p: form(
+        p.reasoning, f"<answer>{p.wrong[0]}</answer><answer>{p.gold}</answer>"
+    ),
     "nothing closed": lambda p: f"<think>{p.reasoning}<answer>{p.gold}",
     "languages mixed": lambda p: form(_DRIFT * 3, p.wrong[0]),
     "a thought without end": lambda p: form((p.reasoning + " ") * 40, p.wrong[0]),
@@ -103,7 +128,9 @@ TRICKS = {
     "right, without a thought": lambda p: f"<answer>{p.gold}</answer>",
     "right, after an empty thought": lambda p: form("", p.gold),
     "right, in a box and no tags": lambda p: rf"{p.reasoning} \boxed{{{p.gold}}}",
-    "right, and more text after it": lambda p: form(p.reasoning, p.gold) + " I am sure of it. " * 20,
+    "right, and more text after it": lambda p: (
+        form(p.reasoning, p.gold) + " I am sure of it. " * 20
+    ),
     "right, not closed": lambda p: f"<think>{p.reasoning}</think><answer>{p.gold}",
     "right, twice": lambda p: form(p.reasoning, p.gold) * 2,
     "right, in two boxes": lambda p: form(p.reasoning, rf"\boxed{{{p.gold}}} \boxed{{{p.gold}}}"),
@@ -120,40 +147,51 @@ ON_TOOLS = {
     ],
 }
 
-# Answers that cheat on a kind of check, made from the problem and what its check needs. To a problem without one they
-# are nothing at all.
+# Answers that cheat on a kind of check, made from the problem and what its check needs. To a
+# problem without one they are nothing at all.
 ON_CHECKS = {
     "countdown": {
         "the target alone": lambda p, it: str(it["target"]),
         "the target, which equals itself": lambda p, it: f"{it['target']} = {it['target']}",
         # As many ones as there are numbers: to make 24 from 1 and 24, a single one is right.
         "the target times one": lambda p, it: f"{it['target']}" + "*1" * len(it["numbers"]),
-        "the target, and the numbers times zero": lambda p, it: f"{it['target']}+0*({_joined(it['numbers'], '+')})",
+        "the target, and the numbers times zero": lambda p, it: (
+            f"{it['target']}+0*({_joined(it['numbers'], '+')})"
+        ),
         "the target as text": lambda p, it: f"int('{it['target']}') # {p.gold}",
-        "a number used again and again": lambda p, it: f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}",
+        "a number used again and again": lambda p, it: (
+            f"{p.gold}+{it['numbers'][0]}-{it['numbers'][0]}"
+        ),
         "a number left out": lambda p, it: f"{_joined(it['numbers'][1:], '+')} = {it['target']}",
         "the numbers written together": lambda p, it: _joined(it["numbers"], ""),
         "the numbers and no signs": lambda p, it: _joined(it["numbers"], " "),
-        "another expression, said to make the target": lambda p, it: f"{p.wrong[0]} = {it['target']}",
+        "another expression, said to make the target": lambda p, it: (
+            f"{p.wrong[0]} = {it['target']}"
+        ),
         "right, to the power of one": lambda p, it: f"({p.gold})**1",
     },
     "python": {
         "ends at once, without an error": lambda p, it: "raise SystemExit(0)",
         "prints the results": lambda p, it: f"print({[result for _, result in it['cases']]!r})",
-        "one result by heart": lambda p, it: f"def {it['function']}(*a): return {it['cases'][0][1]!r}",
+        "one result by heart": lambda p, it: (
+            f"def {it['function']}(*a): return {it['cases'][0][1]!r}"
+        ),
         "a result that equals all": lambda p, it: (
-            f"class All:\n    def __eq__(self, other): return True\ndef {it['function']}(*a): return All()"
+            f"class All:\n    def __eq__(self, other): return True\ndef {it['function']}(*a):"
+            " return All()"
         ),
         "other results written down in its place": lambda p, it: (
             f"import json\njson.dumps = lambda *a, **k: {json.dumps(it['cases'][-1][1])!r}\n"
             f"def {it['function']}(*a): return 0"
         ),
         "the tests read from their file": lambda p, it: (
-            f"import glob\ndef {it['function']}(*a): return [open(each).read() for each in glob.glob('*')]"
+            f"import glob\ndef {it['function']}(*a): return [open(each).read() for each in"
+            " glob.glob('*')]"
         ),
         "the results looked up in its caller": lambda p, it: (
-            f"import sys\ndef {it['function']}(*a):\n    frame = sys._getframe(1)\n"
-            "    return frame.f_locals.get('expected', frame.f_locals.get('wanted', frame.f_locals.get('result')))"
+            f"import sys\ndef {it['function']}(*a):\n    frame = sys._getframe(1)\n    return"
+            " frame.f_locals.get('expected', frame.f_locals.get('wanted',"
+            " frame.f_locals.get('result')))"
         ),
     },
 }
@@ -174,30 +212,42 @@ def _few_words(p: Problem) -> str:
 
 
 class Pay(NamedTuple):
-    """What one kind of response earned: the weighted sum of its rewards on each problem, in the problems' order."""
+    """What one kind of response earned: the weighted sum of its rewards on each problem, in the
+    problems' order."""
 
     name: str
     kind: str
     earned: list[float]
-    beats: int  # problems on which it earns more than it should, and whether more than an honest answer on one
+    # problems on which it earns more than it should, and whether more than an honest answer on one
+    beats: int
     more: bool
     paid: list[list[float | None]]  # what each reward paid, without its weight
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:
-    """Each reward of the recipe with its weight; its arguments are bound, and it is guarded as in training."""
+    """Each reward of the recipe with its weight; its arguments are bound, and it is guarded as in
+    training."""
     return list(zip(guarded_rewards(recipe, SECONDS), recipe.weights.values(), strict=True))
 
 
 def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Problem]:
     """The rows as problems, each with up to three wrong answers, which are golds of other rows."""
-    golds, checks = [gold_answer(row["solution"]) for row in rows], [row.get("check") for row in rows]
-    others = [iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])) for i in range(len(rows))]
+    golds, checks = (
+        [gold_answer(row["solution"]) for row in rows],
+        [row.get("check") for row in rows],
+    )
+    others = [
+        iter(dict.fromkeys([*golds[i + 1 :], *golds[:i], "1000003"])) for i in range(len(rows))
+    ]
     wrong: list[list[str]] = [[] for _ in rows]
-    while asked := [(i, answer) for i in range(len(rows)) for answer in islice(others[i], 3 - len(wrong[i]))]:
+    while asked := [
+        (i, answer) for i in range(len(rows)) for answer in islice(others[i], 3 - len(wrong[i]))
+    ]:
         responses = [f"<answer>{answer}</answer>" for _, answer in asked]
         of_each = [[each[i] for i, _ in asked] for each in (golds, checks)]
-        verdicts = judge_all(responses, of_each[0], [None] * len(asked), of_each[1], run_programs=run_programs)
+        verdicts = judge_all(
+            responses, of_each[0], [None] * len(asked), of_each[1], run_programs=run_programs
+        )
         for (i, answer), verdict in zip(asked, verdicts, strict=True):
             if verdict.right is False:
                 wrong[i].append(answer)
@@ -208,22 +258,32 @@ def with_wrong_answers(rows: list[dict], run_programs: bool = False) -> list[Pro
     ]
 
 
-def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]) -> list[Pay]:
+def audited(
+    made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+) -> list[Pay]:
     """What each kind of response earned, the best paid first."""
     kinds = [("right", RIGHT), ("wrong", WRONG), ("trick", TRICKS), ("cheat", CHEATS)]
     for check in sorted({read_check(p.check)[0] for p in made if p.check} & ON_CHECKS.keys()):
         table = ON_CHECKS[check]
-        kinds.append(("cheat", {name: partial(on_check, each, check) for name, each in table.items()}))
+        kinds.append(
+            ("cheat", {name: partial(on_check, each, check) for name, each in table.items()})
+        )
     kinds += [("cheat", ON_TOOLS)] if recipe.tools else []
     paid = {
         (kind, name): _paid([respond(p) for p in made], rows, recipe, rewards)
         for kind, responses in kinds
         for name, respond in responses.items()
     }
-    earned = {key: [_total(each, rewards) for each in zip(*values, strict=True)] for key, values in paid.items()}
+    earned = {
+        key: [_total(each, rewards) for each in zip(*values, strict=True)]
+        for key, values in paid.items()
+    }
     # What an honest response earns on each problem, in its best paid style.
     honest = {
-        kind: [max(each) for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)]
+        kind: [
+            max(each)
+            for each in zip(*(pay for (k, _), pay in earned.items() if k == kind), strict=True)
+        ]
         for kind in ("right", "wrong")
     }
     limits = {"cheat": honest["wrong"], "trick": honest["right"], "wrong": honest["right"]}
@@ -231,25 +291,43 @@ def audited(made: list[Problem], rows: list[dict], recipe: Recipe, rewards: list
     for (kind, name), pay in earned.items():
         limit = limits.get(kind, pay)
         # A mistake must not only earn no more than the right answer, but less.
-        above = [p - top > (-_ABOVE if kind == "wrong" else _ABOVE) for p, top in zip(pay, limit, strict=True)]
+        above = [
+            p - top > (-_ABOVE if kind == "wrong" else _ABOVE)
+            for p, top in zip(pay, limit, strict=True)
+        ]
         more = any(p - top > _ABOVE for p, top in zip(pay, limit, strict=True))
         table.append(Pay(name, kind, pay, sum(above), more, paid[kind, name]))
     return sorted(table, key=lambda pay: -sum(pay.earned))
 
 
 def _total(paid: tuple[float | None, ...], rewards: list[tuple[Callable, float]]) -> float:
-    return sum(weight * value for (_, weight), value in zip(rewards, paid, strict=True) if value is not None)
+    return sum(
+        weight * value
+        for (_, weight), value in zip(rewards, paid, strict=True)
+        if value is not None
+    )
 
 
 def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Each reward that pays every kind of answer to a problem the same, with what it pays and was given: most often it
-    has a mistake."""
-    for name, of_kinds in zip(recipe.rewards, zip(*(each.paid for each in table), strict=True), strict=True):
+    """Each reward that pays every kind of answer to a problem the same, with what it pays and was
+    given: most often it has a mistake."""
+    for name, of_kinds in zip(
+        recipe.rewards, zip(*(each.paid for each in table), strict=True), strict=True
+    ):
         values = {value for of_problems in of_kinds for value in of_problems}
         flat = all(len(set(of_problem)) == 1 for of_problem in zip(*of_kinds, strict=True))
         if flat and recipe.weights[name] and "steps" not in recipe.rewards[name]:
-            pays = "the same on a problem" if len(values) > 1 else "None" if None in values else f"{values.pop():g}"
-            message = f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it teaches nothing. "
+            pays = (
+                "the same on a problem"
+                if len(values) > 1
+                else "None"
+                if None in values
+                else f"{values.pop():g}"
+            )
+            message = (
+                f"pays {pays} for each of {len(table)} kinds of answers, right and wrong: it"
+                " teaches nothing. "
+            )
             given = f"It was given [{{'role': 'assistant', 'content': '<think>…'}}]: {AS_MESSAGES}"
             yield name, message + ("Try another model or rubric" if name == JUDGE else given)
 
@@ -260,10 +338,13 @@ def some(names: list[str], most: int = 3) -> str:
 
 
 def _paid(
-    responses: list[str | list[dict]], rows: list[dict], recipe: Recipe, rewards: list[tuple[Callable, float]]
+    responses: list[str | list[dict]],
+    rows: list[dict],
+    recipe: Recipe,
+    rewards: list[tuple[Callable, float]],
 ) -> list[list[float | None]]:
-    """What each reward pays for one response to each row, called as the trainer would call it. Rewards that count
-    tokens see one token for every four characters."""
+    """What each reward pays for one response to each row, called as the trainer would call it.
+    Rewards that count tokens see one token for every four characters."""
     given = [for_rewards(row) for row in rows]
     columns = {
         **{key: [row[key] for row in given] for key in given[0]},
@@ -274,26 +355,35 @@ def _paid(
         "log_metric": lambda name, value: None,
         "log_extra": lambda column, values: None,
     }
-    completions = [[{"role": "assistant", "content": e}] if isinstance(e, str) else e for e in responses]
+    completions = [
+        [{"role": "assistant", "content": e}] if isinstance(e, str) else e for e in responses
+    ]
     return [reward(completions=completions, **columns) for reward, _ in rewards]
 
 
 def some_golds(rows: list[dict], recipe: Recipe) -> tuple[list[dict], int, str | None]:
-    """Of a sample of the rows those whose golds can be judged, how many others there are, and what to say of these."""
+    """Of a sample of the rows those whose golds can be judged, how many others there are, and what
+    to say of these."""
     sample = random.Random(0).sample(rows, min(GOLDS, len(rows)))
     gradable, ungraded = by_gradability(sample, recipe)
     if not ungraded:
         return gradable, 0, None
     row, why = ungraded[0]
-    message = f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as {row['solution'][-60:]!r} ({why})"
+    message = (
+        f"{len(ungraded)} of {len(sample)} golds cannot be judged, such as"
+        f" {row['solution'][-60:]!r} ({why})"
+    )
     return gradable, len(ungraded), message
 
 
 def by_gradability(rows: list[dict], recipe: Recipe) -> tuple[list[dict], list[tuple[dict, str]]]:
-    """The rows whose right answers the verifier tells from wrong ones; and the others, each with the reason."""
+    """The rows whose right answers the verifier tells from wrong ones; and the others, each with
+    the reason."""
     golds = [gold_answer(row["solution"]) for row in rows]
     plain = [bool(row.get("check")) for row in rows]
-    answers = [gold if each else rf"\boxed{{{gold}}}" for gold, each in zip(golds, plain, strict=True)]
+    answers = [
+        gold if each else rf"\boxed{{{gold}}}" for gold, each in zip(golds, plain, strict=True)
+    ]
     answers += ["-1000003" if each else r"\boxed{-1000003}" for each in plain]
     verdicts = judge_all(
         [form("So it is.", answer) for answer in answers],

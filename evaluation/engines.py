@@ -1,4 +1,5 @@
-"""Turns prompts into completions for the evaluation, with transformers or with vLLM. Both get the same token ids."""
+"""Turns prompts into completions for the evaluation, with transformers or with vLLM. Both get the
+same token ids."""
 
 import contextlib
 import gc
@@ -23,8 +24,9 @@ from training.tools import in_turns
 
 
 class Completion(NamedTuple):
-    """`text`: what is judged. `tokens`: the length without the end token, with what tools said. `truncated`: it reached
-    the limit before it ended. `turns`: its messages, where it may call tools."""
+    """`text`: what is judged. `tokens`: the length without the end token, with what tools said.
+    `truncated`: it reached the limit before it ended. `turns`: its messages, where it may call
+    tools."""
 
     text: str
     tokens: int
@@ -37,7 +39,8 @@ Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
 
 
 def shared(recipe: Recipe, trained: str | Path | None) -> tuple:
-    """Equal for models that one engine serves: with vLLM a base and the adapters on it, with transformers one model."""
+    """Equal for models that one engine serves: with vLLM a base and the adapters on it, with
+    transformers one model."""
     beside = recipe.evaluate.engine == "vllm" and is_adapter(trained)
     return base_model(recipe), recipe.model.revision, None if beside else trained
 
@@ -52,7 +55,8 @@ def engine(
     """The recipe's engine while the block runs, for each model that it is to serve.
 
     Args:
-        trained: the folders of the stages whose models to use, None for the base model; `shared` is equal for all.
+        trained: the folders of the stages whose models to use, None for the base model; `shared` is
+            equal for all.
         longest_prompt: its length in tokens, for which vLLM reserves memory.
 
     Raises:
@@ -68,7 +72,9 @@ def engine(
 
 def max_new_tokens(recipe: Recipe) -> int:
     """As many tokens as training allows a completion, unless the recipe says otherwise."""
-    return recipe.evaluate.max_new_tokens or configs.setting(recipe, "grpo", "max_completion_length")
+    return recipe.evaluate.max_new_tokens or configs.setting(
+        recipe, "grpo", "max_completion_length"
+    )
 
 
 def dtype(recipe: Recipe) -> str:
@@ -76,21 +82,28 @@ def dtype(recipe: Recipe) -> str:
     return configs.vllm_dtype(recipe) if recipe.evaluate.engine == "vllm" else recipe.model.dtype
 
 
-def transformers_engine(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None) -> Engine:
+def transformers_engine(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, trained: str | Path | None
+) -> Engine:
     """transformers' `generate` with the recipe's model, on the GPU where there is one."""
     return answering(recipe, load_for_answers(recipe, tokenizer, trained), tokenizer)
 
 
 def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
     """The engine of a model that is loaded, with the turns of the recipe's tools."""
-    longest, most = max_new_tokens(recipe), configs.setting(recipe, "grpo", "max_tool_calling_iterations")
+    longest, most = (
+        max_new_tokens(recipe),
+        configs.setting(recipe, "grpo", "max_tool_calling_iterations"),
+    )
     ends = model.generation_config.eos_token_id
 
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
         torch.manual_seed(seed)
         sample = partial(generate, model, tokenizer, max_new_tokens=longest, sampling=sampling)
         made = in_turns(sample, tokenizer, tools_of(recipe), prompts, longest, most)
-        return [_completion(tokenizer, tokens, tokens[-1] not in ends, turns) for tokens, turns in made]
+        return [
+            _completion(tokenizer, tokens, tokens[-1] not in ends, turns) for tokens, turns in made
+        ]
 
     return complete
 
@@ -103,11 +116,17 @@ def generate(
     max_new_tokens: int,
     sampling: Sampling,
 ) -> list[list[int]]:
-    """The tokens that follow each of a batch of prompts (token ids), with the one that ends them where they ended."""
-    batch = tokenizer.pad({"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt")
-    # The model's own config may hold a temperature or a repetition penalty, which must not be inherited.
+    """The tokens that follow each of a batch of prompts (token ids), with the one that ends them
+    where they ended."""
+    batch = tokenizer.pad(
+        {"input_ids": prompts}, padding=True, padding_side="left", return_tensors="pt"
+    )
+    # The model's own config may hold a temperature or a repetition penalty, which must not be
+    # inherited.
     temperature = float(sampling.temperature)  # transformers takes no whole number
-    options = {"top_p": sampling.top_p, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
+    options = (
+        {"top_p": sampling.top_p, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
+    )
     tokens = model.generate(
         **batch.to(model.device),
         do_sample=temperature > 0,
@@ -117,7 +136,10 @@ def generate(
         **options | {"repetition_penalty": 1.0} | sampling.more,
     )[:, batch["input_ids"].shape[1] :]
     ends = set(model.generation_config.eos_token_id)
-    return [row[: next((i for i, t in enumerate(row, 1) if t in ends), len(row))] for row in tokens.tolist()]
+    return [
+        row[: next((i for i, t in enumerate(row, 1) if t in ends), len(row))]
+        for row in tokens.tolist()
+    ]
 
 
 @contextlib.contextmanager
@@ -128,8 +150,8 @@ def vllm_engine(
     longest_prompt: int,
 ) -> Iterator[list[Engine]]:
     """vLLM's offline `LLM`, which serves adapters beside their base, without merging."""
-    # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines lack the compiler
-    # (nvcc). Nothing here needs that kernel.
+    # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines
+    # lack the compiler (nvcc). Nothing here needs that kernel.
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
         from vllm import LLM
@@ -137,17 +159,26 @@ def vllm_engine(
         from vllm.platforms import current_platform
     except ImportError as error:
         hint = "make setup EXTRAS=dev,vllm, or use transformers"
-        raise RecipeError([f"evaluate.engine: vllm cannot be imported ({error}): {hint}"]) from error
+        raise RecipeError(
+            [f"evaluate.engine: vllm cannot be imported ({error}): {hint}"]
+        ) from error
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
     adapters = {str(each): adapter_of(recipe, Path(each)) for each in trained if is_adapter(each)}
     if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
-        raise RecipeError(["evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use transformers"])
+        raise RecipeError(
+            [
+                "evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use"
+                " transformers"
+            ]
+        )
     name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
     try:
         model = LLM(
-            model=str(checked(name, recipe.model.revision if name == recipe.model.name_or_path else None)),
+            model=str(
+                checked(name, recipe.model.revision if name == recipe.model.name_or_path else None)
+            ),
             tokenizer=str(checked(base_model(recipe), recipe.model.revision, weights=False)),
             dtype=dtype(recipe),
             seed=recipe.seed,
@@ -156,12 +187,21 @@ def vllm_engine(
             # On a CPU the share is of the machine's memory, which other programs need too.
             gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
             enable_lora=bool(adapters),
-            max_lora_rank=max((_rank_for_vllm(settings.r) for _, settings in adapters.values()), default=16),
+            max_lora_rank=max(
+                (_rank_for_vllm(settings.r) for _, settings in adapters.values()), default=16
+            ),
         )
-    except (OSError, ValueError, RuntimeError) as error:  # a RuntimeError is a failure in its engine's own process
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a RuntimeError is a failure in its engine's own process
         message = f"evaluate.engine: vllm cannot serve {name}: {error}"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
-    requests = {each: LoRARequest(each, i, str(place)) for i, (each, (place, _)) in enumerate(adapters.items(), 1)}
+    requests = {
+        each: LoRARequest(each, i, str(place))
+        for i, (each, (place, _)) in enumerate(adapters.items(), 1)
+    }
     yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer) for each in trained]
     # Its process lives on, and keeps its memory, for as long as anything refers to it.
     model.llm_engine.engine_core.shutdown()
@@ -172,14 +212,21 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
     from vllm import SamplingParams
 
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
-        options = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": max_new_tokens(recipe)}
+        options = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": max_new_tokens(recipe),
+        }
         options |= {"stop_token_ids": [tokenizer.eos_token_id]} | sampling.more
         parameters = [SamplingParams(seed=seed + i, **options) for i in range(len(prompts))]
         asked = [{"prompt_token_ids": ids} for ids in prompts]
         outputs = model.generate(asked, parameters, lora_request=adapter, use_tqdm=False)
         if [output.prompt_token_ids for output in outputs] != prompts:
             raise RuntimeError("vLLM answered other prompts than it was given")
-        answers = [(list(each.token_ids), each.finish_reason == "length") for each in (o.outputs[0] for o in outputs)]
+        answers = [
+            (list(each.token_ids), each.finish_reason == "length")
+            for each in (o.outputs[0] for o in outputs)
+        ]
         # The last token of an answer is the one that ends it, unless the limit came first.
         return [_completion(tokenizer, tokens, cut) for tokens, cut in answers]
 
@@ -191,7 +238,9 @@ def _rank_for_vllm(rank: int) -> int:
     return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 
 
-def _completion(tokenizer, tokens: list[int], truncated: bool, turns: list[dict] | None = None) -> Completion:
+def _completion(
+    tokenizer, tokens: list[int], truncated: bool, turns: list[dict] | None = None
+) -> Completion:
     """`tokens`: with the last, which ends it unless it is truncated."""
     length = len(tokens) if truncated else len(tokens) - 1
     text = tokenizer.decode(tokens[:length], skip_special_tokens=True)

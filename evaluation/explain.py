@@ -1,7 +1,9 @@
-"""What the loss says to each token of a completion that a run sampled, worked out from the run's own weights.
+"""What the loss says to each token of a completion that a run sampled, worked out from the run's
+own weights.
 
-A run keeps few checkpoints, so for the policy that sampled a step stands the newest that was kept before it, and it is
-compared with the newest of all: their ratio says how far the run has moved each token since.
+A run keeps few checkpoints, so for the policy that sampled a step stands the newest that was kept
+before it, and it is compared with the newest of all: their ratio says how far the run has moved
+each token since.
 """
 
 import gc
@@ -21,8 +23,14 @@ from training.model import load_for_answers
 from training.scoring import spread
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
-# trl's settings that change a token's loss in a way that is not worked out here, with the value that switches each off.
-PLAIN = {"delta": None, "top_entropy_quantile": 1.0, "off_policy_mask_threshold": None, "entropy_coef": 0.0}
+# trl's settings that change a token's loss in a way that is not worked out here, with the value
+# that switches each off.
+PLAIN = {
+    "delta": None,
+    "top_entropy_quantile": 1.0,
+    "off_policy_mask_threshold": None,
+    "entropy_coef": 0.0,
+}
 PLAIN |= {"use_adaptive_entropy": False, "mask_truncated_completions": False}
 
 
@@ -34,11 +42,12 @@ class Policy(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a token's loss is made of, each of shape (tokens,): DeepSeekMath, arXiv:2402.03300, equation 3.
+    """What a token's loss is made of, each of shape (tokens,): DeepSeekMath, arXiv:2402.03300,
+    equation 3.
 
-    `ratio`: the policy's probability over the sampler's. `unclipped`, `clipped`: both branches of the
-    min. `kl`: to the reference, by Schulman's estimator. `loss`: −min + β · kl. `stopped`: whether the clip leaves the
-    token without a gradient.
+    `ratio`: the policy's probability over the sampler's. `unclipped`, `clipped`: both branches of
+    the min. `kl`: to the reference, by Schulman's estimator. `loss`: −min + β · kl. `stopped`:
+    whether the clip leaves the token without a gradient.
     """
 
     ratio: torch.Tensor
@@ -50,7 +59,8 @@ class Terms(NamedTuple):
 
 
 def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]:
-    """The policies that a step is explained with: `old`, which sampled it or comes nearest, `new` and `reference`.
+    """The policies that a step is explained with: `old`, which sampled it or comes nearest, `new`
+    and `reference`.
 
     Raises:
         RecipeError: the run has saved nothing yet.
@@ -63,7 +73,9 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
     # The run's result may be an earlier policy: the best checkpoint.
     last = next(iter(there), Policy("the run's result", run) if finished(run) else None)
     if last is None:
-        raise RecipeError([f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"])
+        raise RecipeError(
+            [f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"]
+        )
     before = [each for each in there if step_of(each.folder) < step]
     return {"old": before[0] if before else start, "new": last, "reference": start}
 
@@ -72,8 +84,8 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
 def log_probabilities(
     recipe: Recipe, tokenizer, policy: Policy, prompt_ids: list[int], completion_ids: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(log-probability of each token of the completion, entropy of the distribution it was drawn from), in nats, each
-    of shape (tokens,), at the run's temperature, as trl's loss takes them."""
+    """(log-probability of each token of the completion, entropy of the distribution it was drawn
+    from), in nats, each of shape (tokens,), at the run's temperature, as trl's loss takes them."""
     model = load_for_answers(recipe, tokenizer, policy.folder)
     ids = torch.tensor([prompt_ids + completion_ids], device=model.device)
     logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt_ids) - 1 : -1].float()
@@ -86,17 +98,26 @@ def log_probabilities(
 
 
 def terms(
-    new: torch.Tensor, old: torch.Tensor, reference: torch.Tensor, advantages: torch.Tensor, settings: dict[str, Any]
+    new: torch.Tensor,
+    old: torch.Tensor,
+    reference: torch.Tensor,
+    advantages: torch.Tensor,
+    settings: dict[str, Any],
 ) -> Terms:
-    """What the loss of one completion is made of, from log-probabilities and advantages of shape (tokens,); `settings`
-    as from `settings_of`."""
+    """What the loss of one completion is made of, from log-probabilities and advantages of shape
+    (tokens,); `settings` as from `settings_of`."""
     log_ratio = new - old
     if settings["importance_sampling_level"] == "sequence":
         log_ratio = log_ratio.mean().expand_as(log_ratio)
     ratio = log_ratio.exp()
     low, high = 1 - settings["epsilon"], 1 + settings["epsilon_high"]
-    if settings["loss_type"] == "cispo":  # the bounded ratio is a constant weight on the log-probability
-        unclipped, clipped = ratio * advantages * new, ratio.clamp(max=settings["epsilon_high"]) * advantages * new
+    if (
+        settings["loss_type"] == "cispo"
+    ):  # the bounded ratio is a constant weight on the log-probability
+        unclipped, clipped = (
+            ratio * advantages * new,
+            ratio.clamp(max=settings["epsilon_high"]) * advantages * new,
+        )
         least, stopped = clipped, torch.zeros_like(ratio, dtype=torch.bool)
     else:
         unclipped, clipped = ratio * advantages, ratio.clamp(low, high) * advantages
@@ -109,8 +130,9 @@ def terms(
 
 
 def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | None:
-    """What one token of a completion weighs in the loss of the optimizer step it is in, by `loss_type`; None for bnpo,
-    which divides by the tokens of a micro-batch, and no file says which completions were in one.
+    """What one token of a completion weighs in the loss of the optimizer step it is in, by
+    `loss_type`; None for bnpo, which divides by the tokens of a micro-batch, and no file says which
+    completions were in one.
 
     Args:
         tokens: of the completion. batch: of every completion that was sampled together.
@@ -132,34 +154,61 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     Raises:
         RecipeError: one of them has a value whose loss is not worked out here.
     """
-    keys = ("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "beta", "use_bias_correction_kl")
-    found = {key: setting(recipe, "grpo", key) for key in (*keys, "max_completion_length", "temperature")}
-    # What is sampled together is trained on in so many optimizer steps, each with its share of the completions.
+    keys = (
+        "loss_type",
+        "importance_sampling_level",
+        "epsilon",
+        "epsilon_high",
+        "beta",
+        "use_bias_correction_kl",
+    )
+    found = {
+        key: setting(recipe, "grpo", key) for key in (*keys, "max_completion_length", "temperature")
+    }
+    # What is sampled together is trained on in so many optimizer steps, each with its share of the
+    # completions.
     steps = generation(recipe.grpo).steps
     found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
-    found["epsilon_high"] = found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
+    found["epsilon_high"] = (
+        found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
+    )
     if recipe.algorithm:
-        message = f"algorithm: {recipe.algorithm} has one loss for a completion, which is not worked out token by token"
+        message = (
+            f"algorithm: {recipe.algorithm} has one loss for a completion, which is not worked out"
+            " token by token"
+        )
         raise RecipeError([Fault(recipe.place("algorithm"), message)])
     if recipe.tools:
-        raise RecipeError([Fault(recipe.place("tools"), "tools: their turns are not worked out token by token")])
+        raise RecipeError(
+            [Fault(recipe.place("tools"), "tools: their turns are not worked out token by token")]
+        )
     plain = PLAIN | {"loss_type": found["loss_type"]}
     for key, off in plain.items():
         value = setting(recipe, "grpo", key)
         if value != off or (key == "loss_type" and value not in LOSSES):
-            message = f"grpo.{key}: {value} is not worked out token by token; of the losses, {', '.join(LOSSES)} are"
+            message = (
+                f"grpo.{key}: {value} is not worked out token by token; of the losses,"
+                f" {', '.join(LOSSES)} are"
+            )
             raise RecipeError([Fault(recipe.place("grpo", key), message)])
     return found
 
 
 def explained(
-    recipe: Recipe, tokenizer, run: Path, warm_start: Path | None, step: int, group: dict[str, Any], row: int
+    recipe: Recipe,
+    tokenizer,
+    run: Path,
+    warm_start: Path | None,
+    step: int,
+    group: dict[str, Any],
+    row: int,
 ) -> dict[str, Any]:
     """A completion token by token, as JSON.
 
     Args:
-        group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`, `advantage`, `tokens`,
-            `truncated` and `steps`; `batch`: the tokens of each completion of its batch.
+        group: as `viewer` reads it from the run's files: `question`, `system`, `rows` of `text`,
+            `advantage`, `tokens`, `truncated` and `steps`; `batch`: the tokens of each completion
+            of its batch.
         row: the completion's place in `group["rows"]`.
     """
     settings, chosen = settings_of(recipe), group["rows"][row]
@@ -170,7 +219,10 @@ def explained(
         ids = [*ids, tokenizer.eos_token_id]
     notes = []
     if chosen["tokens"] != len(ids):
-        notes.append(f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these {len(ids)}")
+        notes.append(
+            f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these"
+            f" {len(ids)}"
+        )
     if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
         notes.append("the run did not write its steps, so their part in the advantages is left out")
     best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
@@ -185,10 +237,18 @@ def explained(
     old, reference = (known[used[which].folder][0] for which in ("old", "reference"))
     # The KL is worth seeing without a weight in the loss too.
     steps = chosen["steps"] or []
-    of_steps = spread([[each["share"] or 0.0 for each in steps]], [[each["end"] for each in steps]], len(ids))[0]
+    of_steps = spread(
+        [[each["share"] or 0.0 for each in steps]], [[each["end"] for each in steps]], len(ids)
+    )[0]
     advantages = of_steps + (chosen["advantage"] or 0.0)
     found = terms(new, old, reference, advantages, settings)
-    columns = {"advantages": advantages, "new": new, "old": old, "reference": reference, "entropy": entropy}
+    columns = {
+        "advantages": advantages,
+        "new": new,
+        "old": old,
+        "reference": reference,
+        "entropy": entropy,
+    }
     columns |= found._asdict()
     return {
         "step": step,
@@ -200,5 +260,8 @@ def explained(
         "weight": weight(len(ids), group["batch"], settings),
         "notes": notes,
         "tokens": [tokenizer.decode([each]) for each in ids],
-        **{name: [round(each, 6) for each in map(float, values)] for name, values in columns.items()},
+        **{
+            name: [round(each, 6) for each in map(float, values)]
+            for name, values in columns.items()
+        },
     }

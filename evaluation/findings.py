@@ -1,4 +1,5 @@
-"""What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds, cheats, memory."""
+"""What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds,
+cheats, memory."""
 
 import dataclasses
 import statistics
@@ -26,20 +27,28 @@ from training import memory, reward_model
 from training.model import checked, load_tokenizer
 from training.run_folder import not_probed
 
-SMALL = 50_000_000  # parameters; below that, full training uses the learning rates of a small network
+SMALL = (
+    50_000_000  # parameters; below that, full training uses the learning rates of a small network
+)
 LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
 AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 
 
 def model_findings(
-    recipe: Recipe, rows: list[dict], launched: dict, card: float | None, sized: bool = True, paid: bool = True
+    recipe: Recipe,
+    rows: list[dict],
+    launched: dict,
+    card: float | None,
+    sized: bool = True,
+    paid: bool = True,
 ) -> Iterator[Finding]:
-    """Findings from the model's config, its tokenizer and the training rows; each part that cannot be reached becomes a
-    note.
+    """Findings from the model's config, its tokenizer and the training rows; each part that cannot
+    be reached becomes a note.
 
     Args:
         sized: whether trl accepts the values that the memory depends on.
-        paid: whether these are all the recipe's rewards; what pays without one that was refused misleads.
+        paid: whether these are all the recipe's rewards; what pays without one that was refused
+            misleads.
     """
     config = tokenizer = None
     try:
@@ -48,7 +57,9 @@ def model_findings(
         if recipe.model.name_or_path and Path(recipe.model.name_or_path).is_dir():
             checked(recipe.model.name_or_path, None)  # the headers of its weights too
     except RecipeError as error:
-        yield from not_seen(recipe, error, ("model",), "the model, and so prompt, lengths and memory")
+        yield from not_seen(
+            recipe, error, ("model",), "the model, and so prompt, lengths and memory"
+        )
     sized_with = recipe
     if LEARNED in recipe.rewards:
         try:
@@ -64,14 +75,25 @@ def model_findings(
         _say_prompt(recipe, tokenizer, rows[0])
         lengths = prompt_lengths(rows, tokenizer, recipe.prompt.system)
         median, most = statistics.median(lengths), lengths[int(0.99 * len(lengths))]
-        say(f"prompts: median {median:.0f} tokens, 99% within {most}, longest {lengths[-1]} (of {len(lengths)})")
+        say(
+            f"prompts: median {median:.0f} tokens, 99% within {most}, longest {lengths[-1]} (of"
+            f" {len(lengths)})"
+        )
         if prompt.end_of_turn(tokenizer) is None:
             message = "the chat template ends no turn with a special token; eos ends an answer"
             yield finding(recipe, "note", ("model",), message)
         if prompt.tells_the_day(tokenizer):
-            message = "the chat template writes today's date, so a run that goes on, or is judged, on another day has "
-            message += "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul 2024}), or "
-            yield finding(recipe, "warning", ("model",), f"{message}a model.chat_template without it")
+            message = (
+                "the chat template writes today's date, so a run that goes on, or is judged, on"
+                " another day has "
+            )
+            message += (
+                "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul"
+                " 2024}), or "
+            )
+            yield finding(
+                recipe, "warning", ("model",), f"{message}a model.chat_template without it"
+            )
         yield from _unknown_letters(recipe, tokenizer, rows)
         yield from _probe_findings(recipe, tokenizer)
     if rows:
@@ -89,7 +111,9 @@ def model_findings(
         try:
             yield from _size_findings(recipe, config, longest, card)
             yield from _memory_findings(sized_with, longest, launched, card)
-        except RecipeError as error:  # the model cannot be made of its config, or not with this adapter
+        except (
+            RecipeError
+        ) as error:  # the model cannot be made of its config, or not with this adapter
             for fault in error.faults:
                 yield Finding("error", fault.place or recipe.place("model"), fault.message)
 
@@ -123,10 +147,15 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     if asked := OPTIONS.keys() & recipe.rewards.keys():
-        say(f"audit: left out here, since it would ask a model ({min(asked)}): {make_command('audit', recipe)}")
+        say(
+            f"audit: left out here, since it would ask a model ({min(asked)}):"
+            f" {make_command('audit', recipe)}"
+        )
         return
     try:
-        table = audited(with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe))
+        table = audited(
+            with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe)
+        )
     except RunStopped as stopped:
         yield finding(recipe, "error", ("rewards",), str(stopped))
         return
@@ -136,9 +165,14 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
     of = f"of {len(table)} ways to answer {len(rows)} problems"
     if not beaten:
         say(f"audit: no cheat earns more than an honest answer, {of}")
-    elif flat.keys() != {name for name, weight in recipe.weights.items() if weight}:  # else there is no more to say
+    elif flat.keys() != {
+        name for name, weight in recipe.weights.items() if weight
+    }:  # else there is no more to say
         than = "more than" if any(pay.more for pay in table) else "as much as"
-        message = f"{than} an honest answer is paid to {some(beaten)}, {of}: {make_command('audit', recipe)}"
+        message = (
+            f"{than} an honest answer is paid to {some(beaten)}, {of}:"
+            f" {make_command('audit', recipe)}"
+        )
         yield finding(recipe, "warning", ("rewards",), message)
 
 
@@ -147,47 +181,72 @@ def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> 
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     by_vllm = setting(recipe, "grpo", "use_vllm")
     served = setting(recipe, "grpo", "vllm_max_model_length") if by_vllm else None
-    for key, most, whose in (("max_completion_length", window, "the model's "), ("vllm_max_model_length", served, "")):
+    for key, most, whose in (
+        ("max_completion_length", window, "the model's "),
+        ("vllm_max_model_length", served, ""),
+    ):
         if most and longest + completion > most:
             room = f"; take {most - longest} or less" if most > longest else ""
-            message = f"{longest} tokens of prompt and {completion} of completion do not fit {whose}{most}{room}"
+            message = (
+                f"{longest} tokens of prompt and {completion} of completion do not fit"
+                f" {whose}{most}{room}"
+            )
             yield finding(recipe, "error", ("grpo", key), message)
     rate = setting(recipe, "grpo", "learning_rate")
     parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
     if recipe.adapter is None and rate > 1e-5 and parameters > SMALL:
-        message = f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.2g} B weights want 1e-6 or so"
+        message = (
+            f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.2g} B weights want"
+            " 1e-6 or so"
+        )
         yield finding(recipe, "warning", ("grpo", "learning_rate"), message)
     if parameters > SMALL and not (card or torch.cuda.is_available()):
         message = f"no GPU here, and {parameters / 1e9:.2g} B weights "
         if parameters > LARGE:
-            message += "are too many to train on a CPU: take a GPU, or try the chain with RECIPE=tiny-arithmetic"
+            message += (
+                "are too many to train on a CPU: take a GPU, or try the chain with"
+                " RECIPE=tiny-arithmetic"
+            )
         else:
-            message += "take a CPU half an hour at least, and perhaps days: time a few steps first (grpo.max_steps=4)"
+            message += (
+                "take a CPU half an hour at least, and perhaps days: time a few steps first"
+                " (grpo.max_steps=4)"
+            )
         level = "warning" if parameters > LARGE else "note"
-        yield finding(recipe, level, ("model",), f"{message} (CARD=T4 checks for one that is elsewhere)")
+        yield finding(
+            recipe, level, ("model",), f"{message} (CARD=T4 checks for one that is elsewhere)"
+        )
 
 
-def _memory_findings(recipe: Recipe, longest: int, launched: dict, card: float | None) -> Iterator[Finding]:
+def _memory_findings(
+    recipe: Recipe, longest: int, launched: dict, card: float | None
+) -> Iterator[Finding]:
     card, ram = card or memory.this_card(), psutil.virtual_memory().total / memory.GIB
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
     on = f" on each GPU of {card:.0f}" if card else f" of this machine's {ram:.0f}"
     say(f"memory: {total:.1f} GiB{on} ({make_command('memory', recipe)} has the parts)")
     if not card and total > ram:
-        message = f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it smaller, or "
+        message = (
+            f"no GPU here, and about {total:.1f} GiB will not fit this machine's {ram:.0f}: make it"
+            " smaller, or "
+        )
         message += "take a GPU (CARD=24 checks for one that is elsewhere)"
         yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         message = (
-            f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and "
-            "gradient_accumulation_steps twice as much, lower max_completion_length or vllm_gpu_memory_utilization, "
-            "or take a smaller model (make memory has the parts)"
+            f"about {total:.1f} GiB will not fit a card of {card:.0f}: make it {size // 2 or 1} and"
+            " gradient_accumulation_steps twice as much, lower max_completion_length or"
+            " vllm_gpu_memory_utilization, or take a smaller model (make memory has the parts)"
         )
         yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     elif card and not memory.fits(parts, card):
         need = parts.vllm_weights / memory.GIB / card
-        message = f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or more GPUs "
+        message = (
+            f"vLLM's share of the card does not hold the weights; take more than {need:.2f}, or"
+            " more GPUs "
+        )
         message += "for each copy (grpo.vllm_tensor_parallel_size)"
         yield finding(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
 
@@ -196,7 +255,13 @@ def _say_prompt(recipe: Recipe, tokenizer, row: dict):
     ids = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
     say("the first prompt, in training and in evaluation, special tokens and all:\n")
     say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
-    opened = "inside <think>, which the template opens" if prompt.think_opened(tokenizer) else "at ▸"
-    padding = "is masked, being eos too" if tokenizer.pad_token_id == tokenizer.eos_token_id else "differs from it"
+    opened = (
+        "inside <think>, which the template opens" if prompt.think_opened(tokenizer) else "at ▸"
+    )
+    padding = (
+        "is masked, being eos too"
+        if tokenizer.pad_token_id == tokenizer.eos_token_id
+        else "differs from it"
+    )
     ends = f"{tokenizer.eos_token!r} ends it; the pad token {padding}"
     say(f"\n{len(ids)} tokens; the completion starts {opened}; {ends}")

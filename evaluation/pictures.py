@@ -1,4 +1,5 @@
-"""The pictures: what a run logged, accuracies with their intervals, and the histogram of a probe."""
+"""The pictures: what a run logged, accuracies with their intervals, and the histogram of a
+probe."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,10 @@ class Panel(NamedTuple):
 PANELS = [
     Panel("reward", {"reward": ""}),
     Panel("held-out accuracy", {ACCURACY: ""}, share=True),
-    Panel("completion length (tokens)", {"completions/mean_length": "mean", "completions/max_length": "longest"}),
+    Panel(
+        "completion length (tokens)",
+        {"completions/mean_length": "mean", "completions/max_length": "longest"},
+    ),
     Panel("truncated completions", {"completions/clipped_ratio": ""}, share=True),
     Panel("groups without signal", {WITHOUT_SIGNAL: ""}, share=True),
     Panel("entropy (nats a token)", {"entropy": ""}),
@@ -47,30 +51,44 @@ def save(figure, file: Path, dpi: int = 200):
 
 
 def drawn(text: str) -> str:
-    """A text as matplotlib draws it as it is: a $ is no formula, and a leading _ would hide it from a legend."""
+    """A text as matplotlib draws it as it is: a $ is no formula, and a leading _ would hide it from
+    a legend."""
     return clean(text).replace("$", r"\$").lstrip("_")
 
 
 def beside(shares: list[float], bounds: list[tuple[float, float]]) -> list[list[float]]:
     """How far the bounds of shares lie below and above them, as matplotlib draws error bars."""
     both = list(zip(shares, bounds, strict=True))
-    return [[max(0, share - low) for share, (low, _) in both], [max(0, high - share) for share, (_, high) in both]]
+    return [
+        [max(0, share - low) for share, (low, _) in both],
+        [max(0, high - share) for share, (_, high) in both],
+    ]
 
 
 def bounds_of(line: dict) -> tuple[float, float]:
-    """Wilson's 95% interval of the accuracy in a line of `metrics.jsonl` that says which problems were right."""
+    """Wilson's 95% interval of the accuracy in a line of `metrics.jsonl` that says which problems
+    were right."""
     return wilson(line[RIGHT].count("1"), len(line[RIGHT]))
 
 
 def curves(file: Path, metrics: list[dict]) -> bool:
-    """Draw the lines of a run's `metrics.jsonl`, a panel for each quantity over the steps, and say whether there was
-    anything to draw."""
-    rewards = sorted({key for line in metrics for key in line if key.startswith("rewards/") and key.endswith("/mean")})
+    """Draw the lines of a run's `metrics.jsonl`, a panel for each quantity over the steps, and say
+    whether there was anything to draw."""
+    rewards = sorted(
+        {
+            key
+            for line in metrics
+            for key in line
+            if key.startswith("rewards/") and key.endswith("/mean")
+        }
+    )
     words = {key: key.removeprefix("rewards/").removesuffix("/mean") for key in rewards[:MOST]}
     parts = Panel("rewards, unweighted", words)
     panels = []
     for panel in (PANELS[0], parts, *PANELS[1:]):
-        lines = {word: points for key, word in panel.keys.items() if (points := _points(metrics, key))}
+        lines = {
+            word: points for key, word in panel.keys.items() if (points := _points(metrics, key))
+        }
         panels += [(panel, lines)] if lines else []
     if not panels:
         return False
@@ -94,7 +112,13 @@ def _points(metrics: list[dict], key: str) -> list[tuple[int, float]]:
 def _panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
     for word, points in lines.items():
         marker = "." if len(points) <= FEW else None
-        axes.plot(*zip(*points, strict=True), marker=marker, linewidth=1.2, markersize=4, label=drawn(word[:24]))
+        axes.plot(
+            *zip(*points, strict=True),
+            marker=marker,
+            linewidth=1.2,
+            markersize=4,
+            label=drawn(word[:24]),
+        )
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel("step", fontsize=8)
     axes.tick_params(labelsize=8)
@@ -103,7 +127,9 @@ def _panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
     axes.set_xlim(left=0)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.share:
-        axes.set_ylim(-0.02, 1.02)  # whole, or the noise of a quantity that stays near 0 would fill the picture
+        axes.set_ylim(
+            -0.02, 1.02
+        )  # whole, or the noise of a quantity that stays near 0 would fill the picture
     form = "{:.0%}" if panel.share else "{:.3g}"
     axes.yaxis.set_major_formatter(lambda value, _: form.format(value))
     if any(lines):
@@ -120,18 +146,27 @@ def _interval(axes, metrics: list[dict]):
 
 
 def accuracies(file: Path, title: str, labels: list[str], groups: list[tuple[str, int, list]]):
-    """Draw (name, n, [(accuracy, interval) of every model]) of groups of problems as bars with their intervals."""
+    """Draw (name, n, [(accuracy, interval) of every model]) of groups of problems as bars with
+    their intervals."""
     figure = canvas(max(4.0, 1.2 * len(groups) + 2.5), 3.6)
     axes, width = figure.subplots(), 0.8 / len(labels)
     for i, label in enumerate(labels):
         heights, bounds = zip(*(shares[i] for _, _, shares in groups), strict=True)
         places = [g + (i - (len(labels) - 1) / 2) * width for g in range(len(groups))]
-        axes.bar(places, heights, width, yerr=beside(heights, bounds), capsize=3, label=drawn(label[:32]))
+        axes.bar(
+            places, heights, width, yerr=beside(heights, bounds), capsize=3, label=drawn(label[:32])
+        )
     axes.set_xticks(range(len(groups)), [f"{drawn(name[:24])}\nn = {n}" for name, n, _ in groups])
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_title(f"{drawn(title[:60])}: accuracy, 95% intervals", fontsize=10)
-    axes.legend(fontsize=8, frameon=False, ncols=len(labels), loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    axes.legend(
+        fontsize=8,
+        frameon=False,
+        ncols=len(labels),
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.15),
+    )
     save(figure, file, 150)
 
 

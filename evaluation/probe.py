@@ -1,6 +1,8 @@
-"""How often the policy that GRPO starts from solves each training problem, and which problems GRPO then trains on.
+"""How often the policy that GRPO starts from solves each training problem, and which problems GRPO
+then trains on.
 
-`pass_rates.jsonl` and the figures are made from `completions.jsonl` alone, with the verifier of `correct_answer`.
+`pass_rates.jsonl` and the figures are made from `completions.jsonl` alone, with the verifier of
+`correct_answer`.
 """
 
 import dataclasses
@@ -29,7 +31,8 @@ from training.run_folder import PASS_RATES, warm_start_of
 from training.trainer import fitting
 from training.writing import link_inside
 
-# Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights` tells the policy's.
+# Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights`
+# tells the policy's.
 NOT_THE_POLICY = ("engine", "batch_size", "samples", "seed", "trained")
 RAREST = 0.05  # of right, or of wrong, completions for a problem set to be of use
 SILENT = 0.6  # groups without signal beyond which most of the sampling is in vain
@@ -43,16 +46,22 @@ def starting_policy(recipe: Recipe) -> Contestant:
     """The policy that GRPO starts from, which samples as GRPO will.
 
     Raises:
-        RecipeError: the warm start is not finished, or the engine lacks an option of the one that samples in training.
+        RecipeError: the warm start is not finished, or the engine lacks an option of the one that
+            samples in training.
     """
     values = {key: setting(recipe, "grpo", key) for key in ("top_k", "min_p", "repetition_penalty")}
     values = {key: value for key, value in with_floats("grpo", values).items() if value is not None}
     more = setting(recipe, "grpo", "generation_kwargs") or {}
     by = "vllm" if setting(recipe, "grpo", "use_vllm") else "transformers"
     if more and recipe.evaluate.engine != by:
-        message = f"grpo.generation_kwargs are options of {by}: a probe needs evaluate.engine: {by} for them"
+        message = (
+            f"grpo.generation_kwargs are options of {by}: a probe needs evaluate.engine: {by} for"
+            " them"
+        )
         raise RecipeError([Fault(recipe.place("grpo", "generation_kwargs"), message)])
-    asked = sampled_at(recipe, setting(recipe, "grpo", "temperature"), float(setting(recipe, "grpo", "top_p")))
+    asked = sampled_at(
+        recipe, setting(recipe, "grpo", "temperature"), float(setting(recipe, "grpo", "top_p"))
+    )
     sampling = dataclasses.replace(asked.evaluate.sampling(), more=values | more)
     return Contestant("completions", asked, warm_start_of(recipe), sampling=sampling)
 
@@ -71,7 +80,8 @@ def sampled_at(recipe: Recipe, temperature: float, top_p: float = 1.0) -> Recipe
 
 
 def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[int]:
-    """Indices of the training rows whose prompts GRPO takes, in the order of the seed: the first so many are probed."""
+    """Indices of the training rows whose prompts GRPO takes, in the order of the seed: the first so
+    many are probed."""
     taken = set(map(id, fitting(recipe, memory.model_config(recipe), tokenizer, rows)))
     ids = [i for i, row in enumerate(rows) if id(row) in taken]
     random.Random(recipe.seed).shuffle(ids)
@@ -79,10 +89,18 @@ def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) 
 
 
 class RepeatedAnswers(Answers):
-    """The completions of a probe. A batch has one sample of each of its problems, in the order of the rows, so that
-    more problems or more samples leave the batches that are there as they are."""
+    """The completions of a probe. A batch has one sample of each of its problems, in the order of
+    the rows, so that more problems or more samples leave the batches that are there as they are."""
 
-    def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict], problems: int, samples: int):
+    def __init__(
+        self,
+        folder: Path,
+        contestant: Contestant,
+        tokenizer,
+        rows: list[dict],
+        problems: int,
+        samples: int,
+    ):
         self.samples, self.blocks = samples, -(-len(rows) // contestant.recipe.evaluate.batch_size)
         sampling = dataclasses.replace(contestant.asked, limit=problems)
         super().__init__(folder, contestant._replace(sampling=sampling), tokenizer, rows)
@@ -90,7 +108,9 @@ class RepeatedAnswers(Answers):
     def batches(self) -> dict[int, list[tuple[int, int]]]:
         size, problems = self.recipe.evaluate.batch_size, range(len(self.rows))
         return {
-            sample * self.blocks + start // size: [(i, sample) for i in problems[start : start + size]]
+            sample * self.blocks + start // size: [
+                (i, sample) for i in problems[start : start + size]
+            ]
             for start in problems[::size]
             for sample in range(self.samples)
         }
@@ -102,28 +122,37 @@ class RepeatedAnswers(Answers):
         return [counts[i] for i in range(len(self.rows))]
 
     def cost(self) -> dict:
-        """Completions that are kept, their tokens, and the seconds of all batches, those that were lost too."""
+        """Completions that are kept, their tokens, and the seconds of all batches, those that were
+        lost too."""
         return {
             "completions": len(self.done),
             "tokens": sum(each["tokens"] for each in self.done),
-            "seconds": sum(seconds for seconds, _ in batches(self.file.with_suffix(".seconds.jsonl"))),
+            "seconds": sum(
+                seconds for seconds, _ in batches(self.file.with_suffix(".seconds.jsonl"))
+            ),
         }
 
 
 def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> dict:
-    """What the pass rates of the training rows depend on. Weights are known by what is in them, which takes a second or
-    so per GB: a run's folder may be copied, and its files are newer then."""
-    first = prompt.prompt_ids(tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system))
+    """What the pass rates of the training rows depend on. Weights are known by what is in them,
+    which takes a second or so per GB: a run's folder may be copied, and its files are newer
+    then."""
+    first = prompt.prompt_ids(
+        tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system)
+    )
     of_answers = settings(contestant, rows, first)
     folder = contestant.trained or Path(base_model(contestant.recipe))
     files = sorted(each for each in folder.glob("*.safetensors") if each.is_file())
     weights = [sha256(each) for each in files] or None  # None for a Hub id
     of_answers["dtype"] = contestant.recipe.model.dtype  # whatever the engine computes in
-    return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {"weights": weights}
+    return {key: value for key, value in of_answers.items() if key not in NOT_THE_POLICY} | {
+        "weights": weights
+    }
 
 
 def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], group: int) -> dict:
-    """Write `pass_rates.jsonl`, `pass_rates.png` and `summary.json`, and return the figures in the last.
+    """Write `pass_rates.jsonl`, `pass_rates.png` and `summary.json`, and return the figures in the
+    last.
 
     Args:
         ids: the index of each answered problem among the training rows.
@@ -133,22 +162,33 @@ def write(folder: Path, terms: dict, answers: RepeatedAnswers, ids: list[int], g
     bounds = [wilson(count, n) for count in range(n + 1)]
     lines = [terms | {"probed": len(right), "samples": n}]
     for i, asked, count in zip(ids, answers.rows, right, strict=True):
-        line = {"id": i, "problem": asked["problem"], "right": count, "n": n, "pass_rate": count / n}
+        line = {
+            "id": i,
+            "problem": asked["problem"],
+            "right": count,
+            "n": n,
+            "pass_rate": count / n,
+        }
         lines.append(line | {"interval_95": bounds[count]})
     figures = summary(right, n, group) | answers.cost()
     title = f"right completions, {len(right):,} problems × {n}"
     pictures.histogram(folder / "pass_rates.png", title, histogram(right, n))
-    write_whole(folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_whole(
+        folder / PASS_RATES, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    )
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     return figures
 
 
 def summary(right: list[int], n: int, group: int) -> dict:
-    """The figures of a probe, from how many of n completions of each problem are right. Intervals are over problems;
-    the share of groups without signal needs n of a group or more."""
+    """The figures of a probe, from how many of n completions of each problem are right. Intervals
+    are over problems; the share of groups without signal needs n of a group or more."""
     shares = [count / n for count in right]
     figures = {"problems": len(right), "samples": n, "pass_rate": sum(shares) / len(shares)}
-    figures |= {"pass_rate_interval_95": list(interval(shares)), "never_right": right.count(0) / len(right)}
+    figures |= {
+        "pass_rate_interval_95": list(interval(shares)),
+        "never_right": right.count(0) / len(right),
+    }
     figures |= {"always_right": right.count(n) / len(right), "group": group}
     if n >= group:
         alike = [all_alike(n, count, group) for count in right]
@@ -160,8 +200,20 @@ def summary(right: list[int], n: int, group: int) -> dict:
 def table(figures: dict, right: list[int], label: str) -> str:
     """The figures and a histogram of the pass rates, as Markdown."""
     n, group = figures["samples"], figures["group"]
-    head = [f"probe (n = {figures['problems']:,} × {n})", "pass rate", "95% interval", "never right", "always right"]
-    head += [f"groups of {group} without signal", "95% interval", "completions", "tokens", "seconds"]
+    head = [
+        f"probe (n = {figures['problems']:,} × {n})",
+        "pass rate",
+        "95% interval",
+        "never right",
+        "always right",
+    ]
+    head += [
+        f"groups of {group} without signal",
+        "95% interval",
+        "completions",
+        "tokens",
+        "seconds",
+    ]
     cells = [label, f"{figures['pass_rate']:.1%}", _from_to(figures["pass_rate_interval_95"])]
     cells += [f"{figures[key]:.1%}" for key in ("never_right", "always_right")]
     known = "groups_without_signal" in figures
@@ -172,7 +224,13 @@ def table(figures: dict, right: list[int], label: str) -> str:
     most = max(count for _, count in bins)
     bars = [[name, f"{count:,}", "█" * math.ceil(BAR * count / most)] for name, count in bins]
     lines = [head, ["---", *["---:"] * (len(head) - 1)], cells]
-    return "\n".join([*map(row, lines), "", *map(row, [["right", "problems", ""], ["---:", "---:", "---"], *bars])])
+    return "\n".join(
+        [
+            *map(row, lines),
+            "",
+            *map(row, [["right", "problems", ""], ["---:", "---:", "---"], *bars]),
+        ]
+    )
 
 
 def _from_to(bounds: list[float]) -> str:
@@ -180,7 +238,8 @@ def _from_to(bounds: list[float]) -> str:
 
 
 def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
-    """(name, number of problems) for each count of right completions, or for each tenth where there are many."""
+    """(name, number of problems) for each count of right completions, or for each tenth where there
+    are many."""
     counts = Counter(right)
     if n < ROWS:
         return [(f"{count} of {n}", counts[count]) for count in range(n + 1)]
@@ -190,9 +249,15 @@ def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
 
 def advice(figures: dict, right: list[int]) -> str | None:
     """What to change before GRPO, where the figures say something."""
-    rate, n, silent = figures["pass_rate"], figures["samples"], figures.get("groups_without_signal", 0.0)
+    rate, n, silent = (
+        figures["pass_rate"],
+        figures["samples"],
+        figures.get("groups_without_signal", 0.0),
+    )
     if rate < RAREST:
-        return "nearly every completion is wrong: train a longer warm start, or take easier problems"
+        return (
+            "nearly every completion is wrong: train a longer warm start, or take easier problems"
+        )
     if rate > 1 - RAREST:
         return "nearly every completion is right: take harder problems"
     if silent > SILENT:
@@ -206,12 +271,12 @@ def advice(figures: dict, right: list[int]) -> str | None:
 
 
 def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[dict]:
-    """The training rows that `data.pass_rate` leaves, in `data.order`. Where either asks for pass rates, problems that
-    were not probed are left out.
+    """The training rows that `data.pass_rate` leaves, in `data.order`. Where either asks for pass
+    rates, problems that were not probed are left out.
 
     Raises:
-        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no probe's, or no problem is
-            left.
+        RecipeError: the probe is of another policy, prompt, sampling or other problems, or no
+            probe's, or no problem is left.
     """
     key, file = recipe.data.key_of_probe, recipe.stage_dir("probe") / PASS_RATES
     if key is None:
@@ -223,10 +288,15 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
     if changed := [each for each in here if head.get(each) != here[each]]:
         place = recipe.place("data", key)
         message = f"data.{key}: {file} was measured with different settings ({', '.join(changed)})"
-        raise RecipeError([Fault(place, f"{message}: delete {file.parent}, and {make_command('probe', recipe)}")])
+        raise RecipeError(
+            [Fault(place, f"{message}: delete {file.parent}, and {make_command('probe', recipe)}")]
+        )
     low, high = recipe.data.pass_rate or (0, 1)
     kept = [i for i in range(len(rows)) if low <= rates.get(i, -1) <= high]
-    told = f"{len(kept):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in all) have a pass rate"
+    told = (
+        f"{len(kept):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in all)"
+        " have a pass rate"
+    )
     told += f" from {low:g} to {high:g}"
     if not kept:
         raise RecipeError([Fault(recipe.place("data", key), f"data.{key}: {told}")])
@@ -258,7 +328,9 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
             raise ValueError("lines are missing")
         return head, rates
     except (OSError, ValueError, TypeError, LookupError) as error:
-        raise RecipeError([f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]) from None
+        raise RecipeError(
+            [f"{file} is not what a probe wrote ({type(error).__name__}): delete it"]
+        ) from None
 
 
 def _whole(value: object, least: int) -> bool:

@@ -1,4 +1,5 @@
-"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, a figure and flips to read."""
+"""Writes the report of an evaluation, from the answers on disk alone: table, verdicts, a figure and
+flips to read."""
 
 import json
 from contextlib import suppress
@@ -22,8 +23,9 @@ Samples = list[dict]  # the answers to one problem
 
 
 class Comparison(NamedTuple):
-    """`terms`: how each model answered, by its label. `answers`: to the problems that all have answered. `table`: the
-    report's first part in Markdown, the table, and the verdict between each model and the next."""
+    """`terms`: how each model answered, by its label. `answers`: to the problems that all have
+    answered. `table`: the report's first part in Markdown, the table, and the verdict between each
+    model and the next."""
 
     terms: dict[str, dict]
     answers: dict[str, list[Samples]]
@@ -34,18 +36,24 @@ class Comparison(NamedTuple):
 def write(folder: Path, labels: list[str]) -> str:
     """Write the report of a benchmark, and return its first part (see `Comparison`).
 
-    The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form, and flips to read;
-    `summary.json` with the same figures; and `accuracy.png`.
+    The folder gets `report.md`, with accuracy by level and subject, how much of the gain is form,
+    and flips to read; `summary.json` with the same figures; and `accuracy.png`.
 
     Raises:
         ValueError: answers are missing, or cannot be compared.
     """
     _, answers, figures, table = compare(folder, labels)
-    flips = [line for before, after in pairwise(_trained(labels)) for line in _flips(before, after, answers)]
+    flips = [
+        line
+        for before, after in pairwise(_trained(labels))
+        for line in _flips(before, after, answers)
+    ]
     parts = [*table, *_by(answers, "level"), *_by(answers, "subject"), *flips]
     write_whole(folder / "report.md", "\n".join(parts) + "\n")
     write_whole(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
-    whole = [(sum(shares) / len(shares), interval(shares)) for shares in map(_shares, answers.values())]
+    whole = [
+        (sum(shares) / len(shares), interval(shares)) for shares in map(_shares, answers.values())
+    ]
     groups = [("all", figures[labels[0]]["n"], whole)]
     groups += [(f"level {value}", n, shares) for value, n, shares in _groups(answers, "level")]
     pictures.accuracies(folder / "accuracy.png", folder.name, labels, groups)
@@ -64,20 +72,29 @@ def compare(folder: Path, labels: list[str]) -> Comparison:
     terms = {label: lines[0] for label, lines in files.items()}
     for label in labels[1:]:
         if differing := different(terms[labels[0]], terms[label]):
-            raise ValueError(f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}")
+            raise ValueError(
+                f"{label} and {labels[0]} cannot be compared: they differ in {', '.join(differing)}"
+            )
     answers = {label: _by_problem(lines[1:]) for label, lines in files.items()}
     common = set.intersection(*(set(problems) for problems in answers.values()))
     answers = {label: [problems[i] for i in sorted(common)] for label, problems in answers.items()}
     if not common:
         raise ValueError(f"{folder}: {', '.join(labels)} have no answered problem in common")
-    figures = {label: summary(problems, folder / f"{label}.seconds.jsonl") for label, problems in answers.items()}
+    figures = {
+        label: summary(problems, folder / f"{label}.seconds.jsonl")
+        for label, problems in answers.items()
+    }
     return Comparison(
-        terms, answers, figures, [*_table(folder.name, figures, terms[labels[0]]), "", *_verdicts(answers)]
+        terms,
+        answers,
+        figures,
+        [*_table(folder.name, figures, terms[labels[0]]), "", *_verdicts(answers)],
     )
 
 
 def gained(folder: Path, labels: list[str]) -> list[str]:
-    """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the last stage."""
+    """What training has gained on a benchmark, in two lines: the accuracies, and the verdict on the
+    last stage."""
     _, answers, figures, _ = compare(folder, labels)
     *_, before, after = labels = _trained(labels)
     steps = " → ".join(f"{label} {figures[label]['accuracy']:.1%}" for label in labels)
@@ -89,7 +106,8 @@ def gained(folder: Path, labels: list[str]) -> list[str]:
 
 
 def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
-    """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge counts as not right."""
+    """The figures of one model on one benchmark. An answer whose gold the verifier cannot judge
+    counts as not right."""
     every = [item for samples in problems for item in samples]
     shares = _shares(problems)
     samples = min(len(each) for each in problems)
@@ -100,7 +118,9 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
         ks = [*(2**i for i in range(1, samples.bit_length()) if 2**i < samples), samples]
         more = {f"pass@{k}": [pass_at_k(len(each), sum(each), k) for each in right] for k in ks}
         voted = zip(problems, right, strict=True)
-        more[f"maj@{samples}"] = [majority([item["answer"] for item in each], verdicts) for each, verdicts in voted]
+        more[f"maj@{samples}"] = [
+            majority([item["answer"] for item in each], verdicts) for each, verdicts in voted
+        ]
         for name, each in more.items():
             figures |= {name: sum(each) / len(each), f"{name}_interval_95": list(interval(each))}
     figures |= {
@@ -117,8 +137,8 @@ def summary(problems: list[Samples], seconds: Path | None = None) -> dict:
 
 
 def batches(file: Path) -> list[tuple[float, float]]:
-    """(seconds, tokens) of each batch that was answered, from the file that records them. A full disk leaves a torn
-    line, which counts nothing."""
+    """(seconds, tokens) of each batch that was answered, from the file that records them. A full
+    disk leaves a torn line, which counts nothing."""
     timed = []
     for batch in read_lines(file):
         with suppress(ValueError, TypeError, LookupError):
@@ -168,7 +188,8 @@ def _trained(labels: list[str]) -> list[str]:
 
 
 def compared(labels: list[str]) -> list[tuple[str, str]]:
-    """Each model and the next, the warm start and what else began with it, and the first and the last."""
+    """Each model and the next, the warm start and what else began with it, and the first and the
+    last."""
     pairs = list(pairwise(labels))
     began = [("sft", each) for each in CHAINS if {"sft", each} <= set(labels)]
     pairs += [each for each in began if each not in pairs]
@@ -182,27 +203,46 @@ def verdicts(answers: dict[str, list[Samples]]) -> dict[tuple[str, str], str]:
 
 
 def _verdicts(answers: dict[str, list[Samples]]) -> list[str]:
-    """One verdict for each pair that is compared, where to look if a stage made it worse, and how much of the gain over
-    the first model is form: that gain judged strictly, judged leniently, and shown one worked example."""
+    """One verdict for each pair that is compared, where to look if a stage made it worse, and how
+    much of the gain over the first model is form: that gain judged strictly, judged leniently, and
+    shown one worked example.
+    """
     labels = _trained(list(answers))
     pairs = compared(labels)
     right = {label: _shares(problems) for label, problems in answers.items()}
-    lines = [f"- {inline(a)} → {inline(b)}: {sentence}" for (a, b), sentence in verdicts(answers).items()]
+    lines = [
+        f"- {inline(a)} → {inline(b)}: {sentence}" for (a, b), sentence in verdicts(answers).items()
+    ]
     samples = min(len(each) for problems in answers.values() for each in problems)
     if samples > 1:
         best = {label: [float(share > 0) for share in right[label]] for label in labels}
-        lines += [f"- {inline(a)} → {inline(b)}, pass@{samples}: {verdict(best[a], best[b])}" for a, b in pairs]
+        lines += [
+            f"- {inline(a)} → {inline(b)}, pass@{samples}: {verdict(best[a], best[b])}"
+            for a, b in pairs
+        ]
     for a, b in [(a, b) for a, b in pairs if b in STAGES and change(right[a], right[b])[0] < 0][:1]:
         paid = ", or wrong ones paid (`make audit`)" * STAGES[b].samples
-        look = f"read what it lost (`make view`). Are its answers cut off{paid}? Else take a lower {b}.learning_rate"
+        look = (
+            f"read what it lost (`make view`). Are its answers cut off{paid}? Else take a lower"
+            f" {b}.learning_rate"
+        )
         lines.append(f"- {b} is worse than {inline(a)}: {look}")
     if len(labels) > 1:
         first, last = labels[0], labels[-1]
-        controls = [(f"{inline(first)} → {inline(last)}, {how}", first, how) for how in ("strict", "lenient")]
-        controls += [(f"{CONTROL} → {inline(last)}, lenient", CONTROL, "lenient")] if CONTROL in answers else []
+        controls = [
+            (f"{inline(first)} → {inline(last)}, {how}", first, how)
+            for how in ("strict", "lenient")
+        ]
+        controls += (
+            [(f"{CONTROL} → {inline(last)}, lenient", CONTROL, "lenient")]
+            if CONTROL in answers
+            else []
+        )
         gains = []
         for words, before, how in controls:
-            mean, error = paired_difference(_shares(answers[before], how), _shares(answers[last], how))
+            mean, error = paired_difference(
+                _shares(answers[before], how), _shares(answers[last], how)
+            )
             gains.append(f"{words} {100 * mean:+.1f} ± {200 * error:.1f}")
         lines += [f"- form or reasoning? {'; '.join(gains)} points"]
     return lines
@@ -220,15 +260,23 @@ def _by(answers: dict[str, list[Samples]], key: str) -> list[str]:
 
 def _groups(answers: dict[str, list[Samples]], key: str) -> list[tuple[object, int, list]]:
     """(value, n, [(accuracy, interval) of every model]) for each level or subject."""
-    values = {str(samples[0][key]) for problems in answers.values() for samples in problems if samples[0].get(key)}
+    values = {
+        str(samples[0][key])
+        for problems in answers.values()
+        for samples in problems
+        if samples[0].get(key)
+    }
     if len(values) > MOST:
         return []
     groups = []
     for value in sorted(values, key=str):
         shares = [
-            _shares([each for each in problems if str(each[0].get(key)) == value]) for problems in answers.values()
+            _shares([each for each in problems if str(each[0].get(key)) == value])
+            for problems in answers.values()
         ]
-        groups.append((value, len(shares[0]), [(sum(each) / len(each), interval(each)) for each in shares]))
+        groups.append(
+            (value, len(shares[0]), [(sum(each) / len(each), interval(each)) for each in shares])
+        )
     return groups
 
 
@@ -237,11 +285,18 @@ def _flips(before: str, after: str, answers: dict[str, list[Samples]]) -> list[s
     lines, names = [], f"{inline(before)} → {inline(after)}"
     pairs = [(old[0], new[0]) for old, new in zip(answers[before], answers[after], strict=True)]
     for kind, gained in (("won", 1), ("lost", 0)):
-        flipped = [each for each in pairs if (each[gained]["right"] is True) > (each[1 - gained]["right"] is True)]
+        flipped = [
+            each
+            for each in pairs
+            if (each[gained]["right"] is True) > (each[1 - gained]["right"] is True)
+        ]
         if flipped:
             lines += ["", f"## {names}: {kind}, {min(EXAMPLES, len(flipped))} of {len(flipped)}"]
         for a, b in flipped[:EXAMPLES]:
-            said = f"gold {code(a['gold'])}, {inline(before)} {code(a['answer'])}, {inline(after)} {code(b['answer'])}"
+            said = (
+                f"gold {code(a['gold'])}, {inline(before)} {code(a['answer'])}, {inline(after)}"
+                f" {code(b['answer'])}"
+            )
             lines += ["", *fenced(str(a["problem"])), "", said]
     return lines
 

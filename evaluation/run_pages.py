@@ -1,10 +1,10 @@
-"""The pages about a finished run: its card, and the report that a person reads first. Both are made from the files in
-its folder alone, and can be made again at any time. Names and texts in these may be a stranger's, so each is checked,
-or stands where it is only text.
+"""The pages about a finished run: its card, and the report that a person reads first. Both are made
+from the files in its folder alone, and can be made again at any time. Names and texts in these may
+be a stranger's, so each is checked, or stands where it is only text.
 
-The card says what made the model and what it reaches; those of trl and peft say "fine-tuned version of None". Its front
-matter is the Hub's (https://huggingface.co/docs/hub/model-cards) without `model-index`, which has no place for an
-interval. A field whose value nobody has read is left out.
+The card says what made the model and what it reaches; those of trl and peft say "fine-tuned version
+of None". Its front matter is the Hub's (https://huggingface.co/docs/hub/model-cards) without
+`model-index`, which has no place for an interval. A field whose value nobody has read is left out.
 """
 
 import io
@@ -23,7 +23,17 @@ from data.prompt import messages, transcript
 from data.sources import HUB
 from evaluation import pictures
 from evaluation.report import compare
-from runs.folder import LABELS, FinishedRun, is_of, read_metrics, read_run, some_groups, texts, title, weights_of
+from runs.folder import (
+    LABELS,
+    FinishedRun,
+    is_of,
+    read_metrics,
+    read_run,
+    some_groups,
+    texts,
+    title,
+    weights_of,
+)
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RecipeError
@@ -40,13 +50,14 @@ HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that are made on the spot, and what they are.
 GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
-# Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a group.
+# Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a
+# group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
 
 
 def write(folder: Path) -> Path:
-    """Write a finished run's card and, where it is GRPO's, `report.md` and `curves.png`, and return the path of what to
-    read.
+    """Write a finished run's card and, where it is GRPO's, `report.md` and `curves.png`, and return
+    the path of what to read.
 
     Raises:
         RecipeError: the folder holds no finished run, is in use, or has a link in it.
@@ -67,14 +78,15 @@ def write(folder: Path) -> Path:
     return folder / "report.md"
 
 
-# What its files say ---------------------------------------------------------------------------------------------------
+# What its files say -------------------------------------------------------------------------------
 
 
 def reduced(value: Any) -> Any:
     """A value of a recipe with each absolute path as its last name. A prompt is no path."""
     if isinstance(value, dict):
         return {
-            reduced(key): each if key in ("system", "chat_template") else reduced(each) for key, each in value.items()
+            reduced(key): each if key in ("system", "chat_template") else reduced(each)
+            for key, each in value.items()
         }
     if isinstance(value, list):
         return [reduced(each) for each in value]
@@ -106,8 +118,14 @@ def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
     """Name and arguments of each."""
     train = run.section("data").get("train")
     entries = train if isinstance(train, list) else []
-    found = [named(each) for each in entries if isinstance(each, str) or (isinstance(each, dict) and each)]
-    return [(str(name), arguments if isinstance(arguments, dict) else {}) for name, arguments in found]
+    found = [
+        named(each)
+        for each in entries
+        if isinstance(each, str) or (isinstance(each, dict) and each)
+    ]
+    return [
+        (str(name), arguments if isinstance(arguments, dict) else {}) for name, arguments in found
+    ]
 
 
 def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
@@ -120,13 +138,20 @@ def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
 
 
 def data(run: FinishedRun) -> list[str]:
-    """A line for each training set, and one for what the warm start learned from where that was the model's own."""
+    """A line for each training set, and one for what the warm start learned from where that was the
+    model's own."""
     lines = []
     for name, arguments in training_sets(run):
-        given = f" ({', '.join(f'{key}: {reduced(value)}' for key, value in arguments.items())})" if arguments else ""
+        given = (
+            f" ({', '.join(f'{key}: {reduced(value)}' for key, value in arguments.items())})"
+            if arguments
+            else ""
+        )
         lines.append(f"{code(reduced(name) + given)}: {_origin(run, name)}")
     if run.section("sft") and run.section("data").get("own_solutions") is not None:
-        lines.append(f"for the warm start the base model's own right solutions{_own_solutions(run)}")
+        lines.append(
+            f"for the warm start the base model's own right solutions{_own_solutions(run)}"
+        )
     return lines
 
 
@@ -165,7 +190,10 @@ def of_steps(run: FinishedRun) -> list[str]:
     for name, options in run.section("rewards").items() if run.folder.name != "sft" else ():
         if isinstance(options, dict) and "steps" in options:
             between = code(json.dumps(options["steps"], ensure_ascii=False))
-            lines.append(f"process supervision: {code(name)} was given for each step, with {between} between two steps")
+            lines.append(
+                f"process supervision: {code(name)} was given for each step, with {between} between"
+                " two steps"
+            )
     return lines
 
 
@@ -183,7 +211,8 @@ def effort(run: FinishedRun) -> str:
 
 
 def seconds(run: FinishedRun) -> float | None:
-    """What its training took: the sum of its parts, which counts what came before a resumption, where it has them."""
+    """What its training took: the sum of its parts, which counts what came before a resumption,
+    where it has them."""
     parts = _times(run, "seconds")
     return sum(parts.values()) if parts else run.summary.get("seconds")
 
@@ -196,8 +225,9 @@ def _times(run: FinishedRun, key: str) -> dict[str, float]:
 
 
 def results(run: FinishedRun, stage: str) -> list[str]:
-    """Table, intervals and verdicts of each benchmark that the run's weights have answered, in Markdown; empty where
-    there is none. Answers of other weights are not this run's, and are named as such.
+    """Table, intervals and verdicts of each benchmark that the run's weights have answered, in
+    Markdown; empty where there is none. Answers of other weights are not this run's, and are named
+    as such.
 
     Args:
         stage: the label of the run's answers.
@@ -212,25 +242,40 @@ def results(run: FinishedRun, stage: str) -> list[str]:
         try:
             comparison = compare(folder, labels)
         except ValueError:
-            lines += [f"The answers in `eval/{folder.name}` cannot be compared; `make report` says why.", ""]
+            lines += [
+                f"The answers in `eval/{folder.name}` cannot be compared; `make report` says why.",
+                "",
+            ]
             continue
         terms = comparison.terms[stage]
         if terms.get("weights") != weights_of(run.folder):
-            others = "belong to other weights, or to these before the folder was copied: `make evaluate` answers anew"
+            others = (
+                "belong to other weights, or to these before the folder was copied: `make evaluate`"
+                " answers anew"
+            )
             lines += [f"The answers in `eval/{folder.name}` {others}.", ""]
             continue
-        how = "greedy" if terms.get("temperature") == 0 else f"temperature {code(terms.get('temperature'))}"
+        how = (
+            "greedy"
+            if terms.get("temperature") == 0
+            else f"temperature {code(terms.get('temperature'))}"
+        )
         limit = code(terms.get("max_new_tokens"))
-        lines += [*comparison.table, "", f"{how.capitalize()}, at most {limit} tokens an answer.", ""]
+        lines += [
+            *comparison.table,
+            "",
+            f"{how.capitalize()}, at most {limit} tokens an answer.",
+            "",
+        ]
     return lines[:-1]
 
 
-# The card -------------------------------------------------------------------------------------------------------------
+# The card -----------------------------------------------------------------------------------------
 
 
 def card(run: FinishedRun, stage: str) -> str:
-    """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the model that was made
-    of its adapter."""
+    """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
+    model that was made of its adapter."""
     adapter = stage != "merged" and is_adapter(run.folder)
     path = run.path.with_name("merged") if stage == "merged" else run.path
     licence = licence_of_base(run)
@@ -240,8 +285,13 @@ def card(run: FinishedRun, stage: str) -> str:
     trained = STAGES["grpo" if stage == "merged" else stage]
     made = algorithm(run.recipe.get("algorithm")).made if trained.name == "grpo" else trained.made
     made += " after an SFT warm start" if trained.warm_start and run.section("sft") else ""
-    lines += [f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.", ""]
-    named = f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
+    lines += [
+        f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.",
+        "",
+    ]
+    named = (
+        f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
+    )
     lines += [f"Base: {base(run)}. The licence of the base{named}.", ""]
     lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]
     if adapter and run.section("quantization"):
@@ -263,13 +313,15 @@ def card(run: FinishedRun, stage: str) -> str:
 
 
 def front_matter(run: FinishedRun, stage: str, licence: str | None) -> ModelCardData:
-    """What the Hub lists a model by. To the Hub a merge is one of several models, so a model with its adapter merged in
-    is a finetune."""
+    """What the Hub lists a model by. To the Hub a merge is one of several models, so a model with
+    its adapter merged in is a finetune."""
     adapter = stage != "merged" and is_adapter(run.folder)
     names = [name for name, _ in training_sets(run)]
     hub = [found[0] for name in names if (found := from_hub(run, name))]
     # Of the sets that are known to be English: a file by the name of one may not be.
-    english = names and all(name in GENERATED or (name in HUB and from_hub(run, name)) for name in names)
+    english = names and all(
+        name in GENERATED or (name in HUB and from_hub(run, name)) for name in names
+    )
     return ModelCardData(
         base_model=on_hub(run),
         base_model_relation=("adapter" if adapter else "finetune") if on_hub(run) else None,
@@ -283,14 +335,20 @@ def front_matter(run: FinishedRun, stage: str, licence: str | None) -> ModelCard
 
 
 def licence_of_base(run: FinishedRun) -> str | None:
-    """The licence that the base model's own card names, where that card is on this machine: beside the model, or in the
-    Hub's cache."""
+    """The licence that the base model's own card names, where that card is on this machine: beside
+    the model, or in the Hub's cache."""
     model = run.section("model")
     if hub_id := on_hub(run):
         revision = model.get("revision")
-        found = try_to_load_from_cache(hub_id, "README.md", revision=revision if isinstance(revision, str) else None)
+        found = try_to_load_from_cache(
+            hub_id, "README.md", revision=revision if isinstance(revision, str) else None
+        )
     else:
-        found = Path(model["name_or_path"]) / "README.md" if isinstance(model.get("name_or_path"), str) else None
+        found = (
+            Path(model["name_or_path"]) / "README.md"
+            if isinstance(model.get("name_or_path"), str)
+            else None
+        )
     try:
         if not Path(found).is_file():  # a pipe would wait for ever
             return None
@@ -300,13 +358,17 @@ def licence_of_base(run: FinishedRun) -> str | None:
     except (OSError, UnicodeDecodeError, Unreadable, TypeError, LookupError):
         return None
     # One that the Hub calls "other" has a name and a link, which belong to the base's own card.
-    known = isinstance(licence, str) and re.fullmatch(r"[a-z0-9.-]+", licence) and licence != "other"
+    known = (
+        isinstance(licence, str) and re.fullmatch(r"[a-z0-9.-]+", licence) and licence != "other"
+    )
     return licence if known else None
 
 
 def usage(run: FinishedRun, path: Path) -> str:
-    """Three lines of Python that load the model, or the adapter with its base, and ask it a question greedily, as an
-    evaluation does. The tokenizer is named because an adapter's base may have none with a chat template."""
+    """Three lines of Python that load the model, or the adapter with its base, and ask it a
+    question greedily, as an evaluation does. The tokenizer is named because an adapter's base may
+    have none with a chat template.
+    """
     system = run.section("prompt").get("system")
     asked = messages(QUESTION, system if isinstance(system, str) else None)
     evaluate, grpo = run.section("evaluate"), run.section("grpo")
@@ -325,12 +387,12 @@ def usage(run: FinishedRun, path: Path) -> str:
     )
 
 
-# The report -----------------------------------------------------------------------------------------------------------
+# The report ---------------------------------------------------------------------------------------
 
 
 def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[str]) -> str:
-    """The page as Markdown. `drawn`: whether there is a picture of the curves. `advice`: a sentence for each thing that
-    there is to look at."""
+    """The page as Markdown. `drawn`: whether there is a picture of the curves. `advice`: a sentence
+    for each thing that there is to look at."""
     lines = [f"# {title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {base(run)}"]
     problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
     lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(data(run))]
@@ -340,8 +402,15 @@ def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[
     lines += results(run, "grpo") or ["It was not evaluated."]
     lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
     if advice:
-        lines += ["", "## What is there to look at?", "", *(f"- {code(each, 1000)}" for each in advice)]
-    lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
+        lines += [
+            "",
+            "## What is there to look at?",
+            "",
+            *(f"- {code(each, 1000)}" for each in advice),
+        ]
+    lines += (
+        ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
+    )
     if any(RIGHT in line for line in metrics):
         lines += ["", "The band around held-out accuracy is its 95% interval."]
     for rows in some_groups(run.folder):
@@ -352,14 +421,34 @@ def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[
 def recipe_line(run: FinishedRun) -> str:
     """The recipe in one line: what its stages set, and the weights of its rewards."""
     grpo, adapter = run.section("grpo"), run.section("adapter")
-    words = [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"] if is_adapter(run.folder) else []
-    words += [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"] if run.section("sft") else []
-    keys = ("max_steps", "num_generations", "learning_rate", "beta", "loss_type", "max_completion_length")
+    words = (
+        [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"]
+        if is_adapter(run.folder)
+        else []
+    )
+    words += (
+        [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"]
+        if run.section("sft")
+        else []
+    )
+    keys = (
+        "max_steps",
+        "num_generations",
+        "learning_rate",
+        "beta",
+        "loss_type",
+        "max_completion_length",
+    )
     name = algorithm(run.recipe.get("algorithm")).made
     words += [f"{name} ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
     rewards = run.section("rewards")
-    weights = {name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0 for name, each in rewards.items()}
-    return ", ".join([*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())])
+    weights = {
+        name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0
+        for name, each in rewards.items()
+    }
+    return ", ".join(
+        [*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())]
+    )
 
 
 def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
@@ -378,32 +467,52 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
         last = [line[ACCURACY] for line in metrics if ACCURACY in line][-1:]
         then = f"; at the last evaluation it was {last[0]:.1%}" if last else ""
         best = code(summary["best_checkpoint"].rpartition("/")[2])
-        lines.append(f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}{then}.")
+        lines.append(
+            f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}{then}."
+        )
     if "adapter_error" in summary:
         exact = f"{summary['adapter_error']:.2g} nats a token"
-        lines.append(f"The saved adapter on a clean base gives the trained policy's log-probabilities within {exact}.")
+        lines.append(
+            "The saved adapter on a clean base gives the trained policy's log-probabilities within"
+            f" {exact}."
+        )
     return lines
 
 
 def group(rows: list[dict]) -> list[str]:
-    """A group to read, as Markdown: the question, and each completion with its rewards and its advantage."""
+    """A group to read, as Markdown: the question, and each completion with its rewards and its
+    advantage."""
     step, shown = rows[0]["step"], rows[:COMPLETIONS]
     of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
-    lines = [f"## A group of step {step if is_of(step, int) else '?'}{of}", "", *shortened(rows[0]["prompt"])]
+    lines = [
+        f"## A group of step {step if is_of(step, int) else '?'}{of}",
+        "",
+        *shortened(rows[0]["prompt"]),
+    ]
     lines += ["", f"gold {code(rows[0]['gold'])}"]
     for number, row in enumerate(shown, 1):
         scores = [(name, each) for name, each in row.items() if name not in RESERVED]
-        scores = [(name, each) for name, each in scores if each is None or is_of(each, float)]  # None: it gave none
-        words = [f"{code(name, 60)} {'none' if each is None else f'{each:.3g}'}" for name, each in scores]
+        scores = [
+            (name, each) for name, each in scores if each is None or is_of(each, float)
+        ]  # None: it gave none
+        words = [
+            f"{code(name, 60)} {'none' if each is None else f'{each:.3g}'}" for name, each in scores
+        ]
         words += [f"{row['tokens']} tokens"] if is_of(row.get("tokens"), int) else []
         words += ["truncated"] if row.get("truncated") is True else []
         words += [f"advantage {row['advantage']:+.3g}"] if is_of(row["advantage"], float) else []
-        lines += ["", f"{number}. {', '.join(words)}", "", *shortened(transcript(row["completion"]))]
+        lines += [
+            "",
+            f"{number}. {', '.join(words)}",
+            "",
+            *shortened(transcript(row["completion"])),
+        ]
     return lines
 
 
 def shortened(message: object) -> list[str]:
-    """A prompt's last turn or a completion, as a block of code, without the middle of what is long."""
+    """A prompt's last turn or a completion, as a block of code, without the middle of what is
+    long."""
     if isinstance(message, list) and message and isinstance(message[-1], dict):
         message = message[-1].get("content")
     text = clean(str(message))

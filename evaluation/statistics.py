@@ -1,5 +1,5 @@
-"""Accuracies with their intervals, and verdicts on paired differences. All models answer the same problems, and each
-problem counts once, however many samples it has."""
+"""Accuracies with their intervals, and verdicts on paired differences. All models answer the same
+problems, and each problem counts once, however many samples it has."""
 
 import math
 from collections import defaultdict
@@ -13,29 +13,36 @@ RESAMPLES = 2000
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:
-    """95% interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small n."""
+    """95% interval of a share (Wilson 1927), which stays inside 0 to 1 and is honest for small
+    n."""
     interval = binomtest(right, n).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
 def resampled(values: Sequence[float]) -> tuple[float, float]:
-    """95% percentile bootstrap interval of the mean over problems (Efron and Tibshirani 1993, chapter 13). A problem's
-    samples stay together, because they are one value here. The same values always give the same interval."""
+    """95% percentile bootstrap interval of the mean over problems (Efron and Tibshirani 1993,
+    chapter 13). A problem's samples stay together, because they are one value here. The same values
+    always give the same interval.
+    """
     if len(values) < 2 or len(set(values)) == 1:
         return (values[0], values[0]) if len(values) > 1 else (math.nan, math.nan)
     rng = np.random.default_rng(0)
-    found = bootstrap((values,), np.mean, n_resamples=RESAMPLES, batch=100, method="percentile", rng=rng)
+    found = bootstrap(
+        (values,), np.mean, n_resamples=RESAMPLES, batch=100, method="percentile", rng=rng
+    )
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """95% interval of a mean over problems: Wilson's where each is right or wrong, else by resampling problems."""
+    """95% interval of a mean over problems: Wilson's where each is right or wrong, else by
+    resampling problems."""
     return wilson(round(sum(values)), len(values)) if set(values) <= {0, 1} else resampled(values)
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:
-    """(mean, half its 95% interval) of one value per seed: Student's t with n − 1 degrees of freedom, s / sqrt(n) its
-    standard error. Infinite for a single seed, which says nothing of others."""
+    """(mean, half its 95% interval) of one value per seed: Student's t with n − 1 degrees of
+    freedom, s / sqrt(n) its standard error. Infinite for a single seed, which says nothing of
+    others."""
     if len(values) < 2:
         return values[0], math.inf
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
@@ -43,8 +50,8 @@ def over_seeds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def seeds_verdict(gains: Sequence[float]) -> str:
-    """What changed in the mean over two seeds or more, in points, each seed compared with itself. A change is claimed
-    only where it exceeds its interval."""
+    """What changed in the mean over two seeds or more, in points, each seed compared with itself. A
+    change is claimed only where it exceeds its interval."""
     mean, half = over_seeds(gains)
     if np.ptp(gains) < 1e-9:
         return f"{100 * mean:+.1f} points in every seed; without a spread there is no interval"
@@ -53,24 +60,28 @@ def seeds_verdict(gains: Sequence[float]) -> str:
 
 
 def pass_at_k(n: int, right: int, k: int) -> float:
-    """pass@k: the chance that k answers drawn from n, of which c = `right` are right, include a right one:
-    1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021 (arXiv:2107.03374)."""
+    """pass@k: the chance that k answers drawn from n, of which c = `right` are right, include a
+    right one: 1 − C(n−c, k) / C(n, k), the unbiased estimate of Chen et al. 2021
+    (arXiv:2107.03374)."""
     return 1 - math.comb(n - right, k) / math.comb(n, k)
 
 
 def all_alike(n: int, right: int, group: int) -> float:
-    """The chance that a group drawn from n answers, of which c = `right` are right, is all right or all wrong:
-    [C(c, g) + C(n−c, g)] / C(n, g). Its mean over samples of n ≥ g answers is p^g + (1 − p)^g, which that expression of
-    the measured c/n overestimates: each term is pass@k's unbiased estimate (Chen et al. 2021, arXiv:2107.03374)."""
+    """The chance that a group drawn from n answers, of which c = `right` are right, is all right or
+    all wrong: [C(c, g) + C(n−c, g)] / C(n, g). Its mean over samples of n ≥ g answers is p^g + (1 −
+    p)^g, which that expression of the measured c/n overestimates: each term is pass@k's unbiased
+    estimate (Chen et al. 2021, arXiv:2107.03374).
+    """
     return 2 - pass_at_k(n, right, group) - pass_at_k(n, n - right, group)
 
 
 def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
-    """maj@n (Wang et al. 2022, arXiv:2203.11171): 1.0 where the most frequent answer of a problem is right, 0.0 where
-    it is not, and in a tie the share of the most frequent answers that are right.
+    """maj@n (Wang et al. 2022, arXiv:2203.11171): 1.0 where the most frequent answer of a problem
+    is right, 0.0 where it is not, and in a tie the share of the most frequent answers that are
+    right.
 
-    All right answers are one answer, however they are spelled; wrong answers differ where their spelling does. A
-    missing answer does not vote.
+    All right answers are one answer, however they are spelled; wrong answers differ where their
+    spelling does. A missing answer does not vote.
     """
     votes: dict[str | bool, int] = defaultdict(int)
     for answer, is_right in zip(answers, right, strict=True):
@@ -79,12 +90,16 @@ def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
         elif answer is not None:
             votes["".join(answer.split())] += 1
     most = max(votes.values(), default=0)
-    return float(votes[True] == most) / sum(count == most for count in votes.values()) if votes[True] else 0.0
+    return (
+        float(votes[True] == most) / sum(count == most for count in votes.values())
+        if votes[True]
+        else 0.0
+    )
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    """(mean, standard error) of after − before over the same problems: with d = after − before per problem, the
-    standard error is sqrt(var(d) / n)."""
+    """(mean, standard error) of after − before over the same problems: with d = after − before per
+    problem, the standard error is sqrt(var(d) / n)."""
     differences = [float(b) - float(a) for a, b in zip(before, after, strict=True)]
     n = len(differences)
     mean = sum(differences) / n
@@ -93,14 +108,17 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
 
 
 def mcnemar(won: int, lost: int) -> float:
-    """Exact two-sided p of a split at least as uneven, if wins and losses were equally likely (McNemar 1947)."""
+    """Exact two-sided p of a split at least as uneven, if wins and losses were equally likely
+    (McNemar 1947)."""
     return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:
-    """What changed over the same problems, in one sentence; each value is the share of a problem's answers that are
-    right. A change is claimed only where it exceeds two standard errors and passes a second test: p < 0.05 in McNemar's
-    with one answer per problem, else an interval by paired resampling of problems that excludes zero."""
+    """What changed over the same problems, in one sentence; each value is the share of a problem's
+    answers that are right. A change is claimed only where it exceeds two standard errors and passes
+    a second test: p < 0.05 in McNemar's with one answer per problem, else an interval by paired
+    resampling of problems that excludes zero.
+    """
     return change(before, after)[1]
 
 
@@ -116,7 +134,10 @@ def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]
         counted, sure = f"{counted}, p = {p:.2g}", p < ALPHA
     else:
         low, high = resampled([float(b) - float(a) for a, b in zip(before, after, strict=True)])
-        counted, sure = f"{counted}, 95% interval {100 * low:+.1f} to {100 * high:+.1f}", low > 0 or high < 0
+        counted, sure = (
+            f"{counted}, 95% interval {100 * low:+.1f} to {100 * high:+.1f}",
+            low > 0 or high < 0,
+        )
     if abs(mean) > 2 * error and sure:
         return mean, f"{figures} ({counted})"
     return 0.0, f"no significant change ({figures}, {counted})"

@@ -1,4 +1,5 @@
-"""Rewards: pure functions that take completions and columns of the data set, and return one score per completion."""
+"""Rewards: pure functions that take completions and columns of the data set, and return one score
+per completion."""
 
 from rewards.brevity import brevity
 from rewards.correct_answer import correct_answer

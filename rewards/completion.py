@@ -6,9 +6,15 @@ Messages = list[dict[str, str]]
 
 
 def content(completion: str | Messages) -> str:
-    """What the model itself wrote, calls as code: the messages of a tool between its turns are not its text."""
-    calls = [[f"\n```\n{call}\n```\n" for call in each.get("tool_calls") or []] for each in _own(completion)]
-    return "".join(_text(each) + "".join(of) for each, of in zip(_own(completion), calls, strict=True))
+    """What the model itself wrote, calls as code: the messages of a tool between its turns are not
+    its text."""
+    calls = [
+        [f"\n```\n{call}\n```\n" for call in each.get("tool_calls") or []]
+        for each in _own(completion)
+    ]
+    return "".join(
+        _text(each) + "".join(of) for each, of in zip(_own(completion), calls, strict=True)
+    )
 
 
 def answered(completion: str | Messages) -> str:
@@ -25,7 +31,9 @@ def question(prompt: str | Messages) -> str:
     """The last user message, or the whole of a plain prompt."""
     if isinstance(prompt, str):
         return prompt
-    return next((_text(message) for message in reversed(prompt) if message.get("role") == "user"), "")
+    return next(
+        (_text(message) for message in reversed(prompt) if message.get("role") == "user"), ""
+    )
 
 
 def instructions(prompt: str | Messages) -> str:
@@ -34,6 +42,7 @@ def instructions(prompt: str | Messages) -> str:
 
 
 def _text(message: dict) -> str:
-    """The text of a message; "" for one that has none (a call of a tool) or has parts instead (images)."""
+    """The text of a message; "" for one that has none (a call of a tool) or has parts instead
+    (images)."""
     text = message.get("content")
     return text if isinstance(text, str) else ""

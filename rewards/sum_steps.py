@@ -1,4 +1,5 @@
-"""The reward for each step of a sum worked digit by digit: what process supervision needs, somebody who knows."""
+"""The reward for each step of a sum worked digit by digit: what process supervision needs, somebody
+who knows."""
 
 import re
 
@@ -11,10 +12,15 @@ def sum_steps(
     steps_before: list[list[str]] | None = None,
     **columns: object,
 ) -> list[float | None]:
-    """1.0 for a step that the right solution of `What is 47 + 85?` has at its place (`7+5=12`, then `4+8+1=13`), 0.0
-    for another, None where the problem is no such sum. With `steps: ", "`, it is asked about each step."""
+    """1.0 for a step that the right solution of `What is 47 + 85?` has at its place (`7+5=12`, then
+    `4+8+1=13`), 0.0 for another, None where the problem is no such sum. With `steps: ", "`, it is
+    asked about each step.
+    """
     before = steps_before or [[] for _ in completions]
-    return [_at_its_place(content(text), *each) for text, *each in zip(completions, problem, before, strict=True)]
+    return [
+        _at_its_place(content(text), *each)
+        for text, *each in zip(completions, problem, before, strict=True)
+    ]
 
 
 def _at_its_place(step: str, problem: str, before: list[str]) -> float | None:

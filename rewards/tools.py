@@ -1,4 +1,5 @@
-"""What a policy may call while it reasons. A tool takes one text and returns one: what went wrong too, in words."""
+"""What a policy may call while it reasons. A tool takes one text and returns one: what went wrong
+too, in words."""
 
 import re
 from decimal import Decimal
@@ -31,13 +32,23 @@ def calculator(expression: str) -> str:
         expression: Numbers, + - * / and brackets, such as (12+3)*4/5
     """
     text, found = plain(expression[: _LONGEST + 1]), None
-    if len(text) <= _LONGEST and re.fullmatch(r"[0-9.()+\-*/ ]+", text):  # decimals as fractions, which are exact
-        found = value_of_numbers(_DECIMAL.sub(lambda d: f"({int(d[1] + d[2])}/{10 ** len(d[2])})", text))
+    if len(text) <= _LONGEST and re.fullmatch(
+        r"[0-9.()+\-*/ ]+", text
+    ):  # decimals as fractions, which are exact
+        found = value_of_numbers(
+            _DECIMAL.sub(lambda d: f"({int(d[1] + d[2])}/{10 ** len(d[2])})", text)
+        )
     if found is None:
         return "error: not an expression of numbers, + - * / and brackets that has a value"
     value = found[0]
     decimal = f"{Decimal(value.numerator) / Decimal(value.denominator):.10g}"
-    return str(value) if value.denominator == 1 else decimal if Fraction(decimal) == value else f"{value} ≈ {decimal}"
+    return (
+        str(value)
+        if value.denominator == 1
+        else decimal
+        if Fraction(decimal) == value
+        else f"{value} ≈ {decimal}"
+    )
 
 
 def python(code: str) -> str:
@@ -51,7 +62,9 @@ def python(code: str) -> str:
     if isinstance(reply, Verdict):
         return f"error: {reply.reason}"
     said = f"error: {reply[1]}" if reply[1] else "".join(map(str, reply[0]))
-    said = "".join(each if each.isprintable() or each == "\n" else "?" for each in said[: 2 * _MOST]).strip()
+    said = "".join(
+        each if each.isprintable() or each == "\n" else "?" for each in said[: 2 * _MOST]
+    ).strip()
     return said[:_MOST] or "no output: print the result"
 
 

@@ -1,4 +1,5 @@
-"""Are the calculations in a text true? A reward for the steps of a worked solution, and for the whole of one."""
+"""Are the calculations in a text true? A reward for the steps of a worked solution, and for the
+whole of one."""
 
 import ast
 import re
@@ -13,16 +14,26 @@ _RUN = re.compile(r"[\d\s()+−*/×÷·.$=≈-]+")
 _SENTENCE = re.compile(r"\n|(?<=\d)\.(?=\s|$)")
 _LONGEST = 200  # characters of an equation; a worked line has far fewer
 _SPELLED = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "$": " "})
-_TEX = [(r"\times", "×"), (r"\cdot", "·"), (r"\div", "÷"), (r"\$", " "), (r"\(", " "), (r"\)", " "), (r"\approx", "≈")]
+_TEX = [
+    (r"\times", "×"),
+    (r"\cdot", "·"),
+    (r"\div", "÷"),
+    (r"\$", " "),
+    (r"\(", " "),
+    (r"\)", " "),
+    (r"\approx", "≈"),
+]
 
 
 def true_equations(completions: list[str | Messages], **columns: object) -> list[float | None]:
-    """1.0 where every equation between numbers in the text is true, 0.0 where one is false, None where there is none.
+    """1.0 where every equation between numbers in the text is true, 0.0 where one is false, None
+    where there is none.
 
-    An equation has only numbers, brackets and + - * / on both sides, and at least one operation: `12*3 = 36`,
-    `4+8+1=13`, `7/3 ≈ 2.33`. A decimal may be rounded. Algebra, powers, percentages and words are not looked at. It
-    does not ask what an equation is for: `1+0=1` is true too. So it belongs beside `correct_answer`, at a smaller
-    weight, with `steps`, which makes it the reward of each step.
+    An equation has only numbers, brackets and + - * / on both sides, and at least one operation:
+    `12*3 = 36`, `4+8+1=13`, `7/3 ≈ 2.33`. A decimal may be rounded. Algebra, powers, percentages
+    and words are not looked at. It does not ask what an equation is for: `1+0=1` is true too. So it
+    belongs beside `correct_answer`, at a smaller weight, with `steps`, which makes it the reward of
+    each step.
     """
     return [_all_true(content(each)) for each in completions]
 
@@ -37,7 +48,8 @@ def _all_true(text: str) -> float | None:
 
 
 def _is_true(text: str, run: re.Match) -> bool | None:
-    """Whether an equation holds; None for a part of an expression that has more than numbers in it."""
+    """Whether an equation holds; None for a part of an expression that has more than numbers in
+    it."""
     equation = run[0].strip(" \t=≈")
     if not re.search("[=≈]", equation) or len(equation) > _LONGEST:
         return None
@@ -52,7 +64,9 @@ def _is_true(text: str, run: re.Match) -> bool | None:
     if None in sides or not any(operations for _, operations in sides):
         return None
     first = sides[0][0]
-    return all(_same(first, value, side) for (value, _), side in zip(sides[1:], written[1:], strict=True))
+    return all(
+        _same(first, value, side) for (value, _), side in zip(sides[1:], written[1:], strict=True)
+    )
 
 
 def _same(exact: Fraction, value: Fraction, written: str) -> bool:

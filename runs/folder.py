@@ -1,6 +1,6 @@
-"""Reading what a run wrote, wherever it was made: which folder is its, what it says of itself, what it logged and what
-it sampled, and the answers of an evaluation beside it. A run may be a stranger's, so what no run writes is left out or
-refused in one message."""
+"""Reading what a run wrote, wherever it was made: which folder is its, what it says of itself, what
+it logged and what it sampled, and the answers of an evaluation beside it. A run may be a
+stranger's, so what no run writes is left out or refused in one message."""
 
 import hashlib
 import json
@@ -21,13 +21,27 @@ COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 CONTROL = "base+example"
 LABELS = ("base", CONTROL, *STAGES)  # of a recipe's models, in the order in which they are compared
 # What is read of each answer.
-ANSWER_KEYS = {"id", "sample", "problem", "gold", "answer", "right", "strict", "lenient", "truncated", "tokens"}
+ANSWER_KEYS = {
+    "id",
+    "sample",
+    "problem",
+    "gold",
+    "answer",
+    "right",
+    "strict",
+    "lenient",
+    "truncated",
+    "tokens",
+}
 WHOLE = ("id", "sample", "tokens")
 
 
-def find(named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...] = ("grpo",)) -> list[Path]:
-    """The folders of the runs that are named, each by its own folder or the one above it; with none named, the run that
-    was written to last. `stages`: whose runs they may be; of those in one folder, the first is meant.
+def find(
+    named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...] = ("grpo",)
+) -> list[Path]:
+    """The folders of the runs that are named, each by its own folder or the one above it; with none
+    named, the run that was written to last. `stages`: whose runs they may be; of those in one
+    folder, the first is meant.
 
     Raises:
         RecipeError: there is no such run; the message lists those that there are.
@@ -36,7 +50,11 @@ def find(named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...]
     logs.sort(key=lambda file: (file.parent.name == stages[0], file.stat().st_mtime), reverse=True)
     there = [each.parent for each in logs]
     what = "GRPO " if stages == ("grpo",) else ""
-    known = f": there are {', '.join(map(str, there[:8]))}" if there else f", and none in {root}: make grpo makes one"
+    known = (
+        f": there are {', '.join(map(str, there[:8]))}"
+        if there
+        else f", and none in {root}: make grpo makes one"
+    )
     if not named:
         if not there:
             raise RecipeError([f"no run to show{known}"])
@@ -44,11 +62,22 @@ def find(named: list[str], root: Path = Path("outputs"), stages: tuple[str, ...]
     found = []
     for each in named:
         places = (*(Path(each) / stage for stage in stages), Path(each))
-        path = next((p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()), None)
-        path = None if path and path.name not in stages and not (path / "completions").is_dir() else path
+        path = next(
+            (p for p in places if (p / "metrics.jsonl").is_file() and not (p / "grpo").exists()),
+            None,
+        )
+        path = (
+            None
+            if path and path.name not in stages and not (path / "completions").is_dir()
+            else path
+        )
         if path is None:
             whole = Path(each).parent  # of one of its other stages
-            meant = f": name the whole run, RUN={whole}" if (whole / "grpo/metrics.jsonl").is_file() else known
+            meant = (
+                f": name the whole run, RUN={whole}"
+                if (whole / "grpo/metrics.jsonl").is_file()
+                else known
+            )
             raise RecipeError([f"RUN={each} is no folder of a {what}run{meant}"])
         found += [path] if path.resolve() not in [each.resolve() for each in found] else []
     return found
@@ -64,13 +93,15 @@ def inside(run: Path, name: str) -> Path:
     if not file.is_file() or not file.resolve().is_relative_to(run.resolve()):
         raise ValueError(f"{name}: there is no such file in {run}")
     if file.stat().st_size > LARGEST:
-        raise ValueError(f"{file} has {file.stat().st_size / 2**20:,.0f} MiB, more than a run writes")
+        raise ValueError(
+            f"{file} has {file.stat().st_size / 2**20:,.0f} MiB, more than a run writes"
+        )
     return file
 
 
 class FinishedRun(NamedTuple):
-    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json, what has the type that
-    a run writes. `problems`: how many it trained on."""
+    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json,
+    what has the type that a run writes. `problems`: how many it trained on."""
 
     folder: Path
     path: Path
@@ -101,15 +132,32 @@ def read_run(folder: Path) -> FinishedRun:
         recipe = saved(folder / "recipe.yaml")
     except Unreadable as error:
         raise RecipeError([f"{folder / 'recipe.yaml'} is not what a run wrote ({error})"]) from None
-    found = {name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")}
-    if wrong := [f"{folder / name} is not what a run wrote" for name in found if found[name] is None]:
+    found = {
+        name: read_object(folder / name) for name in ("versions.json", "summary.json", "data.json")
+    }
+    if wrong := [
+        f"{folder / name} is not what a run wrote" for name in found if found[name] is None
+    ]:
         raise RecipeError(wrong)
-    kinds = {"steps": int, "seconds": float, "best_accuracy": float, "adapter_error": float, "time": dict}
+    kinds = {
+        "steps": int,
+        "seconds": float,
+        "best_accuracy": float,
+        "adapter_error": float,
+        "time": dict,
+    }
     kinds |= {"own_solutions": dict, "best_checkpoint": str, "resumed_from": str, "stopped": str}
-    summary = {key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))}
+    summary = {
+        key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))
+    }
     problems = found["data.json"].get("problems")
     return FinishedRun(
-        folder, _told(folder), recipe, found["versions.json"], summary, problems if is_of(problems, int) else None
+        folder,
+        _told(folder),
+        recipe,
+        found["versions.json"],
+        summary,
+        problems if is_of(problems, int) else None,
     )
 
 
@@ -130,8 +178,9 @@ def object_in(run: Path, name: str) -> dict:
 
 
 def read_metrics(run: Path) -> list[dict]:
-    """The lines that a run logged, each with its step and the numbers in it, and which problems were right (see
-    `schema.configs.RIGHT`). What no run writes is left out, as is a line that a full disk tore."""
+    """The lines that a run logged, each with its step and the numbers in it, and which problems
+    were right (see `schema.configs.RIGHT`). What no run writes is left out, as is a line that a
+    full disk tore."""
     lines = []
     for line in read_lines(run / "metrics.jsonl"):
         if is_of(line.get("step"), int):
@@ -143,9 +192,14 @@ def read_metrics(run: Path) -> list[dict]:
 
 
 def is_of(value: Any, kind: type | None) -> bool:
-    """Whether a value that was read is of that type, and a number one that a run can have measured."""
+    """Whether a value that was read is of that type, and a number one that a run can have
+    measured."""
     number = type(value) in (int, float) and abs(value) < 2**53
-    return number and (kind is float or type(value) is kind) if kind in (int, float) else type(value) is kind
+    return (
+        number and (kind is float or type(value) is kind)
+        if kind in (int, float)
+        else type(value) is kind
+    )
 
 
 def texts(value: Any) -> list[str]:
@@ -154,8 +208,8 @@ def texts(value: Any) -> list[str]:
 
 
 def _told(folder: Path) -> Path:
-    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is made to be published,
-    and the folders above are nobody's business."""
+    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is
+    made to be published, and the folders above are nobody's business."""
     whole, here = folder.absolute(), Path.cwd()
     return whole.relative_to(here) if here in whole.parents else Path(*whole.parts[-2:])
 
@@ -166,7 +220,8 @@ def title(path: Path) -> str:
 
 
 def name_of(run: Path) -> str:
-    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over seeds."""
+    """`tiny-arithmetic` of outputs/tiny-arithmetic/grpo, `tiny-arithmetic/seed-1` of a run over
+    seeds."""
     parts = [each for each in run.resolve().parts if each != "/"]
     last = len(parts) - parts[::-1].index("outputs") if "outputs" in parts else -3
     parts = parts[last:]
@@ -176,14 +231,18 @@ def name_of(run: Path) -> str:
 def weights_of(folder: Path) -> str | None:
     """Changes when a folder's weights are replaced; None for a Hub id."""
     files = sorted(folder.glob("*.safetensors"))
-    return hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]) if files else None
+    return (
+        hash_of([[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files])
+        if files
+        else None
+    )
 
 
 def hash_of(value: list) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-# What it sampled: completions/completions_<step>.parquet, the batch of each logged step -------------------------------
+# What it sampled: completions/completions_<step>.parquet, the batch of each logged step -----------
 
 
 def completion_files(run: Path) -> list[Path]:
@@ -193,12 +252,16 @@ def completion_files(run: Path) -> list[Path]:
         return []
     names = [each.name for each in folder.iterdir() if COMPLETIONS.fullmatch(each.name)]
     names.sort(key=lambda name: int(name[12:-8]))
-    return [folder / name for name in names if (folder / name).is_file() and not (folder / name).is_symlink()]
+    return [
+        folder / name
+        for name in names
+        if (folder / name).is_file() and not (folder / name).is_symlink()
+    ]
 
 
 def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path, list[dict]]]:
-    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used for several steps,
-    and written at each, once.
+    """The files of completions that a GRPO run wrote, by step, each with its rows; one that is used
+    for several steps, and written at each, once.
 
     Raises:
         DataError: a file is not what a run wrote.
@@ -213,7 +276,8 @@ def sampled_batches(run: Path, columns: tuple[str, ...]) -> Iterator[tuple[Path,
 
 
 def some_groups(run: Path) -> list[list[dict]]:
-    """The first group of the first, the middle and the last file of completions: rows of one prompt."""
+    """The first group of the first, the middle and the last file of completions: rows of one
+    prompt."""
     there, groups = completion_files(run), []
     for i in sorted({0, len(there) // 2, len(there) - 1}) if there else []:
         try:
@@ -225,15 +289,19 @@ def some_groups(run: Path) -> list[list[dict]]:
     return groups
 
 
-# What an evaluation wrote beside it: eval/<benchmark>/<label>.jsonl ---------------------------------------------------
+# What an evaluation wrote beside it: eval/<benchmark>/<label>.jsonl -------------------------------
 
 
 def evaluations(run: Path) -> dict[str, list[str]]:
     """The evaluations beside a run, by benchmark: the labels of the models that were judged."""
     found, order = {}, {label: i for i, label in enumerate(LABELS)}
     root = run.parent / "eval"
-    for folder in sorted(each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()):
-        files = [each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()]
+    for folder in sorted(
+        each for each in ([] if root.is_symlink() else root.glob("*/")) if not each.is_symlink()
+    ):
+        files = [
+            each for each in folder.glob("*.jsonl") if each.is_file() and not each.is_symlink()
+        ]
         files = [each for each in files if not each.name.endswith(".seconds.jsonl")]
         files.sort(key=lambda file: (order.get(file.stem, len(order)), file.stat().st_mtime))
         if files and folder.name != "models":
@@ -242,7 +310,8 @@ def evaluations(run: Path) -> dict[str, list[str]]:
 
 
 def read_answers(file: Path) -> list[dict]:
-    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last line is left out.
+    """What an evaluation wrote: the settings of its answers, then one answer per line. A torn last
+    line is left out.
 
     Raises:
         ValueError: the file is not what an evaluation wrote.
@@ -252,11 +321,21 @@ def read_answers(file: Path) -> list[dict]:
         lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
         if not all(isinstance(each, dict) for each in lines):
             raise TypeError("a line is not a JSON object")
-        if missing := next((ANSWER_KEYS - each.keys() for each in lines[1:] if ANSWER_KEYS - each.keys()), None):
+        if missing := next(
+            (ANSWER_KEYS - each.keys() for each in lines[1:] if ANSWER_KEYS - each.keys()), None
+        ):
             raise KeyError(min(missing))
-        if any(type(each[key]) is not int or not 0 <= each[key] < 2**53 for each in lines[1:] for key in WHOLE):
+        if any(
+            type(each[key]) is not int or not 0 <= each[key] < 2**53
+            for each in lines[1:]
+            for key in WHOLE
+        ):
             raise TypeError(f"one of {', '.join(WHOLE)} is no whole number")
     except (ValueError, TypeError, LookupError) as error:
-        raise ValueError(f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})") from None
-    lines[:1] = [{"top_p": 1.0} | head for head in lines[:1]]  # once it was that of all, and was not written
+        raise ValueError(
+            f"{file} is not what an evaluation wrote ({type(error).__name__}: {error})"
+        ) from None
+    lines[:1] = [
+        {"top_p": 1.0} | head for head in lines[:1]
+    ]  # once it was that of all, and was not written
     return lines

@@ -1,16 +1,21 @@
-"""The strict recipe. Rooms that import the libraries import this one first: the environment settles what these do."""
+"""The strict recipe. Rooms that import the libraries import this one first: the environment settles
+what these do."""
 
 import logging
 import os
 import sys
 
-# Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn about tokenizers.
+# Nothing leaves the machine unless a recipe asks for it, and forked data workers must not warn
+# about tokenizers.
 for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-os.environ["MPLBACKEND"] = "agg"  # pictures are files; another's wrong word there would fail a run at its end
-# Of a closed stream the next file that is opened would take the number, and what libraries say to that.
+os.environ["MPLBACKEND"] = (
+    "agg"  # pictures are files; another's wrong word there would fail a run at its end
+)
+# Of a closed stream the next file that is opened would take the number, and what libraries say to
+# that.
 for number, name in enumerate(("stdin", "stdout", "stderr")):
     if getattr(sys, name) is None:
         setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))

@@ -1,5 +1,6 @@
-"""From the sections of a recipe that belong to trl, peft and transformers to the libraries' own configs: what the
-recipe sets, what we set where it does not, and what the libraries say against it."""
+"""From the sections of a recipe that belong to trl, peft and transformers to the libraries' own
+configs: what the recipe sets, what we set where it does not, and what the libraries say against
+it."""
 
 import ast
 import os
@@ -31,12 +32,16 @@ SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not sa
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
 # And where its judge is, and how it is asked there.
 PLACE_OF_JUDGE = ("url", "key", "request_timeout", "concurrency")
-PATTERNS, OF_EXPERTS = ("rank_pattern", "alpha_pattern"), r".*\."  # what peft writes before the name of experts in them
-EVALUATED = 2  # held-out problems in a batch, for each completion of a training batch, where transformers answers
+PATTERNS, OF_EXPERTS = (
+    ("rank_pattern", "alpha_pattern"),
+    r".*\.",
+)  # what peft writes before the name of experts in them
+# held-out problems in a batch, for each completion of a training batch, where transformers answers
+EVALUATED = 2
 
 
-# What a config class declares is read from its source: importing it takes seconds, and a misspelt key is told at once.
-# tests/schema/test_values.py holds every field against the class itself.
+# What a config class declares is read from its source: importing it takes seconds, and a misspelt
+# key is told at once. tests/schema/test_values.py holds every field against the class itself.
 
 
 def _of_trl(config: str) -> tuple[str, str, str]:
@@ -61,7 +66,8 @@ UNKNOWN = object()  # a default that is worked out when the class is imported
 
 
 class Field(NamedTuple):
-    """`switch`: its type is, or may be, true or false. `default`: its value where a recipe does not set it."""
+    """`switch`: its type is, or may be, true or false. `default`: its value where a recipe does not
+    set it."""
 
     switch: bool
     default: Any
@@ -74,16 +80,27 @@ def fields(section: str) -> dict[str, Field]:
 
 @cache
 def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
-    """Every field of a class in a file of a package: its own, and those of the classes above that it inherits from."""
-    tree = ast.parse((Path(find_spec(package).submodule_search_locations[0]) / file).read_text(encoding="utf-8"))
+    """Every field of a class in a file of a package: its own, and those of the classes above that
+    it inherits from."""
+    tree = ast.parse(
+        (Path(find_spec(package).submodule_search_locations[0]) / file).read_text(encoding="utf-8")
+    )
     node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    above = [_BY_NAME[each.id] for each in reversed(node.bases) if isinstance(each, ast.Name) and each.id in _BY_NAME]
-    return {key: field for each in above for key, field in fields_of(*each).items()} | dict(_declared(node.body))
+    above = [
+        _BY_NAME[each.id]
+        for each in reversed(node.bases)
+        if isinstance(each, ast.Name) and each.id in _BY_NAME
+    ]
+    return {key: field for each in above for key, field in fields_of(*each).items()} | dict(
+        _declared(node.body)
+    )
 
 
 def defaults(section: str) -> dict[str, Any]:
     """Name to default of every field whose default the source says."""
-    return {key: field.default for key, field in fields(section).items() if field.default is not UNKNOWN}
+    return {
+        key: field.default for key, field in fields(section).items() if field.default is not UNKNOWN
+    }
 
 
 def _declared(body: list[ast.stmt]):
@@ -95,7 +112,9 @@ def _declared(body: list[ast.stmt]):
             if given.get("init") is not False:  # its class sets such a field itself
                 types = ast.unparse(node.annotation).split(" | ")
                 yield node.target.id, Field("bool" in types, given.get("default", UNKNOWN))
-        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":  # a class that is no dataclass
+        elif (
+            isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        ):  # a class that is no dataclass
             names = [argument.arg for argument in node.args.args[1:]]
             for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
                 yield key, Field(isinstance(default, bool), default)
@@ -119,7 +138,8 @@ def _class(path: str) -> type:
 
 
 def complaint(recipe: Recipe, section: str) -> str | None:
-    """What the library's own config says against the section, or None. It is said to the user, as a fault."""
+    """What the library's own config says against the section, or None. It is said to the user, as a
+    fault."""
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
         build[section](recipe) if section in build else training_config(recipe, section)
@@ -129,53 +149,89 @@ def complaint(recipe: Recipe, section: str) -> str | None:
 
 
 def training_config(recipe: Recipe, section: str):
-    """The config of a stage's trainer. That of another algorithm than GRPO gets what it has of GRPO's settings, and
-    GRPO's defaults where its own differ: a key that is left out says the same under every algorithm.
+    """The config of a stage's trainer. That of another algorithm than GRPO gets what it has of
+    GRPO's settings, and GRPO's defaults where its own differ: a key that is left out says the same
+    under every algorithm.
 
     Raises:
         RecipeError: it was launched to be sharded, and here it would not be, or in float16.
     """
     arguments, kind = training_arguments(recipe, section), section_class(section)
-    sharded = "true" in (os.environ.get("ACCELERATE_USE_FSDP"), os.environ.get("ACCELERATE_USE_DEEPSPEED"))
+    sharded = "true" in (
+        os.environ.get("ACCELERATE_USE_FSDP"),
+        os.environ.get("ACCELERATE_USE_DEEPSPEED"),
+    )
     if arguments.get("fp16") and sharded:
-        raise RecipeError([Fault(recipe.place("model", "dtype"), "float16 is not sharded here: take ACCELERATE=ddp")])
+        raise RecipeError(
+            [
+                Fault(
+                    recipe.place("model", "dtype"),
+                    "float16 is not sharded here: take ACCELERATE=ddp",
+                )
+            ]
+        )
     if section == "grpo" and recipe.algorithm is not None:
         kind = _class(stages.algorithm(recipe.algorithm).config)
         ours, theirs = (defaults(each) for each in ("grpo", recipe.algorithm))
-        arguments = {key: value for key, value in ours.items() if key in theirs and theirs[key] != value} | arguments
-        arguments = {key: value for key, value in arguments.items() if key in fields(recipe.algorithm)}
+        arguments = {
+            key: value for key, value in ours.items() if key in theirs and theirs[key] != value
+        } | arguments
+        arguments = {
+            key: value for key, value in arguments.items() if key in fields(recipe.algorithm)
+        }
     config = kind(**arguments)
-    if os.environ.get("ACCELERATE_USE_FSDP") == "true" and config.distributed_state.distributed_type == "MULTI_CPU":
-        raise RecipeError(["accelerate has FSDP for GPUs alone, and would silently train with DDP: ACCELERATE=cpu2"])
+    if (
+        os.environ.get("ACCELERATE_USE_FSDP") == "true"
+        and config.distributed_state.distributed_type == "MULTI_CPU"
+    ):
+        raise RecipeError(
+            [
+                "accelerate has FSDP for GPUs alone, and would silently train with DDP:"
+                " ACCELERATE=cpu2"
+            ]
+        )
     return config
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The arguments that differ from the library's defaults: a few set here, and the recipe's own, which win."""
+    """The arguments that differ from the library's defaults: a few set here, and the recipe's own,
+    which win."""
     has_gpu = hardware.gpu() is not None
-    if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic("bfloat16"):
+    if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic(
+        "bfloat16"
+    ):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
     half = has_gpu and recipe.model.dtype == "float16"  # accelerate then scales the loss
-    machine = {"use_cpu": not has_gpu, "bf16": has_gpu and not half and hardware.has_arithmetic("bfloat16")}
+    machine = {
+        "use_cpu": not has_gpu,
+        "bf16": has_gpu and not half and hardware.has_arithmetic("bfloat16"),
+    }
     machine |= {"fp16": True} if half else {}
-    return machine | own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
+    return (
+        machine
+        | own_defaults(recipe, section)
+        | with_floats(section, getattr(recipe, section) or {})
+    )
 
 
 def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The values with a float for every number that may be a fraction: once the weights are loaded, some libraries
-    refuse a 2 where 2.0 is meant."""
+    """The values with a float for every number that may be a fraction: once the weights are loaded,
+    some libraries refuse a 2 where 2.0 is meant."""
     rules = RULES[section]
     return {
-        key: float(value)
-        if isinstance(rules.get(key), Number) and not rules[key].whole and value is not None
-        else value
+        key: (
+            float(value)
+            if isinstance(rules.get(key), Number) and not rules[key].whole and value is not None
+            else value
+        )
         for key, value in given.items()
     }
 
 
 def setting(recipe: Recipe, section: str, key: str) -> Any:
-    """The value of a section's field: the recipe's, or else ours, or else the library's default. It imports no library;
-    fields that a class computes from others must be read off `training_config` instead."""
+    """The value of a section's field: the recipe's, or else ours, or else the library's default. It
+    imports no library; fields that a class computes from others must be read off `training_config`
+    instead."""
     return settings(recipe, section)[key]
 
 
@@ -190,21 +246,32 @@ def samples_from_server(recipe: Recipe) -> bool:
 
 
 def vllm_dtype(recipe: Recipe) -> str:
-    """What vLLM computes in, on a server and in an evaluation: bfloat16 for float32 weights where training computes in
-    it too (autocast), as vLLM does by itself in the trainer's process. Float32 would be several times slower."""
+    """What vLLM computes in, on a server and in an evaluation: bfloat16 for float32 weights where
+    training computes in it too (autocast), as vLLM does by itself in the trainer's process. Float32
+    would be several times slower.
+    """
     autocast = training_arguments(recipe, "grpo")["bf16"] and hardware.has_arithmetic("bfloat16")
     return "bfloat16" if autocast and recipe.model.dtype == "float32" else recipe.model.dtype
 
 
 def without_place(resolved: dict) -> dict:
-    """A resolved recipe as a run saves it: of another machine no file speaks that a run has written."""
+    """A resolved recipe as a run saves it: of another machine no file speaks that a run has
+    written."""
 
     def stays(key: str, value: Any) -> bool:
         return key not in PLACE and not (key == "report_to" and remote_trackers(value))
 
-    judge = {key: value for key, value in resolved["rewards"].get(JUDGE, {}).items() if key not in PLACE_OF_JUDGE}
+    judge = {
+        key: value
+        for key, value in resolved["rewards"].get(JUDGE, {}).items()
+        if key not in PLACE_OF_JUDGE
+    }
     return {
-        name: {key: value for key, value in each.items() if stays(key, value)} if isinstance(each, dict) else each
+        name: (
+            {key: value for key, value in each.items() if stays(key, value)}
+            if isinstance(each, dict)
+            else each
+        )
         for name, each in resolved.items()
     } | {"rewards": resolved["rewards"] | ({JUDGE: judge} if judge else {})}
 
@@ -212,10 +279,13 @@ def without_place(resolved: dict) -> dict:
 def shared_defaults(section: str) -> dict[str, Any]:
     """The fields that we set to the same in every run that does not say otherwise."""
     of_grpo = {
-        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a thousand tokens the
-        # rounding of the two engines alone gets there (trl issues 5815 and 7269).
+        # trl's default drops a completion when the product of its tokens' ratios exceeds 3. Over a
+        # thousand tokens the rounding of the two engines alone gets there (trl issues 5815 and
+        # 7269).
         "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_server_host": "127.0.0.1",  # trl's 0.0.0.0 would be every address of the machine to a server
+        "vllm_server_host": (
+            "127.0.0.1"
+        ),  # trl's 0.0.0.0 would be every address of the machine to a server
     }
     return {
         "report_to": "none",
@@ -248,8 +318,9 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
 class Generation(NamedTuple):
     """What trl samples at once, and how long it trains on that.
 
-    `completions`: on all processes together. `steps`: the micro-batches they make. `cycle`: the micro-steps until it
-    samples again. `whole`: a checkpoint after a multiple of so many optimizer steps falls on the end of a cycle.
+    `completions`: on all processes together. `steps`: the micro-batches they make. `cycle`: the
+    micro-steps until it samples again. `whole`: a checkpoint after a multiple of so many optimizer
+    steps falls on the end of a cycle.
     """
 
     completions: int
@@ -259,9 +330,13 @@ class Generation(NamedTuple):
 
 
 def generation(grpo: dict, count: int | None = None) -> Generation:
-    """Of a `grpo` section, on `count` processes, or else on as many as this one's launcher started."""
+    """Of a `grpo` section, on `count` processes, or else on as many as this one's launcher
+    started."""
     values = defaults("grpo") | grpo
-    batch, accumulation = values["per_device_train_batch_size"], values["gradient_accumulation_steps"]
+    batch, accumulation = (
+        values["per_device_train_batch_size"],
+        values["gradient_accumulation_steps"],
+    )
     batch *= count or processes()
     completions, steps = values["generation_batch_size"], values["steps_per_generation"]
     if not steps:
@@ -271,10 +346,11 @@ def generation(grpo: dict, count: int | None = None) -> Generation:
 
 
 def size_of_run(recipe: Recipe) -> tuple[int, int, int] | None:
-    """The steps of GRPO, and the completions and the tokens that all processes sample in them, every completion as long
-    as it may be; None where the library counts the steps by epochs."""
+    """The steps of GRPO, and the completions and the tokens that all processes sample in them,
+    every completion as long as it may be; None where the library counts the steps by epochs."""
     steps, accumulation, length = (
-        setting(recipe, "grpo", key) for key in ("max_steps", "gradient_accumulation_steps", "max_completion_length")
+        setting(recipe, "grpo", key)
+        for key in ("max_steps", "gradient_accumulation_steps", "max_completion_length")
     )
     sampled = generation(recipe.grpo)
     completions = -(-steps * accumulation // sampled.cycle) * sampled.completions
@@ -287,14 +363,15 @@ def processes() -> int:
 
 
 def even_batch(problems: int, at_most: int) -> int:
-    """The largest batch of at most `at_most` problems that every process can fill, or 0. trl averages the batches'
-    means, which gives the share of right answers only if all batches are full."""
+    """The largest batch of at most `at_most` problems that every process can fill, or 0. trl
+    averages the batches' means, which gives the share of right answers only if all batches are
+    full."""
     return next((size for size in range(at_most, 0, -1) if problems % (size * processes()) == 0), 0)
 
 
 def _validated_while_training(grpo: dict, problems: int) -> dict[str, Any]:
-    """What `grpo.eval_steps` asks of trl: one answer per problem, a checkpoint with every evaluation, and the best of
-    them kept and loaded at the end."""
+    """What `grpo.eval_steps` asks of trl: one answer per problem, a checkpoint with every
+    evaluation, and the best of them kept and loaded at the end."""
     values = defaults("grpo") | grpo
     if not values["eval_steps"]:
         return {}
@@ -321,8 +398,8 @@ def adapter_config(recipe: Recipe):
 
 
 def require_modules(recipe: Recipe, model):
-    """Refuse an adapter that names modules or parameters which the model does not have: peft silently ignores them as
-    long as it finds one.
+    """Refuse an adapter that names modules or parameters which the model does not have: peft
+    silently ignores them as long as it finds one.
 
     Raises:
         RecipeError: names the first such name, and the nearest that exists.
@@ -331,7 +408,13 @@ def require_modules(recipe: Recipe, model):
     parameters = [name for name, _ in model.named_parameters()]
     kinds = {"target_parameters": ("parameter", parameters, 2)}
     kinds |= dict.fromkeys(PATTERNS, ("module", [*modules, *parameters], 1))
-    for key in ("target_modules", "target_parameters", "exclude_modules", "modules_to_save", *PATTERNS):
+    for key in (
+        "target_modules",
+        "target_parameters",
+        "exclude_modules",
+        "modules_to_save",
+        *PATTERNS,
+    ):
         named = given.get(key) or []
         kind, there, parts = kinds.get(key, ("module", modules, 1))
         for each in [] if isinstance(named, str) else named:
@@ -342,7 +425,10 @@ def require_modules(recipe: Recipe, model):
     layers = given.get("layers_to_transform")
     most = model.config.get_text_config().num_hidden_layers
     if layers is not None and max([layers] if isinstance(layers, int) else layers) >= most:
-        message = f"adapter.layers_to_transform: {layers} is too high: the model's layers are 0 to {most - 1}"
+        message = (
+            f"adapter.layers_to_transform: {layers} is too high: the model's layers are 0 to"
+            f" {most - 1}"
+        )
         raise RecipeError([Fault(recipe.place("adapter", "layers_to_transform"), message)])
 
 

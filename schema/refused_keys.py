@@ -1,5 +1,5 @@
-"""Keys that no recipe may set, each with the reason and what to set instead: fields of the libraries that are decided
-elsewhere or not offered, and names that are gone."""
+"""Keys that no recipe may set, each with the reason and what to set instead: fields of the
+libraries that are decided elsewhere or not offered, and names that are gone."""
 
 
 def _said(reasons: dict[str, str]) -> dict[str, str]:
@@ -13,34 +13,52 @@ _NOT_IN_TRAINING = _said(
         "set `seed` at the top of the recipe": "seed data_seed",
         "set the keys of `model`": "model_init_kwargs",
         "code from a model repository is never run": "trust_remote_code",
-        "a run uploads nothing; afterwards: `make merge`, then "
-        "`hf upload you/your-model outputs/<recipe>/merged`": "push_to_hub hub_model_id "
-        "hub_private_repo hub_strategy hub_always_push hub_revision",
-        "a recipe is saved beside its run; keep the token in the environment (HF_TOKEN)": "hub_token",
+        "a run uploads nothing; afterwards: `make merge`, then `hf upload you/your-model outputs/<recipe>/merged`": (
+            "push_to_hub hub_model_id hub_private_repo hub_strategy hub_always_push hub_revision"
+        ),
+        "a recipe is saved beside its run; keep the token in the environment (HF_TOKEN)": (
+            "hub_token"
+        ),
         "a run uploads nothing": "trackio_space_id trackio_bucket_id trackio_static_space_id",
         "a run is named after its folder": "run_name project",
         "an unfinished run is always resumed": "resume_from_checkpoint",
-        "a run must be able to resume exactly": "ignore_data_skip save_only_model enable_jit_checkpoint "
-        "restore_callback_states_from_checkpoint",
-        "name a launcher: ACCELERATE=ddp, zero2, zero3 or fsdp2": "deepspeed fsdp fsdp_config parallelism_config "
-        "accelerator_config local_rank ddp_backend ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph "
-        "ddp_find_unused_parameters save_on_each_node log_on_each_node",
+        "a run must be able to resume exactly": (
+            "ignore_data_skip save_only_model enable_jit_checkpoint "
+            "restore_callback_states_from_checkpoint"
+        ),
+        "name a launcher: ACCELERATE=ddp, zero2, zero3 or fsdp2": (
+            "deepspeed fsdp fsdp_config parallelism_config accelerator_config local_rank"
+            " ddp_backend ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph"
+            " ddp_find_unused_parameters save_on_each_node log_on_each_node"
+        ),
         "the machine decides; set CUDA_VISIBLE_DEVICES=-1 to run on the CPU": "use_cpu",
-        "the rows are few and in memory": "dataloader_num_workers dataloader_persistent_workers "
-        "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order",
-        "a stage gives its trainer the columns it needs": "remove_unused_columns label_names length_column_name",
+        "the rows are few and in memory": (
+            "dataloader_num_workers dataloader_persistent_workers "
+            "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order"
+        ),
+        "a stage gives its trainer the columns it needs": (
+            "remove_unused_columns label_names length_column_name"
+        ),
         "each stage decides what it runs": "do_train do_eval do_predict",
-        "set grpo.eval_steps, and the rest follows": "eval_strategy eval_delay eval_on_start load_best_model_at_end "
-        "metric_for_best_model greater_is_better prediction_loss_only eval_do_concat_batches eval_use_gather_object "
-        "eval_accumulation_steps include_for_metrics batch_eval_metrics bf16_full_eval fp16_full_eval",
+        "set grpo.eval_steps, and the rest follows": (
+            "eval_strategy eval_delay eval_on_start load_best_model_at_end metric_for_best_model"
+            " greater_is_better prediction_loss_only eval_do_concat_batches eval_use_gather_object"
+            " eval_accumulation_steps include_for_metrics batch_eval_metrics bf16_full_eval"
+            " fp16_full_eval"
+        ),
         "set model.dtype: float16, which is enough": "fp16",
-        "set per_device_train_batch_size; `make memory` estimates what fits": "auto_find_batch_size",
-        "every run logs to the screen and to metrics.jsonl": "logging_strategy logging_nan_inf_filter disable_tqdm "
-        "log_level log_level_replica include_num_input_tokens_seen",
+        "set per_device_train_batch_size; `make memory` estimates what fits": (
+            "auto_find_batch_size"
+        ),
+        "every run logs to the screen and to metrics.jsonl": (
+            "logging_strategy logging_nan_inf_filter disable_tqdm "
+            "log_level log_level_replica include_num_input_tokens_seen"
+        ),
         "`make memory` and `make probe-memory` measure memory": "skip_memory_metrics",
         "a gradient that is not finite already stops the run": "debug",
-        "it starts compilers, and a resumed run may compute differently": "torch_compile torch_compile_backend "
-        "torch_compile_mode",
+        "it starts compilers, and a resumed run may compute differently": (
+            "torch_compile torch_compile_backend torch_compile_mode"
+        ),
         "liger-kernel is not part of this environment": "use_liger_kernel liger_kernel_config",
         "training needs no KV cache, and sampling has its own": "use_cache",
         "only optimizers that are not installed use it": "optim_target_modules",
@@ -48,51 +66,79 @@ _NOT_IN_TRAINING = _said(
     }
 )
 RESERVED: dict[str, dict[str, str]] = {
-    "sft": _NOT_IN_TRAINING
-    | _said(
-        {
-            "set `model.chat_template`": "chat_template_path eos_token pad_token",
-            "the stage tokenises the rows itself": "dataset_text_field dataset_kwargs dataset_num_proc",
-            "a row that is too long is left out, not cut": "truncation_mode",
-            "rows are short, and packing needs flash attention": "packing packing_strategy padding_free eval_packing",
-            "the loss covers the solution only": "completion_only_loss assistant_only_loss",
-            "the warm start is judged afterwards, by `make evaluate`": "eval_steps per_device_eval_batch_size",
-            "it needs a GPU and has not been tested here": "activation_offloading",
-        }
+    "sft": (
+        _NOT_IN_TRAINING
+        | _said(
+            {
+                "set `model.chat_template`": "chat_template_path eos_token pad_token",
+                "the stage tokenises the rows itself": (
+                    "dataset_text_field dataset_kwargs dataset_num_proc"
+                ),
+                "a row that is too long is left out, not cut": "truncation_mode",
+                "rows are short, and packing needs flash attention": (
+                    "packing packing_strategy padding_free eval_packing"
+                ),
+                "the loss covers the solution only": "completion_only_loss assistant_only_loss",
+                "the warm start is judged afterwards, by `make evaluate`": (
+                    "eval_steps per_device_eval_batch_size"
+                ),
+                "it needs a GPU and has not been tested here": "activation_offloading",
+            }
+        )
     ),
-    "dpo": _NOT_IN_TRAINING
-    | _said(
-        {
-            "the stage tokenises the pairs itself": "dataset_num_proc",
-            "the tokenizer's own is used": "pad_token",
-            "a pair that is too long is left out, not cut": "truncation_mode",
-            "it needs flash attention": "padding_free",
-            "the policy is judged afterwards, by `make evaluate`": "eval_steps per_device_eval_batch_size",
-            "the reference answers each batch as it comes": "precompute_ref_log_probs precompute_ref_batch_size",
-            "a checkpoint would not contain the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
-            "the policy must begin as its reference": "neftune_noise_alpha",
-            "set dpo.label_smoothing": "label_smoothing_factor",
-            "it needs a GPU and has not been tested here": "activation_offloading",
-        }
+    "dpo": (
+        _NOT_IN_TRAINING
+        | _said(
+            {
+                "the stage tokenises the pairs itself": "dataset_num_proc",
+                "the tokenizer's own is used": "pad_token",
+                "a pair that is too long is left out, not cut": "truncation_mode",
+                "it needs flash attention": "padding_free",
+                "the policy is judged afterwards, by `make evaluate`": (
+                    "eval_steps per_device_eval_batch_size"
+                ),
+                "the reference answers each batch as it comes": (
+                    "precompute_ref_log_probs precompute_ref_batch_size"
+                ),
+                "a checkpoint would not contain the reference": (
+                    "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps"
+                ),
+                "the policy must begin as its reference": "neftune_noise_alpha",
+                "set dpo.label_smoothing": "label_smoothing_factor",
+                "it needs a GPU and has not been tested here": "activation_offloading",
+            }
+        )
     ),
-    "grpo": _NOT_IN_TRAINING
-    | _said(
-        {
-            "weights stand beside each reward under `rewards`": "reward_weights",
-            "evaluation would not use them; set `model.chat_template_kwargs`": "chat_template_kwargs",
-            "evaluation would not use it; reward the form instead": "vllm_structured_outputs_regex",
-            "a run uploads nothing, and this would be public": "log_completions_hub_repo",
-            "completions are written to the run's folder": "num_completions_to_print log_unique_prompts log_multimodal",
-            "set vllm_server_host and vllm_server_port": "vllm_server_base_url",
-            "set vllm_importance_sampling_clip_max": "vllm_importance_sampling_cap",
-            "a held-out problem gets one greedy answer": "num_generations_eval",
-            "the policy that is trained must be the one that sampled": "neftune_noise_alpha",
-            "GRPO has no labels": "label_smoothing_factor average_tokens_across_devices",
-            "trl's sampler keeps groups whole": "train_sampling_strategy dataloader_drop_last",
-            "a checkpoint would not contain the reference": "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps",
-            "it casts the weights being trained; set use_vllm": "use_transformers_continuous_batching "
-            "transformers_continuous_batching_config use_transformers_paged",
-        }
+    "grpo": (
+        _NOT_IN_TRAINING
+        | _said(
+            {
+                "weights stand beside each reward under `rewards`": "reward_weights",
+                "evaluation would not use them; set `model.chat_template_kwargs`": (
+                    "chat_template_kwargs"
+                ),
+                "evaluation would not use it; reward the form instead": (
+                    "vllm_structured_outputs_regex"
+                ),
+                "a run uploads nothing, and this would be public": "log_completions_hub_repo",
+                "completions are written to the run's folder": (
+                    "num_completions_to_print log_unique_prompts log_multimodal"
+                ),
+                "set vllm_server_host and vllm_server_port": "vllm_server_base_url",
+                "set vllm_importance_sampling_clip_max": "vllm_importance_sampling_cap",
+                "a held-out problem gets one greedy answer": "num_generations_eval",
+                "the policy that is trained must be the one that sampled": "neftune_noise_alpha",
+                "GRPO has no labels": "label_smoothing_factor average_tokens_across_devices",
+                "trl's sampler keeps groups whole": "train_sampling_strategy dataloader_drop_last",
+                "a checkpoint would not contain the reference": (
+                    "sync_ref_model ref_model_mixup_alpha ref_model_sync_steps"
+                ),
+                "it casts the weights being trained; set use_vllm": (
+                    "use_transformers_continuous_batching "
+                    "transformers_continuous_batching_config use_transformers_paged"
+                ),
+            }
+        )
     ),
     "adapter": _said(
         {
@@ -101,10 +147,13 @@ RESERVED: dict[str, dict[str, str]] = {
             "set `model.name_or_path`": "base_model_name_or_path",
             "set `model.revision`": "revision",
             "it imports the modules it names": "megatron_core megatron_config auto_mapping",
-            "it reads or writes files, or changes the base": "loftq_config eva_config corda_config lora_ga_config "
-            "kasa_config layer_replication",
-            "an adapter here is plain LoRA": "velora_config monteclora_config arrow_config use_bdlora use_qalora "
-            "qalora_group_size alora_invocation_tokens trainable_token_indices runtime_config",
+            "it reads or writes files, or changes the base": (
+                "loftq_config eva_config corda_config lora_ga_config kasa_config layer_replication"
+            ),
+            "an adapter here is plain LoRA": (
+                "velora_config monteclora_config arrow_config use_bdlora use_qalora "
+                "qalora_group_size alora_invocation_tokens trainable_token_indices runtime_config"
+            ),
             "peft reads it off the layer": "fan_in_fan_out",
             "it would train nothing": "inference_mode",
             "peft writes it itself": "peft_version",
@@ -123,7 +172,10 @@ RESERVED: dict[str, dict[str, str]] = {
 AT_THE_TOP = {"bf16": "set model.dtype"}
 # Names that were a library's once, or are another's, and what says the same here.
 GONE = {
-    "max_prompt_length": "trl has no limit on prompts any more; those that leave no room for a completion are left out",
+    "max_prompt_length": (
+        "trl has no limit on prompts any more; those that leave no room for a completion are"
+        " left out"
+    ),
     "warmup_ratio": "set warmup_steps: a number below 1 is a share of the steps",
     "base_model": "set model.name_or_path",
     "model_name_or_path": "set model.name_or_path",
@@ -180,7 +232,9 @@ GONE = {
     "fast_inference": "set grpo.use_vllm",
     "gpu_memory_utilization": "set grpo.vllm_gpu_memory_utilization",
     "num_processes": "name a launcher beside the make target: ACCELERATE=ddp PROCESSES=8",
-    "external_plugins": "trust your file of rewards (make trust), and name its functions under `rewards`",
+    "external_plugins": (
+        "trust your file of rewards (make trust), and name its functions under `rewards`"
+    ),
     "rlhf_type": "the make target says which: grpo or dpo",
     "train_type": "add an `adapter` section for LoRA; without one all weights are trained",
     "tuner_type": "add an `adapter` section for LoRA; without one all weights are trained",

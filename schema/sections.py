@@ -1,4 +1,5 @@
-"""The recipe as the stages see it: the sections that are ours, with their defaults, and `Recipe`, which holds all."""
+"""The recipe as the stages see it: the sections that are ours, with their defaults, and `Recipe`,
+which holds all."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -11,13 +12,12 @@ from schema.faults import Place, place_of
 class Model:
     """Which weights.
 
-    `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B`
-    `build`: instead of it, the name of a builder of `schema/models.py`, which makes a model without a download.
-    Example: `smollm2-135m-instruct`
-    `revision`: the branch, tag or commit of a Hub id. Example: `main`
-    `dtype`: what the weights are kept in.
-    `attn_implementation`: how attention is computed; transformers chooses where it is not said. Example: `sdpa`
-    `chat_template`: a Jinja template that stands for the tokenizer's own. Example: `"{{ messages[0].content }}"`
+    `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B` `build`: instead of it,
+    the name of a builder of `schema/models.py`, which makes a model without a download. Example:
+    `smollm2-135m-instruct` `revision`: the branch, tag or commit of a Hub id. Example: `main`
+    `dtype`: what the weights are kept in. `attn_implementation`: how attention is computed;
+    transformers chooses where it is not said. Example: `sdpa` `chat_template`: a Jinja template
+    that stands for the tokenizer's own. Example: `"{{ messages[0].content }}"`
     `chat_template_kwargs`: what the template takes besides. Example: `{enable_thinking: false}`
     """
 
@@ -34,12 +34,10 @@ class Model:
 class OwnSolutions:
     """The base model is sampled, and the warm start learns from its right completions.
 
-    `problems`: of how many training problems.
-    `samples`: completions of each.
-    `keep`: how many right ones of a problem are kept, at most.
-    `temperature`: 1 is the model's own distribution.
-    `model`: the folder of a finished stage that is sampled instead of the base, and has its tokenizer. Example:
-    `outputs/tiny-arithmetic/sft`
+    `problems`: of how many training problems. `samples`: completions of each. `keep`: how many
+    right ones of a problem are kept, at most. `temperature`: 1 is the model's own distribution.
+    `model`: the folder of a finished stage that is sampled instead of the base, and has its
+    tokenizer. Example: `outputs/tiny-arithmetic/sft`
     """
 
     problems: int = 2000
@@ -53,14 +51,14 @@ class OwnSolutions:
 class Data:
     """Which problems.
 
-    `train`: names of data sets, or one-entry mappings from a name to its arguments. Example: `[gsm8k, math]`
-    `validation`: how many of their problems are held out.
-    `worked`: how many worked solutions the warm start may see; all of them by default. Example: `300`
-    `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
-    `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make probe` measured it.
-    Example: `[0.1, 0.9]`
-    `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
-    `own_solutions`: the warm start learns from the base model's own right completions instead. Example: `{samples: 8}`
+    `train`: names of data sets, or one-entry mappings from a name to its arguments. Example:
+    `[gsm8k, math]` `validation`: how many of their problems are held out. `worked`: how many worked
+    solutions the warm start may see; all of them by default. Example: `300` `dir`: a folder of
+    parquet files to read instead of the Hub. Example: `my/parquet` `pass_rate`: the lowest and the
+    highest pass rate of a problem that GRPO trains on, as `make probe` measured it. Example: `[0.1,
+    0.9]` `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
+    `own_solutions`: the warm start learns from the base model's own right completions instead.
+    Example: `{samples: 8}`
     """
 
     train: list
@@ -78,15 +76,21 @@ class Data:
     @property
     def key_of_probe(self) -> str | None:
         """The key that needs the pass rates of a probe, if one does."""
-        return "pass_rate" if self.pass_rate is not None else "order" if self.order == "easy first" else None
+        return (
+            "pass_rate"
+            if self.pass_rate is not None
+            else "order"
+            if self.order == "easy first"
+            else None
+        )
 
 
 @dataclass(frozen=True)
 class Prompt:
     """What a problem is asked with.
 
-    `system`: the system prompt that stands before every problem, in training and in evaluation. Example: `Reason step
-    by step.`
+    `system`: the system prompt that stands before every problem, in training and in evaluation.
+    Example: `Reason step by step.`
     """
 
     system: str | None = None
@@ -94,8 +98,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How problems are answered: `samples` times each, at `temperature`, each token one of the likeliest that together
-    have the probability `top_p`; only the first `limit` of them. `more`: the engine's own options besides."""
+    """How problems are answered: `samples` times each, at `temperature`, each token one of the
+    likeliest that together have the probability `top_p`; only the first `limit` of them. `more`:
+    the engine's own options besides.
+    """
 
     samples: int = 1
     temperature: float = 0.0
@@ -106,27 +112,29 @@ class Sampling:
     @property
     def settings(self) -> dict[str, Any]:
         """What an answer depends on; `limit` is left out on purpose, since it changes no answer."""
-        return {"samples": self.samples, "temperature": self.temperature, "top_p": self.top_p, **self.more}
+        return {
+            "samples": self.samples,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            **self.more,
+        }
 
 
 @dataclass(frozen=True)
 class Evaluate:
     """How the stages are compared, and which checkpoint is kept.
 
-    `benchmarks`: named as in `data.train`; each may have a `limit`, `samples`, `temperature` and `top_p` of its own, in
-    place of those below. Example: `[gsm8k, aime-2024: {samples: 64, temperature: 0.6}]`
-    `limit`: only the first so many problems of each. Example: `200`
-    `engine`: what answers.
-    `batch_size`: problems that transformers answers at once.
-    `max_new_tokens`: of an answer; by default as long as a completion in training. Example: `2048`
-    `samples`: answers per problem.
-    `temperature`: of these answers; 0 is greedy.
-    `top_p`: of these answers, where they are not greedy: the share of the probability that the tokens drawn from have.
-    `control`: whether the base model is also evaluated with a worked example in its prompt.
-    `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the
-    others compare the stages.
-    `patience`: training stops when accuracy on the former has been clearly below its best for so many evaluations while
-    reward rises; 0 is never.
+    `benchmarks`: named as in `data.train`; each may have a `limit`, `samples`, `temperature` and
+    `top_p` of its own, in place of those below. Example: `[gsm8k, aime-2024: {samples: 64,
+    temperature: 0.6}]` `limit`: only the first so many problems of each. Example: `200` `engine`:
+    what answers. `batch_size`: problems that transformers answers at once. `max_new_tokens`: of an
+    answer; by default as long as a completion in training. Example: `2048` `samples`: answers per
+    problem. `temperature`: of these answers; 0 is greedy. `top_p`: of these answers, where they are
+    not greedy: the share of the probability that the tokens drawn from have. `control`: whether the
+    base model is also evaluated with a worked example in its prompt. `checkpoint_problems`: how
+    many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the others
+    compare the stages. `patience`: training stops when accuracy on the former has been clearly
+    below its best for so many evaluations while reward rises; 0 is never.
     """
 
     benchmarks: list = field(default_factory=list)
@@ -138,13 +146,17 @@ class Evaluate:
     temperature: float = Sampling.temperature
     top_p: float = Sampling.top_p
     control: bool = True
-    checkpoint_problems: int = 192  # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
+    checkpoint_problems: int = (
+        192  # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
+    )
     patience: int = 3
 
     def sampling(self, **own) -> Sampling:
         """How problems are answered that have these settings of their own."""
         asked = Sampling(**{key: getattr(self, key) for key in SAMPLED} | own)
-        return asked if asked.temperature else replace(asked, top_p=Sampling.top_p)  # greedy answers do not read it
+        return (
+            asked if asked.temperature else replace(asked, top_p=Sampling.top_p)
+        )  # greedy answers do not read it
 
 
 SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")
@@ -152,9 +164,9 @@ SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")
 
 @dataclass(frozen=True)
 class Recipe:
-    """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of `make` that ask for this
-    recipe and its overrides. `places`: where each key stands. `algorithm`: which the section `grpo` is for, where it is
-    another. `tools`: what the policy may call."""
+    """`rewards`: each reward's name with its weight and arguments. `asked_for`: the options of
+    `make` that ask for this recipe and its overrides. `places`: where each key stands. `algorithm`:
+    which the section `grpo` is for, where it is another. `tools`: what the policy may call."""
 
     name: str
     seed: int
@@ -175,13 +187,18 @@ class Recipe:
     places: dict[tuple, Place] = field(default_factory=dict)
 
     def place(self, *keys: str | tuple) -> Place:
-        """Where a key, or an item of a list, stands, or else the nearest section above it that the recipe has."""
+        """Where a key, or an item of a list, stands, or else the nearest section above it that the
+        recipe has."""
         return place_of(keys, self.places, Place(f"recipe {self.name}"))
 
     def resolved(self) -> dict:
-        """The recipe with every default of ours written out, as plain dictionaries ready for YAML, without the sections
-        that are absent."""
-        values = {key: value for key, value in asdict(self).items() if key not in ("name", "asked_for", "places")}
+        """The recipe with every default of ours written out, as plain dictionaries ready for YAML,
+        without the sections that are absent."""
+        values = {
+            key: value
+            for key, value in asdict(self).items()
+            if key not in ("name", "asked_for", "places")
+        }
         return {key: value for key, value in values.items() if value is not None}
 
     @property
@@ -202,7 +219,10 @@ class Recipe:
     @property
     def weights_of_completions(self) -> dict[str, float]:
         """The weights, with 0 for a reward of steps, which is no part of a completion's total."""
-        return {name: 0.0 if "steps" in self.rewards[name] else each for name, each in self.weights.items()}
+        return {
+            name: 0.0 if "steps" in self.rewards[name] else each
+            for name, each in self.weights.items()
+        }
 
     def stage_dir(self, stage: str) -> Path:
         return Path(self.output_dir) / stage

@@ -1,5 +1,6 @@
-"""The table of stages that train, and that of the algorithms by which GRPO's does. Who lists stages reads it here. What
-the keys of a section may be is in schema/values.py and schema/refused_keys.py."""
+"""The table of stages that train, and that of the algorithms by which GRPO's does. Who lists stages
+reads it here. What the keys of a section may be is in schema/values.py and
+schema/refused_keys.py."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,12 @@ from data.json_files import read_object
 
 @dataclass(frozen=True)
 class Stage:
-    """`name`: of its target, its section, its folder, and its answers in a table. `config`: trl's class.
-    `depends_on`: the keys of the recipe that its result depends on. The evaluation is not among them: more benchmarks
-    do not make it another run, unless they remove other problems from the training set, which data.json shows. `made`:
-    what made its model, in a card. `warm_start`: it begins with the warm start, where the recipe has one, and its
-    target first runs what it needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
+    """`name`: of its target, its section, its folder, and its answers in a table. `config`: trl's
+    class. `depends_on`: the keys of the recipe that its result depends on. The evaluation is not
+    among them: more benchmarks do not make it another run, unless they remove other problems from
+    the training set, which data.json shows. `made`: what made its model, in a card. `warm_start`:
+    it begins with the warm start, where the recipe has one, and its target first runs what it
+    needs. `learns_from`: the stage whose finished run it learns from. `samples`: its trainer
     samples completions. `defaults`: fields that we set where the recipe does not.
     """
 
@@ -36,7 +38,9 @@ _STAGES = (
         "trl.trainer.SFTConfig",
         _SFT,
         made="an SFT warm start",
-        defaults={"completion_only_loss": True},  # our tokenised rows carry the mask of the completion
+        defaults={
+            "completion_only_loss": True
+        },  # our tokenised rows carry the mask of the completion
     ),
     Stage(
         "grpo",
@@ -63,8 +67,10 @@ CHAINS = tuple(each.name for each in _STAGES if each.warm_start)  # targets that
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What trains in the stage `grpo`. `made`: as a card calls it. `config`: trl's class. `trainer`: the class of
-    training/trainer.py. `shown`: what the page is told of settings that GRPO has and this has not."""
+    """What trains in the stage `grpo`. `made`: as a card calls it. `config`: trl's class.
+    `trainer`: the class of training/trainer.py. `shown`: what the page is told of settings that
+    GRPO has and this has not.
+    """
 
     name: str
     made: str
@@ -80,17 +86,22 @@ _ALGORITHMS = (
         "RLOO",
         "trl.trainer.RLOOConfig",
         "LeaveOneOut",
-        {"loss_type": "rloo", "scale_rewards": "none"},  # its advantages are not divided by a deviation
+        {
+            "loss_type": "rloo",
+            "scale_rewards": "none",
+        },  # its advantages are not divided by a deviation
     ),
 )
 ALGORITHMS = {each.name: each for each in _ALGORITHMS}
 
 
 def algorithm(named: object) -> Algorithm:
-    """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is known."""
+    """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is
+    known."""
     return ALGORITHMS.get(str(named), ALGORITHMS["grpo"])
 
 
 def finished(stage: Path | str) -> bool:
-    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has something in it."""
+    """Whether a stage that trains has ended in this folder: its `summary.json`, written last, has
+    something in it."""
     return bool(read_object(Path(stage, "summary.json")))

@@ -1,5 +1,7 @@
-"""What a stage says to a person: on the terminal once, whatever the number of processes, and in Markdown; with texts of
-others that neither rewrite it nor hide in it, and commands that can be pasted whatever the names in them hold."""
+"""What a stage says to a person: on the terminal once, whatever the number of processes, and in
+Markdown; with texts of others that neither rewrite it nor hide in it, and commands that can be
+pasted whatever the names in them hold.
+"""
 
 import argparse
 import contextlib
@@ -14,14 +16,16 @@ import warnings
 from schema.sections import Recipe
 from schema.stages import CHAINS
 
-# What a terminal or a reader obeys or does not see: controls, marks of direction, line separators, blank letters,
-# variation selectors, tags, lone surrogates and private characters. viewer/page/text.js has the same (test_page.py).
+# What a terminal or a reader obeys or does not see: controls, marks of direction, line separators,
+# blank letters, variation selectors, tags, lone surrogates and private characters.
+# viewer/page/text.js has the same (test_page.py).
 UNSEEN = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u2800\u3164\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
 )
-# Persian and Hindi are not written without joiners, nor many emoji without U+FE0F: one stays after such a character.
+# Persian and Hindi are not written without joiners, nor many emoji without U+FE0F: one stays after
+# such a character.
 JOINED = r"\u0600-\u109f\u2190-\u2bff\U0001f000-\U0001faff"
 UNSEEN = rf"[{UNSEEN}]|(?<![{JOINED}])[\u200c\u200d\ufe0f]|[\u200c\u200d](?![{JOINED}])"
 _UNSEEN = re.compile(UNSEEN)
@@ -56,13 +60,15 @@ def complain(text: str):
 
 
 def clean(text: str) -> str:
-    r"""With what a terminal would obey or a reader not see spelled out, as `\x1b`; line breaks and tabs stay."""
+    r"""With what a terminal would obey or a reader not see spelled out, as `\x1b`; line breaks and
+    tabs stay."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def clean_libraries():
-    """Let what libraries log and warn of, what argparse refuses and the traces of errors pass `clean` as our own words
-    do: names of weights and values of configs are in it. Colours are dropped."""
+    """Let what libraries log and warn of, what argparse refuses and the traces of errors pass
+    `clean` as our own words do: names of weights and values of configs are in it. Colours are
+    dropped."""
 
     class Record(logging.LogRecord):
         def getMessage(self) -> str:  # which the formatter of every handler asks
@@ -73,7 +79,9 @@ def clean_libraries():
     warnings.formatwarning = lambda *given, **named: clean(format_warning(*given, **named))
     refuse = argparse.ArgumentParser.error
     argparse.ArgumentParser.error = lambda parser, message: refuse(parser, clean(message))
-    sys.excepthook = lambda *error: print(clean("".join(traceback.format_exception(*error))), end="", file=sys.stderr)
+    sys.excepthook = lambda *error: print(
+        clean("".join(traceback.format_exception(*error))), end="", file=sys.stderr
+    )
 
 
 def say_markdown(text: str):
@@ -83,13 +91,20 @@ def say_markdown(text: str):
         from rich.markdown import Markdown
 
         console = Console()
-        console.print(Markdown(re.sub(r"(?m)(^\|.*\n?)+", lambda table: _turned(table[0], console.width), clean(text))))
+        console.print(
+            Markdown(
+                re.sub(
+                    r"(?m)(^\|.*\n?)+", lambda table: _turned(table[0], console.width), clean(text)
+                )
+            )
+        )
     else:
         say(text)
 
 
 def _turned(table: str, width: int) -> str:
-    """A table that is wider than a terminal, and has more columns than rows, with its columns as rows."""
+    """A table that is wider than a terminal, and has more columns than rows, with its columns as
+    rows."""
     lines = table.splitlines()
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in [lines[0], *lines[2:]]]
     if max(map(len, lines)) <= width or len(rows) >= len(rows[0]):
@@ -99,20 +114,22 @@ def _turned(table: str, width: int) -> str:
 
 
 def say_panel(title: str, lines: list[str]):
-    """Print what a person should not miss: in a box where one looks on, as plain lines in a file or a pipe. Commands
-    stand outside, where they can be pasted."""
+    """Print what a person should not miss: in a box where one looks on, as plain lines in a file or
+    a pipe. Commands stand outside, where they can be pasted."""
     if sys.stdout.isatty() and is_main_process():
         from rich.console import Console
         from rich.panel import Panel
         from rich.text import Text
 
         with _above_bars(sys.stdout):
-            Console().print(Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False))
+            Console().print(
+                Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False)
+            )
     else:
         say("\n".join(lines))
 
 
-# In Markdown, what others wrote is one of these ----------------------------------------------------------------------
+# In Markdown, what others wrote is one of these ---------------------------------------------------
 
 
 def duration(seconds: float) -> str:
@@ -129,13 +146,15 @@ def code(text: object, most: int = 200) -> str:
 
 
 def inline(name: object) -> str:
-    """A name as it is where it is only words, which Markdown does not read as anything else; otherwise as code."""
+    """A name as it is where it is only words, which Markdown does not read as anything else;
+    otherwise as code."""
     name = clean(str(name))
     return name if re.fullmatch(r"[^\W_][\w &+-]*", name) else code(name)
 
 
 def fenced(text: str, language: str = "") -> list[str]:
-    """A text as a block of code: its fence is longer than any in it, so that it cannot end the block."""
+    """A text as a block of code: its fence is longer than any in it, so that it cannot end the
+    block."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return [fence + language, clean(text).rstrip(), fence]
 
@@ -145,35 +164,45 @@ def row(cells: list[str]) -> str:
     return " | ".join(["", *(each.replace("|", r"\|") for each in cells), ""]).strip()
 
 
-# Commands ------------------------------------------------------------------------------------------------------------
+# Commands -----------------------------------------------------------------------------------------
 
 
 def chain() -> str | None:
-    """The target for which `make` runs this stage as one of several, and goes on with the next by itself; None where it
-    runs this stage alone."""
+    """The target for which `make` runs this stage as one of several, and goes on with the next by
+    itself; None where it runs this stage alone."""
     target = os.environ.get("MAKE_TARGET")
     return target if target in CHAINS else None
 
 
 def make_command(target: str, recipe: Recipe, **options: list) -> str:
-    """The `make` line for a recipe and the overrides and the launcher it was asked for with, as the next step a stage
-    prints. `options`: see `make_line`."""
+    """The `make` line for a recipe and the overrides and the launcher it was asked for with, as the
+    next step a stage prints. `options`: see `make_line`."""
     # What stands on make's command line is in the environment of what it runs.
     launcher = {name: os.environ[name] for name in ("ACCELERATE", "PROCESSES") if os.getenv(name)}
     return make_line(target, **recipe.asked_for, **launcher, **options)
 
 
 def make_line(target: str, **options: str | list) -> str:
-    """A `make` command as it can be pasted, whatever is in its options: the shell runs nothing of it, and make, which
-    takes an option as it stands, neither. A list is several words, which stages/__init__.py parts again."""
-    return " ".join(["make", target, *(make_option(name, value) for name, value in options.items())])
+    """A `make` command as it can be pasted, whatever is in its options: the shell runs nothing of
+    it, and make, which takes an option as it stands, neither. A list is several words, which
+    stages/__init__.py parts again.
+    """
+    return " ".join(
+        ["make", target, *(make_option(name, value) for name, value in options.items())]
+    )
 
 
 def make_option(name: str, value: str | list) -> str:
     """One of them, as `ARGS="a 'b c'"` for a and b c: see `make_line`."""
     if isinstance(value, list):
         words = map(str, value)
-        value = " ".join(shlex.quote(each) if re.search(r"[\s'\"\\]|^$", each) else each for each in words)
+        value = " ".join(
+            shlex.quote(each) if re.search(r"[\s'\"\\]|^$", each) else each for each in words
+        )
     quoted = shlex.quote(value)
     # In double quotes it reads better; but an ! there would recall an older command.
-    return f"{name}={quoted}" if quoted == value or re.search(r'["$`\\!]', value) else f'{name}="{value}"'
+    return (
+        f"{name}={quoted}"
+        if quoted == value or re.search(r'["$`\\!]', value)
+        else f'{name}="{value}"'
+    )

@@ -1,13 +1,14 @@
 """A recipe's text: strict YAML, and the files that it builds on, as one.
 
-Of YAML a recipe may use mappings, lists and plain values. Everything else that YAML offers is refused, since none of it
-is needed and all of it has been used to attack: aliases that multiply, tags that create objects, nesting that overflows
-the stack, megabytes of text.
+Of YAML a recipe may use mappings, lists and plain values. Everything else that YAML offers is
+refused, since none of it is needed and all of it has been used to attack: aliases that multiply,
+tags that create objects, nesting that overflows the stack, megabytes of text.
 
-`base: other.yaml`, its first key, names a recipe in the same folder that is read first. The recipe's own keys then
-replace the base's: section by section, key by key, and in `rewards` by name and then by key. A list or any other value
-replaces what the base has there. `null` removes what the base has: a section, a reward, or a key, which then has its
-default. Two keys have `null` as a value of their own (`schema.values.MAY_BE_NOTHING`), and keep it.
+`base: other.yaml`, its first key, names a recipe in the same folder that is read first. The
+recipe's own keys then replace the base's: section by section, key by key, and in `rewards` by name
+and then by key. A list or any other value replaces what the base has there. `null` removes what the
+base has: a section, a reward, or a key, which then has its default. Two keys have `null` as a value
+of their own (`schema.values.MAY_BE_NOTHING`), and keep it.
 """
 
 import os
@@ -27,14 +28,18 @@ DEEPEST = 12  # levels
 INDENTATION = ": the keys of a section begin in the same column, and each is `key: value`"
 
 REQUIRED = ("model", "data", "rewards", "grpo")
-MOST = 4  # bases, each the base of the one before it: what a reader can still follow from file to file
-# A file of the recipe's own folder. At most 60 letters, whose bytes a file's name can hold in any alphabet.
+MOST = (
+    4  # bases, each the base of the one before it: what a reader can still follow from file to file
+)
+# A file of the recipe's own folder. At most 60 letters, whose bytes a file's name can hold in any
+# alphabet.
 NAME = r"[^/\\\x00-\x1f\x7f-\x9f]{1,60}\.yaml"
 OF_THE_RECIPE = ("output_dir",)  # keys that no base gives: two recipes on one base are two runs
 
 
 class Unreadable(ValueError):
-    """The text is not YAML, or more than a recipe may use. `line` counts from 1; 0 where it is about no line."""
+    """The text is not YAML, or more than a recipe may use. `line` counts from 1; 0 where it is
+    about no line."""
 
     def __init__(self, message: str, line: int = 0):
         super().__init__(message)
@@ -64,7 +69,8 @@ def text_of(path: Path, most: int = LARGEST) -> str:
 
 
 def saved(file: Path) -> dict:
-    """The mapping in a recipe that a run saved, which its base and our defaults make longer than a written one.
+    """The mapping in a recipe that a run saved, which its base and our defaults make longer than a
+    written one.
 
     Raises:
         Unreadable: it is not there, or holds none.
@@ -84,8 +90,8 @@ def value_of(text: str) -> Any:
 
 
 def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
-    """The value of a text; and every key and every `item` of a list, with the keys above it, and its line, in the
-    order of the text.
+    """The value of a text; and every key and every `item` of a list, with the keys above it, and
+    its line, in the order of the text.
 
     Raises:
         Unreadable: see there.
@@ -104,7 +110,11 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         line = mark.line if mark else -1
         lines = text.splitlines()
         tab = mark and line < len(lines) and "\t" in lines[line]
-        problem = "a tab; YAML is indented with spaces" if tab else getattr(error, "problem", None) or str(error)
+        problem = (
+            "a tab; YAML is indented with spaces"
+            if tab
+            else getattr(error, "problem", None) or str(error)
+        )
         hint = INDENTATION if problem.startswith(("expected <block end>", "mapping values")) else ""
         raise Unreadable(f"not valid YAML: {problem}{hint}", line + 1) from None
     except ValueError as error:  # a number or a date that Python cannot hold
@@ -116,7 +126,9 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
 def _require_plain_values(value: Any):
     if isinstance(value, int) and abs(value) > 1e300:
         raise Unreadable("not valid YAML: a number of hundreds of digits")
-    for each in value if isinstance(value, list) else value.values() if isinstance(value, dict) else []:
+    for each in (
+        value if isinstance(value, list) else value.values() if isinstance(value, dict) else []
+    ):
         _require_plain_values(each)
 
 
@@ -130,13 +142,18 @@ def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
     for key, value in node.value if node.id == "mapping" else []:
         here, line = (*above, key.value), key.start_mark.line + 1
         if key.tag != "tag:yaml.org,2002:str":
-            raise Unreadable(f"the key {key.value} is no name: YAML reads it as a value; put it in quotes", line)
+            raise Unreadable(
+                f"the key {key.value} is no name: YAML reads it as a value; put it in quotes", line
+            )
         found += [(here, line), *_keys(value, here, construct)]
     return found
 
 
 def _require_plain(text: str):
-    documents, expects_key = 0, []  # the latter of each level: whether a key is next, None in a list
+    documents, expects_key = (
+        0,
+        [],
+    )  # the latter of each level: whether a key is next, None in a list
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
         anchor, tag, value = (getattr(event, name, None) for name in ("anchor", "tag", "value"))
@@ -148,7 +165,10 @@ def _require_plain(text: str):
         if re.search("[\ud800-\udfff]", value or ""):
             raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
         if isinstance(event, events.AliasEvent) or anchor or value == "<<":
-            message = "an alias, an anchor or a merge (*, &, <<): write the value out, since people read recipes"
+            message = (
+                "an alias, an anchor or a merge (*, &, <<): write the value out, since people read"
+                " recipes"
+            )
             raise Unreadable(message, line)
         if isinstance(event, events.NodeEvent):
             if tag:
@@ -166,7 +186,8 @@ def _require_plain(text: str):
 
 
 class Text(NamedTuple):
-    """What the files say. `files`: that were read, the recipe's own first, as `Place.source` names them."""
+    """What the files say. `files`: that were read, the recipe's own first, as `Place.source` names
+    them."""
 
     values: dict[str, Any]
     places: dict[tuple, Place]
@@ -179,7 +200,8 @@ def read_with_bases(path: Path) -> Text:
 
     Raises:
         FileNotFoundError: there is no such recipe.
-        RecipeError: a file is not a mapping in YAML, or a base is not there, not in the folder, or one too many.
+        RecipeError: a file is not a mapping in YAML, or a base is not there, not in the folder, or
+            one too many.
     """
     texts, paths = [_read(path)], [path]
     while "base" in texts[-1].values:
@@ -258,8 +280,8 @@ def _on(base: Text, own: Text) -> Text:
 
 
 def _merged(base: dict, own: dict, above: tuple, replaced: set[tuple], removed: set[tuple]) -> dict:
-    """A mapping's values on its base's; `replaced` and `removed` collect the keys that no longer stand
-    where the base, or where the recipe, has them."""
+    """A mapping's values on its base's; `replaced` and `removed` collect the keys that no longer
+    stand where the base, or where the recipe, has them."""
     merged = dict(base)
     for key, value in own.items():
         keys = (*above, key)

@@ -1,10 +1,11 @@
 """What each key of a recipe may be: the one table of ranges and names.
 
-The libraries' own classes check little: a negative learning rate trains away from the rewards, `max_steps: 0` takes a
-step, and `top_p: 5` fails only after the warm start has trained. Other fields upload, download code, open a port or
-write outside the run's folder; a recipe may come from a stranger and must not ask for any of that. So every field is
-either in this table, or a plain switch (true or false), or refused (schema/refused_keys.py), and
-tests/schema/test_values.py notices when a library adds one.
+The libraries' own classes check little: a negative learning rate trains away from the rewards,
+`max_steps: 0` takes a step, and `top_p: 5` fails only after the warm start has trained. Other
+fields upload, download code, open a port or write outside the run's folder; a recipe may come from
+a stranger and must not ask for any of that. So every field is either in this table, or a plain
+switch (true or false), or refused (schema/refused_keys.py), and tests/schema/test_values.py notices
+when a library adds one.
 """
 
 import math
@@ -23,14 +24,23 @@ KNOWN_AS = {
     "True": "did you mean group?",
     "False": "did you mean none?",
 }
-OURS = ("messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token")
+OURS = (
+    "messages",
+    "tools",
+    "documents",
+    "add_generation_prompt",
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+)
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high` is. `also`: other values
-    that are allowed."""
+    """A finite number from `low` to `high`. `above`: `low` itself is excluded; `below`: `high` is.
+    `also`: other values that are allowed."""
 
     low: float
     high: float
@@ -89,8 +99,8 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Each:
-    """A list of values of one kind that is not empty; where `single`, also one such value by itself; where `once`, with
-    none twice."""
+    """A list of values of one kind that is not empty; where `single`, also one such value by
+    itself; where `once`, with none twice."""
 
     kind: Any
     single: bool = False
@@ -102,7 +112,11 @@ class Each:
             alone = not isinstance(value, list) and not self.kind.refusal(value)
             hint = f"; write [{value!s:.80}]" if alone else ""
             return f"expected a list that is not empty, got {value!r:.80}{hint}"
-        twice = [f"{each!s:.80} is named twice" for each in values if self.once and values.count(each) > 1]
+        twice = [
+            f"{each!s:.80} is named twice"
+            for each in values
+            if self.once and values.count(each) > 1
+        ]
         return next(filter(None, [*map(self.kind.refusal, values), *twice]), None)
 
 
@@ -142,7 +156,10 @@ class Span:
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, list) or len(value) != 2:
-            return f"expected a list of the lowest and the highest, each {self.kind}, got {value!r:.80}"
+            return (
+                f"expected a list of the lowest and the highest, each {self.kind}, got"
+                f" {value!r:.80}"
+            )
         if wrong := next(filter(None, map(self.kind.refusal, value)), None):
             return wrong
         return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
@@ -153,7 +170,10 @@ class Arguments:
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
-            return f"expected a mapping from names to values, such as {{enable_thinking: false}}, got {value!r:.80}"
+            return (
+                "expected a mapping from names to values, such as {enable_thinking: false}, got"
+                f" {value!r:.80}"
+            )
         for name, each in value.items():
             if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in OURS:
                 return f"{name!r:.80} is no argument of a template that a recipe may set"
@@ -167,7 +187,8 @@ class Arguments:
 
 
 class Where:
-    """A mapping from columns to a value, a list of values, or the least and the most of a number."""
+    """A mapping from columns to a value, a list of values, or the least and the most of a
+    number."""
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
@@ -176,7 +197,9 @@ class Where:
 
     def _of_column(self, column: Any, wanted: Any) -> str | None:
         if isinstance(wanted, dict):
-            wrong = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted) or (not wanted and "it is empty")
+            wrong = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted) or (
+                not wanted and "it is empty"
+            )
             if not wrong and wanted.get("min", -math.inf) > wanted.get("max", math.inf):
                 wrong = "`min` is above `max`"
             return f"{column}: {wrong}" if wrong else None
@@ -185,7 +208,9 @@ class Where:
             for each in (wanted if isinstance(wanted, list) else [wanted])
         )
         return (
-            None if plain and wanted != [] else f"{column}: expected a value, a list of values, or {{min: …, max: …}}"
+            None
+            if plain and wanted != []
+            else f"{column}: expected a value, a list of values, or {{min: …, max: …}}"
         )
 
 
@@ -196,7 +221,9 @@ class Switch:
         if isinstance(value, bool):
             return None
         old = str(value).lower() in ("yes", "no", "on", "off")
-        return f"expected true or false, got {value!r:.80}" + ("; YAML 1.2 reads that as text" if old else "")
+        return f"expected true or false, got {value!r:.80}" + (
+            "; YAML 1.2 reads that as text" if old else ""
+        )
 
 
 class Tool:
@@ -206,7 +233,10 @@ class Tool:
         # 1 is equal to true, and allows nothing.
         allowed = repr(value) == repr({"python": {"run_programs": True}})
         if "python" in (value if isinstance(value, dict) else [value]) and not allowed:
-            return "python runs what the policy writes: to allow it, write python: {run_programs: true}"
+            return (
+                "python runs what the policy writes: to allow it, write python: {run_programs:"
+                " true}"
+            )
         return None if allowed else OneOf(("calculator", "python")).refusal(value)
 
 
@@ -220,7 +250,9 @@ class PerModule:
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping from modules' names to values, got {value!r:.80}"
-        return self.names.refusal(list(value)) or next(filter(None, map(self.kind.refusal, value.values())), None)
+        return self.names.refusal(list(value)) or next(
+            filter(None, map(self.kind.refusal, value.values())), None
+        )
 
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:
@@ -244,7 +276,11 @@ PATTERNS = Each(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
 
 def remote_trackers(report_to: Any) -> list[str]:
     """Those of a recipe's trackers that send a run to another machine."""
-    return [each for each in (report_to if isinstance(report_to, list) else [report_to]) if each in REMOTE_TRACKERS]
+    return [
+        each
+        for each in (report_to if isinstance(report_to, list) else [report_to])
+        if each in REMOTE_TRACKERS
+    ]
 
 
 def refusal(section: str, key: str, value: Any, switch: bool, default: Any) -> str | None:
@@ -267,14 +303,24 @@ DTYPES = OneOf(("float32", "bfloat16", "float16"))
 LOCAL_TRACKERS = ("none", "tensorboard", "trackio")
 REMOTE_TRACKERS = ("wandb", "mlflow", "comet_ml", "swanlab")
 TRACKERS = (*LOCAL_TRACKERS, *REMOTE_TRACKERS)
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")  # not 0.0.0.0: a server there listens to other machines
+LOCAL_HOSTS = (
+    "127.0.0.1",
+    "localhost",
+    "::1",
+)  # not 0.0.0.0: a server there listens to other machines
 
 OPTIMIZERS = (
     *("adamw_torch", "adamw_torch_fused", "adafactor", "sgd", "adagrad", "rmsprop"),
     # By bitsandbytes.
     *("adamw_8bit", "adamw_bnb_8bit", "ademamix", "ademamix_8bit", "lion_32bit", "lion_8bit"),
     *("paged_adamw_32bit", "paged_adamw_8bit", "paged_ademamix_32bit", "paged_ademamix_8bit"),
-    *("paged_lion_32bit", "paged_lion_8bit", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"),
+    *(
+        "paged_lion_32bit",
+        "paged_lion_8bit",
+        "rmsprop_bnb",
+        "rmsprop_bnb_8bit",
+        "rmsprop_bnb_32bit",
+    ),
 )
 _MIN_LR = {"min_lr": SHARE, "min_lr_rate": SHARE, "num_cycles": Number(0, 1000, above=True)}
 SCHEDULES = {  # each with the keys of lr_scheduler_kwargs that it takes
@@ -287,20 +333,31 @@ SCHEDULES = {  # each with the keys of lr_scheduler_kwargs that it takes
     "inverse_sqrt": {"timescale": count()},
     "cosine_with_min_lr": _MIN_LR,
     "cosine_warmup_with_min_lr": _MIN_LR | {"warmup_lr_rate": SHARE},
-    "warmup_stable_decay": {"num_decay_steps": count(), "num_stable_steps": count(0), "min_lr_ratio": SHARE},
+    "warmup_stable_decay": {
+        "num_decay_steps": count(),
+        "num_stable_steps": count(0),
+        "min_lr_ratio": SHARE,
+    },
 }
-# flash_attention_2 and _3 are refused unless their package is installed: transformers would download a kernel instead.
-# flex_attention is compiled as it is first used, and a recipe starts no compiler.
+# flash_attention_2 and _3 are refused unless their package is installed: transformers would
+# download a kernel instead. flex_attention is compiled as it is first used, and a recipe starts no
+# compiler.
 ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
 BY_TRANSFORMERS = {"min_new_tokens": count(0, 2**20), "no_repeat_ngram_size": count(0, 1000)}
-BY_VLLM = {"min_tokens": count(0, 2**20), "presence_penalty": Number(-2, 2), "frequency_penalty": Number(-2, 2)}
+BY_VLLM = {
+    "min_tokens": count(0, 2**20),
+    "presence_penalty": Number(-2, 2),
+    "frequency_penalty": Number(-2, 2),
+}
 
-# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" is by falling pass rate.
+# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" is by
+# falling pass rate.
 ORDERS = ("shuffled", "easy first")
 LARGEST_GROUP = 65536
 # A file's name has 255 bytes at most, and a letter up to four.
 FOLDER = r"(?!.*[^/]{256})(?!(.*/)?(?=[^/]{64})[^/]*[^/\x00-\x7f])[^\x00-\x1f\x7f-\x9f]{1,500}"
-# See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a probe may have.
+# See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a
+# probe may have.
 OWN_SOLUTIONS = {
     "problems": count(1, 100_000),
     "samples": count(1, 100),
@@ -354,10 +411,14 @@ TRAINING = {
     "adam_epsilon": Number(1e-20, 1),  # anything smaller is 0 in float32, and 0 / 0 is not a number
     "max_grad_norm": Number(0, 1e9),
     "lr_scheduler_type": OneOf(tuple(SCHEDULES)),
-    "lr_scheduler_kwargs": Keys({key: kind for known in SCHEDULES.values() for key, kind in known.items()}),
+    "lr_scheduler_kwargs": Keys(
+        {key: kind for known in SCHEDULES.values() for key, kind in known.items()}
+    ),
     **_all(count(), "logging_steps save_steps save_total_limit torch_empty_cache_steps"),
     "save_strategy": OneOf(("steps", "no")),
-    "report_to": Either((OneOf(TRACKERS), Each(OneOf(tuple(each for each in TRACKERS if each != "none"))))),
+    "report_to": Either(
+        (OneOf(TRACKERS), Each(OneOf(tuple(each for each in TRACKERS if each != "none"))))
+    ),
     "pad_to_multiple_of": Either((OneOf(("auto",)), count(1, 4096))),
     "ddp_timeout": count(1, 10**7),
     "gradient_checkpointing_kwargs": Keys({"use_reentrant": SWITCH}),
@@ -396,7 +457,10 @@ RULES["grpo"] = TRAINING | {
     "epsilon": SHARE,
     "epsilon_high": Number(0, 1e6),
     "delta": Number(1, 1e6, above=True),
-    **_all(Number(0, 1000, above=True), "sapo_temperature_neg sapo_temperature_pos off_policy_mask_threshold"),
+    **_all(
+        Number(0, 1000, above=True),
+        "sapo_temperature_neg sapo_temperature_pos off_policy_mask_threshold",
+    ),
     **_all(Number(0, 100), "vespo_k_pos vespo_k_neg"),
     **_all(Number(0, 100, above=True), "vespo_lambda_pos vespo_lambda_neg"),
     "importance_sampling_level": OneOf(("token", "sequence")),
@@ -407,12 +471,25 @@ RULES["grpo"] = TRAINING | {
     **_all(Number(0, 10), "beta entropy_coef entropy_coef_min entropy_coef_max"),
     "entropy_coef_delta": Number(0, 1, above=True),
     "entropy_target": Number(0, 20, above=True),
-    "vllm_importance_sampling_mode": OneOf(("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")),
+    "vllm_importance_sampling_mode": OneOf(
+        ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
+    ),
     "vllm_importance_sampling_clip_max": Number(1, 1e6),
     "vllm_importance_sampling_clip_min": Number(0, 1, below=True),
 }
 DPO_LOSSES = (
-    *("sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired"),
+    *(
+        "sigmoid",
+        "hinge",
+        "ipo",
+        "exo_pair",
+        "nca_pair",
+        "robust",
+        "bco_pair",
+        "sppo_hard",
+        "aot",
+        "aot_unpaired",
+    ),
     *("apo_zero", "apo_down", "discopop", "sft", "sigmoid_norm"),
 )
 RULES["dpo"] = TRAINING | {
@@ -449,5 +526,6 @@ RULES["quantization"] = {
     "bnb_4bit_quant_storage": OneOf(("uint8", "float16", "bfloat16", "float32")),
 }
 
-# Keys for which an empty value is allowed although trl's default is a number: there it switches the limit off.
+# Keys for which an empty value is allowed although trl's default is a number: there it switches the
+# limit off.
 MAY_BE_NOTHING = {"max_length", "vllm_importance_sampling_clip_max"}

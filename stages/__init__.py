@@ -10,8 +10,9 @@ SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS")  # options of `make` that hol
 
 
 def parted(arguments: list[str]) -> list[str]:
-    """A command line on which `ARGS=a 'b c'`, as the Makefile hands it on, is the words a and b c: no shell has read
-    it, which would run what is in it. A model's name may begin with a dash, so it comes as `--model=-x`.
+    """A command line on which `ARGS=a 'b c'`, as the Makefile hands it on, is the words a and b c:
+    no shell has read it, which would run what is in it. A model's name may begin with a dash, so it
+    comes as `--model=-x`.
 
     Raises:
         ValueError: a quote is not closed.
@@ -30,7 +31,8 @@ except ValueError as error:
     print(f"a quote in {', '.join(SEVERAL)} is not closed ({error})", file=sys.stderr)
     sys.exit(2)
 
-# While a stage is still importing, a signal ends it without a stack trace; afterwards stages.cli handles it. (As long
-# as Python is looking for the module that it was told to run, argv has "-m" in that module's place.)
+# While a stage is still importing, a signal ends it without a stack trace; afterwards stages.cli
+# handles it. (As long as Python is looking for the module that it was told to run, argv has "-m" in
+# that module's place.)
 if sys.argv[0] == "-m":
     on_signals(end)

@@ -1,15 +1,25 @@
-"""What would a cheat earn from a recipe's rewards, on a sample of its own data, before any GPU hour is spent?
+"""What would a cheat earn from a recipe's rewards, on a sample of its own data, before any GPU hour
+is spent?
 
-Every gold answer is echoed in the recipe's form and must be judged right. Then every response of evaluation/audit.py
-is scored. A cheat that earns more than an honest mistake on the same problem fails the audit (exit code 1), and so does
-a trick around the right answer that earns more than the right answer given plainly.
+Every gold answer is echoed in the recipe's form and must be judged right. Then every response of
+evaluation/audit.py is scored. A cheat that earns more than an honest mistake on the same problem
+fails the audit (exit code 1), and so does a trick around the right answer that earns more than the
+right answer given plainly.
 """
 
 import random
 import sys
 
 from data.problems import for_rewards
-from evaluation.audit import Pay, audited, blind, bound_rewards, by_gradability, some, with_wrong_answers
+from evaluation.audit import (
+    Pay,
+    audited,
+    blind,
+    bound_rewards,
+    by_gradability,
+    some,
+    with_wrong_answers,
+)
 from schema.faults import RecipeError
 from schema.names import missing_columns
 from schema.problem_sets import train_and_held_out
@@ -27,12 +37,17 @@ def main(recipe: Recipe, rows: int = 100):
     if faults := missing_columns(recipe, list(for_rewards(sample[0]))):
         raise RecipeError(faults)
     gradable, ungraded = by_gradability(sample, recipe)
-    say(f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong answer is not")
+    say(
+        f"{len(gradable)} of {len(sample)} gold answers are accepted when repeated, and a wrong"
+        " answer is not"
+    )
     for row, why in ungraded:
         say(f"  {why}: gold {row['solution'][-60:]!r} of {row['problem'][:80]!r}")
     if not gradable:
         sys.exit("\naudit: no gold answer of this data can be judged")
-    table = audited(with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe))
+    table = audited(
+        with_wrong_answers(gradable, recipe.runs_programs), gradable, recipe, bound_rewards(recipe)
+    )
     say("\n" + _table(table, recipe))
     beaten = [pay.name for pay in table if pay.beats]
     for name, message in blind(table, recipe):
@@ -44,13 +59,26 @@ def main(recipe: Recipe, rows: int = 100):
 
 def _table(table: list[Pay], recipe: Recipe) -> str:
     mix = ", ".join(f"{weight:g} {name}" for name, weight in recipe.weights.items())
-    lines = [f"{recipe.name}: {mix}; {len(table[0].earned)} problems", "", "  mean    most  kind   response"]
+    lines = [
+        f"{recipe.name}: {mix}; {len(table[0].earned)} problems",
+        "",
+        "  mean    most  kind   response",
+    ]
     for pay in table:
         than = "more than" if pay.more else "as much as"
-        mark = f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
-        lines.append(f"{sum(pay.earned) / len(pay.earned):6.3f}  {max(pay.earned):6.3f}  {pay.kind}  {pay.name}{mark}")
+        mark = (
+            f"  ← {than} an honest answer on {pay.beats} of {len(pay.earned)}" if pay.beats else ""
+        )
+        lines.append(
+            f"{sum(pay.earned) / len(pay.earned):6.3f}  {max(pay.earned):6.3f}  {pay.kind} "
+            f" {pay.name}{mark}"
+        )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    run("audit", main, {"--rows": {"type": int, "default": 100, "help": "how many training problems to score"}})
+    run(
+        "audit",
+        main,
+        {"--rows": {"type": int, "default": 100, "help": "how many training problems to score"}},
+    )

@@ -1,7 +1,9 @@
-"""Ask a run's policy questions of your own, with the prompt that it was trained with. Each question stands alone, as in
-training, and is answered greedily, as in the evaluation. `/gold 42` judges the last answer as the reward does.
+"""Ask a run's policy questions of your own, with the prompt that it was trained with. Each question
+stands alone, as in training, and is answered greedily, as in the evaluation. `/gold 42` judges the
+last answer as the reward does.
 
-`python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the terminal or from a file.
+`python -m stages.chat outputs/<recipe>/grpo`; questions are read a line at a time, from the
+terminal or from a file.
 """
 
 import shlex
@@ -66,7 +68,9 @@ def verdict(recipe: Recipe, question: str, response: str, gold: str) -> str:
         return f"{'' if response else 'ask a question first, then '}give its right answer: /gold 42"
     [line] = judged([{"problem": question, "solution": gold}], [response], recipe.strict)
     said = {True: "right", False: "wrong", None: "not judged"}[line["right"]]
-    return clean(f"{said}: {line['reason']}" + (f" (read: {line['answer']})" if line["answer"] else ""))
+    return clean(
+        f"{said}: {line['reason']}" + (f" (read: {line['answer']})" if line["answer"] else "")
+    )
 
 
 def answering(recipe: Recipe, trained: Path):
@@ -85,12 +89,20 @@ def answering(recipe: Recipe, trained: Path):
 
     tokenizer = load_tokenizer(recipe)
     model = load_for_answers(recipe, tokenizer, trained)
-    shown = {} if recipe.tools else {"streamer": Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True)}
+    shown = (
+        {}
+        if recipe.tools
+        else {"streamer": Harmless(tokenizer, skip_prompt=True, skip_special_tokens=True)}
+    )
     complete = completing(recipe, model, tokenizer)
 
     def answer(question: str) -> str:
-        room = getattr(model.config.get_text_config(), "max_position_embeddings", LONGEST) - max_new_tokens(recipe)
-        ids = list(prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system)))
+        room = getattr(
+            model.config.get_text_config(), "max_position_embeddings", LONGEST
+        ) - max_new_tokens(recipe)
+        ids = list(
+            prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system))
+        )
         if len(ids) > room or len(question) > LONGEST:
             say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
             return ""
@@ -103,4 +115,9 @@ def answering(recipe: Recipe, trained: Path):
 
 
 if __name__ == "__main__":
-    run("chat", main, {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}}, of_recipe=False)
+    run(
+        "chat",
+        main,
+        {"run": {"nargs": "*", "help": "the folder of a GRPO run, else the newest"}},
+        of_recipe=False,
+    )

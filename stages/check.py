@@ -1,7 +1,7 @@
 """Everything about a recipe that can be seen without loading a weight, before it costs GPU hours.
 
-What needs a network that is not there is named, and the rest is checked: the exit code is then 0. It is 2 if something
-must be changed.
+What needs a network that is not there is named, and the rest is checked: the exit code is then 0.
+It is 2 if something must be changed.
 """
 
 import argparse
@@ -42,8 +42,10 @@ def main(
     """Check a recipe, its prompt, its data and its memory, without loading a weight.
 
     Args:
-        recipe: the recipe without its faulty keys, or None if the rest makes no recipe. `faults`: of those keys.
-        show: first print the whole recipe as a run would save it, with what its base says and our defaults.
+        recipe: the recipe without its faulty keys, or None if the rest makes no recipe. `faults`:
+            of those keys.
+        show: first print the whole recipe as a run would save it, with what its base says and our
+            defaults.
     """
     if show and recipe is not None:
         say(as_yaml(recipe.resolved()))
@@ -54,13 +56,22 @@ def main(
         findings += _missing(recipe, (*trained, "evaluate"), launched, card)
         findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
         if not card and (wrong := hardware.wrong_count(launched)):
-            findings.append(Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
+            findings.append(
+                Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)")
+            )
         say_new(findings, printed)  # at once, for importing the libraries below takes seconds
         rows, dropped, wrong = problem_sets.read(recipe)
         of_data = [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
-        of_data += [each for what, error in wrong.items() for each in not_seen(recipe, error, ("data",), what)]
+        of_data += [
+            each
+            for what, error in wrong.items()
+            for each in not_seen(recipe, error, ("data",), what)
+        ]
         if dropped:
-            message = f"{len(dropped):,} training problems are also in the benchmarks and left out (make decontaminate)"
+            message = (
+                f"{len(dropped):,} training problems are also in the benchmarks and left out (make"
+                " decontaminate)"
+            )
             of_data.append(finding(recipe, "note", ("data", "train"), message))
         say_new([each for each in of_data if each.level == "error"], printed)
         findings += of_data
@@ -79,7 +90,11 @@ def main(
             findings += model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
         findings += warnings_of(recipe)
         if not paid:
-            findings = [each for each in findings if each.level == "error" or each.place != recipe.place("rewards")]
+            findings = [
+                each
+                for each in findings
+                if each.level == "error" or each.place != recipe.place("rewards")
+            ]
         with counted(launched):
             _say_time(recipe, tokens_per_second)
         say()
@@ -126,20 +141,29 @@ def say_new(findings: list[Finding], printed: set[Finding]):
 
 
 def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:
-    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and what to say about
-    it."""
+    """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and
+    what to say about it."""
     try:
         fitted = recipe if card else hardware.fitted(recipe)
     except RecipeError as error:
-        return recipe, [Finding("error", each.place or "this machine", each.message) for each in error.faults]
+        return recipe, [
+            Finding("error", each.place or "this machine", each.message) for each in error.faults
+        ]
     half = "with an adapter, set model.dtype: float16, which takes half of that memory"
     if card == hardware.CARDS["T4"] and recipe.model.dtype == "bfloat16":
         message = f"a T4 has no arithmetic for bfloat16 and would compute in float32; {half}"
         return recipe, [finding(recipe, "note", ("model", "dtype"), message)]
     if fitted is recipe:
         return recipe, []
-    message = f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in float32"
-    message += f"; {half}" if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16" else ""
+    message = (
+        f"{hardware.device()} has no arithmetic for {recipe.model.dtype}; a run here computes in"
+        " float32"
+    )
+    message += (
+        f"; {half}"
+        if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16"
+        else ""
+    )
     return fitted, [finding(recipe, "note", ("model", "dtype"), message)]
 
 
@@ -149,7 +173,10 @@ def _say_time(recipe: Recipe, tokens_per_second: float | None):
     steps, completions, tokens = size
     say(f"GRPO: {steps} steps, {completions:,} completions, at most {tokens / 1e6:.1f} M tokens")
     if tokens_per_second:
-        say(f"at {tokens_per_second:g} tokens a second: at most {tokens / tokens_per_second / 3600:.1f} h")
+        say(
+            f"at {tokens_per_second:g} tokens a second: at most"
+            f" {tokens / tokens_per_second / 3600:.1f} h"
+        )
 
 
 if __name__ == "__main__":
@@ -158,8 +185,12 @@ if __name__ == "__main__":
     launch_arguments(parser)
     card_help = "a GPU that is not in this machine: its GiB, or a name such as H100"
     parser.add_argument("--card", type=card_named, help=card_help)
-    parser.add_argument("--tokens-per-second", type=float, help="of all processes together; estimates the hours")
-    parser.add_argument("--show", action="store_true", help="print the whole recipe: its base's keys, our defaults")
+    parser.add_argument(
+        "--tokens-per-second", type=float, help="of all processes together; estimates the hours"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print the whole recipe: its base's keys, our defaults"
+    )
     with mistakes_reported():
         options = parser.parse_intermixed_args()
         launched = launch(options.accelerate, options.processes)

@@ -1,4 +1,5 @@
-"""The command line that all stages share: it reads the recipe, and reports a user's mistake as a message."""
+"""The command line that all stages share: it reads the recipe, and reports a user's mistake as a
+message."""
 
 import argparse
 import contextlib
@@ -16,7 +17,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from data.sources import DataError
-from schema.faults import NO_MEMORY, OUT_OF_MEMORY, RecipeError, RunStopped, end, is_out_of_memory, on_signals
+from schema.faults import (
+    NO_MEMORY,
+    OUT_OF_MEMORY,
+    RecipeError,
+    RunStopped,
+    end,
+    is_out_of_memory,
+    on_signals,
+)
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe
 from schema.terminal import clean, clean_libraries, complain, is_main_process
@@ -34,8 +43,8 @@ def run(
     of_recipe: bool = True,
     launched: bool = False,
 ):
-    """Read the command line and run a stage; a user's mistake ends in a message, from one process only, and exit
-    code 2.
+    """Read the command line and run a stage; a user's mistake ends in a message, from one process
+    only, and exit code 2.
 
     Args:
         options: argparse's settings of each of the stage's own arguments, by its name.
@@ -50,7 +59,11 @@ def run(
     if launched:
         launch_arguments(parser)
     with mistakes_reported():
-        with contextlib.nullcontext() if is_main_process() else contextlib.redirect_stderr(io.StringIO()):
+        with (
+            contextlib.nullcontext()
+            if is_main_process()
+            else contextlib.redirect_stderr(io.StringIO())
+        ):
             given = vars(parser.parse_intermixed_args())
         recipe = [_read(given.pop("recipe"), given.pop("overrides"))] if of_recipe else []
         main(*recipe, **given)
@@ -74,7 +87,8 @@ def _read(path: str, overrides: list[str]) -> Recipe:
 
 @contextlib.contextmanager
 def mistakes_reported() -> Iterator[None]:
-    """End the program on a user's mistake in the block, with a message from one process only and exit code 2."""
+    """End the program on a user's mistake in the block, with a message from one process only and
+    exit code 2."""
     on_signals(end, (signal.SIGTERM, signal.SIGHUP))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     lasting_streams()
@@ -99,27 +113,35 @@ def mistakes_reported() -> Iterator[None]:
             _leave(stopped.exit_code)
         if not isinstance(error, RuntimeError) or not is_lost(error):
             raise
-        # Whichever ended first has said why, and the launcher will end this one; if not, nobody has.
+        # Whichever ended first has said why, and the launcher will end this one; if not, nobody
+        # has.
         on_signals(end, (signal.SIGTERM,))
         time.sleep(LINGER)
-        said = str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
+        said = (
+            str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
+        )
         _say_once(f"\nother processes of this run are gone ({said}); the same command resumes")
         _leave(FAILED)
 
 
 class _Lasting(io.FileIO):
-    """Standard output or error, which may refuse what is said: a run goes on, or saves. Only where nothing trains, and
-    what is said is all there is, an output that is no pipe ends the stage, once."""
+    """Standard output or error, which may refuse what is said: a run goes on, or saves. Only where
+    nothing trains, and what is said is all there is, an output that is no pipe ends the stage,
+    once."""
 
     told = False
 
     def write(self, data) -> int:
         try:
-            while (written := super().write(data)) is None:  # a pipe that shall not wait, and is full
+            while (
+                written := super().write(data)
+            ) is None:  # a pipe that shall not wait, and is full
                 select.select([], [self], [])
             return written
         except OSError as error:
-            go_on = self.told or begun or error.errno in (errno.EIO, errno.EPIPE) or self.fileno() != 1
+            go_on = (
+                self.told or begun or error.errno in (errno.EIO, errno.EPIPE) or self.fileno() != 1
+            )
             self.told = True
             if not go_on:
                 raise OSError(error.errno, error.strerror, "standard output") from None
@@ -127,26 +149,38 @@ class _Lasting(io.FileIO):
 
 
 def lasting_streams():
-    """Let no print fail: see `_Lasting`. A letter that the terminal's encoding lacks is spelled out."""
+    """Let no print fail: see `_Lasting`. A letter that the terminal's encoding lacks is spelled
+    out."""
     for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is getattr(sys, f"__{name}__"):  # not where a test reads it
+        if (stream := getattr(sys, name)) is getattr(
+            sys, f"__{name}__"
+        ):  # not where a test reads it
             raw = io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False))
-            setattr(sys, name, io.TextIOWrapper(raw, stream.encoding, "backslashreplace", line_buffering=True))
+            setattr(
+                sys,
+                name,
+                io.TextIOWrapper(raw, stream.encoding, "backslashreplace", line_buffering=True),
+            )
 
 
 def _say_once(text: str):
-    """The first process prints what is wrong, and any other leaves it to the launcher, which prints it if the first had
-    nothing to say."""
+    """The first process prints what is wrong, and any other leaves it to the launcher, which prints
+    it if the first had nothing to say."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if is_main_process() or not file:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of a launcher that saw another process end before this one
+        signal.signal(
+            signal.SIGTERM, signal.SIG_IGN
+        )  # of a launcher that saw another process end before this one
         complain(text)
     if file:
-        Path(file).write_text(json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8")
+        Path(file).write_text(
+            json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8"
+        )
 
 
 def _leave(code: int):
-    """Exit; at once where there is a process group, whose threads may abort a process that ends with it."""
+    """Exit; at once where there is a process group, whose threads may abort a process that ends
+    with it."""
     remove_unused()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -157,20 +191,28 @@ def _leave(code: int):
 
 
 def quiet_libraries():
-    """Keep the libraries' notes off the screen; their errors, and on the first process their warnings, stay."""
+    """Keep the libraries' notes off the screen; their errors, and on the first process their
+    warnings, stay."""
     import transformers
 
-    # Of two tied weights only one is saved, and the other is reported missing when a run is resumed.
+    # Of two tied weights only one is saved, and the other is reported missing when a run is
+    # resumed.
     logging.getLogger("transformers.trainer").addFilter(
-        lambda record: "There were missing keys in the checkpoint model loaded" not in record.getMessage()
+        lambda record: (
+            "There were missing keys in the checkpoint model loaded" not in record.getMessage()
+        )
     )
-    # A batch that is divided among other processes is the same; a run whose batch is another one is refused.
+    # A batch that is divided among other processes is the same; a run whose batch is another one is
+    # refused.
     logging.getLogger("transformers.trainer_utils").addFilter(
-        lambda record: "do not match the ones in the `trainer_state.json`" not in record.getMessage()
+        lambda record: (
+            "do not match the ones in the `trainer_state.json`" not in record.getMessage()
+        )
     )
     # DeepSpeed calls torch's collectives by former names, at each step.
     warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
-    # Here no vocabulary is changed, and peft is kept from asking the Hub whether it was (training/train.py).
+    # Here no vocabulary is changed, and peft is kept from asking the Hub whether it was
+    # (training/train.py).
     warnings.filterwarnings("ignore", "Unable to fetch remote file|Could not find a config file in")
     transformers.utils.logging.disable_progress_bar()
     if not is_main_process():

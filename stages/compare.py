@@ -1,6 +1,8 @@
-"""Compare finished runs from the files in their folders alone: what each cost and reached, and whether they differ.
+"""Compare finished runs from the files in their folders alone: what each cost and reached, and
+whether they differ.
 
-`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or a recipe's seeds' folder.
+`python -m stages.compare outputs/a outputs/b …`, each a run's folder, the one above it, or a
+recipe's seeds' folder.
 """
 
 import glob
@@ -33,4 +35,9 @@ def main(runs: list[str]):
 
 
 if __name__ == "__main__":
-    run("compare", main, {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}}, of_recipe=False)
+    run(
+        "compare",
+        main,
+        {"runs": {"nargs": "*", "help": "folders of runs, or of a recipe's seeds"}},
+        of_recipe=False,
+    )

@@ -1,4 +1,5 @@
-"""Lists the training problems that a recipe's benchmarks also ask, for you to read. Training always drops them."""
+"""Lists the training problems that a recipe's benchmarks also ask, for you to read. Training always
+drops them."""
 
 from collections import defaultdict
 
@@ -27,7 +28,10 @@ def main(recipe: Recipe, show: int = SHOWN):
                 f"  shared     {overlap.shared}"
             )
     total = sum(map(len, by_benchmark.values()))
-    say(f"\n{total:,} of {len(rows):,} training problems overlap with the benchmarks; training leaves them out")
+    say(
+        f"\n{total:,} of {len(rows):,} training problems overlap with the benchmarks; training"
+        " leaves them out"
+    )
 
 
 def _one_line(text: str, width: int = 200) -> str:

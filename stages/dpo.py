@@ -1,5 +1,6 @@
-"""DPO (Rafailov et al. 2023, arXiv:2305.18290) on the completions that the recipe's own GRPO run sampled: the best of
-each group against the worst. Policy and reference begin as GRPO's did, with the warm start. The loss is trl's.
+"""DPO (Rafailov et al. 2023, arXiv:2305.18290) on the completions that the recipe's own GRPO run
+sampled: the best of each group against the worst. Policy and reference begin as GRPO's did, with
+the warm start. The loss is trl's.
 
 Left out on purpose: sampling of its own, and a choice of checkpoint.
 """
@@ -25,17 +26,27 @@ def best_against_worst(start: Start) -> Iterator[Training | Trained]:
     recipe, args, run = start.recipe, start.args, start.learns_from
     pairs, figures = preference_pairs(run, configs.setting(recipe, "grpo", "num_generations"))
     if {each.problem for each in pairs} & {row["problem"] for row in start.held_out}:
-        raise RecipeError([f"{run}/completions has held-out problems, which no run of this recipe sampled"])
+        raise RecipeError(
+            [f"{run}/completions has held-out problems, which no run of this recipe sampled"]
+        )
     dataset = tokenised(pairs, start.tokenizer, args.max_length)
     if not dataset:
         where = f"{figures['groups']:,} groups in {run}/completions"
-        why = f"dpo: of the {where}, none has two completions that differ in reward and fit into max_length"
+        why = (
+            f"dpo: of the {where}, none has two completions that differ in reward and fit into"
+            " max_length"
+        )
         raise RecipeError([Fault(recipe.place("dpo"), why)])
     trainer = dpo_trainer(recipe, args, start.tokenizer, dataset, start.warm_start)
-    learns = f"{len(dataset):,} pairs of {figures['groups']:,} groups, {figures['completions']:,} completions"
+    learns = (
+        f"{len(dataset):,} pairs of {figures['groups']:,} groups, {figures['completions']:,}"
+        " completions"
+    )
     if long := figures["pairs"] - len(dataset):
         learns += f" ({long:,} more are longer than dpo.max_length, {args.max_length:,} tokens)"
-    yield Training(trainer, learns, start.rows, [[each.problem, each.chosen, each.rejected] for each in pairs])
+    yield Training(
+        trainer, learns, start.rows, [[each.problem, each.chosen, each.rejected] for each in pairs]
+    )
     yield Trained({"pairs": figures | {"used": len(dataset)}})
 
 

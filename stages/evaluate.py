@@ -1,9 +1,11 @@
-"""Evaluate a recipe's models on its held-out problems or its benchmarks, with the verifier that also rewards them.
+"""Evaluate a recipe's models on its held-out problems or its benchmarks, with the verifier that
+also rewards them.
 
-Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each line; a killed
-evaluation resumes at the batch it was working on. `summary.json`, `report.md` and `accuracy.png` are made from those
-files alone. What takes seconds to import is imported once the problems are read; torch and what
-needs it only if an answer is missing, or something has changed since all were there.
+Each model has one `<label>.jsonl` in `outputs/<recipe>/eval/<benchmark>/`, with one answer on each
+line; a killed evaluation resumes at the batch it was working on. `summary.json`, `report.md` and
+`accuracy.png` are made from those files alone. What takes seconds to import is imported once the
+problems are read; torch and what needs it only if an answer is missing, or something has changed
+since all were there.
 """
 
 import inspect
@@ -36,17 +38,26 @@ CHECKED = "checked.txt"  # what the answers were complete with: see `state`
 
 
 def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None):
-    """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's prompt."""
+    """Evaluate a recipe's base model, its warm start and its trained policy, with the recipe's
+    prompt."""
     if not held_out and not recipe.evaluate.benchmarks:
-        raise RecipeError([Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")])
+        raise RecipeError(
+            [Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")]
+        )
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
     dtype, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("evaluate",))
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     if wrong := link_inside(recipe.stage_dir("eval")):
         raise RecipeError([wrong])
-    train, validation = train_and_held_out(recipe) if held_out or (recipe.evaluate.control and not model) else ([], [])
-    problems = {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
+    train, validation = (
+        train_and_held_out(recipe)
+        if held_out or (recipe.evaluate.control and not model)
+        else ([], [])
+    )
+    problems = (
+        {HELD_OUT: share_held_out(recipe, validation)[1]} if held_out else load_benchmarks(recipe)
+    )
     asked = {HELD_OUT: recipe.evaluate.sampling()} if held_out else samplings(recipe)
 
     from evaluation import report
@@ -57,7 +68,11 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     contestants = [named_model(recipe, path) for path in model] if model else stages_of(recipe)
     if not held_out and not model and recipe.evaluate.control:
         contestants[1:1] = control(recipe, train)
-    begun = [each for each in STAGES if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))]
+    begun = [
+        each
+        for each in STAGES
+        if recipe.stage_dir(each).exists() and not finished(recipe.stage_dir(each))
+    ]
     if begun and not model:
         say(f"left out, for it is not finished: {', '.join(begun)}")
     if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
@@ -109,8 +124,14 @@ def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> st
     return hash_of([repr(contestants), repr(rows), *facts, *map(version, PACKAGES)])
 
 
-def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, list[dict]], asked: dict[str, Sampling]):
-    """Write what is missing of the answers of contestants whom one engine serves. `asked`: how, by benchmark."""
+def complete(
+    contestants: "list[Contestant]",
+    root: Path,
+    problems: dict[str, list[dict]],
+    asked: dict[str, Sampling],
+):
+    """Write what is missing of the answers of contestants whom one engine serves. `asked`: how, by
+    benchmark."""
     from evaluation.answers import Answers
     from evaluation.engines import engine
     from training.model import load_tokenizer
@@ -118,7 +139,10 @@ def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, li
     recipe = contestants[0].recipe
     tokenizer = load_tokenizer(recipe)
     every = [
-        (contestant.trained, Answers(root / name, contestant._replace(sampling=asked[name]), tokenizer, rows))
+        (
+            contestant.trained,
+            Answers(root / name, contestant._replace(sampling=asked[name]), tokenizer, rows),
+        )
         for contestant in contestants
         for name, rows in problems.items()
     ]
@@ -133,7 +157,8 @@ def complete(contestants: "list[Contestant]", root: Path, problems: dict[str, li
 
 
 def write_again(folder: Path):
-    """Write a run's card and report with the new results; what cannot be written is left as it is."""
+    """Write a run's card and report with the new results; what cannot be written is left as it
+    is."""
     from evaluation import run_pages
 
     try:
@@ -145,7 +170,10 @@ def write_again(folder: Path):
 
 
 OPTIONS = {
-    "--held-out": {"action": "store_true", "help": "on held-out problems instead of the benchmarks"},
+    "--held-out": {
+        "action": "store_true",
+        "help": "on held-out problems instead of the benchmarks",
+    },
     "--model": {
         "action": "append",
         "help": "a model (folder or Hub id) or an adapter's folder; for several, say it again",

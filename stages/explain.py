@@ -1,7 +1,7 @@
 """Work out what the loss says to each token of one completion that a run sampled.
 
-`python -m stages.explain outputs/<recipe>/grpo --step 40 --row 3`; the result is a file in the run's folder, which
-`make view` draws.
+`python -m stages.explain outputs/<recipe>/grpo --step 40 --row 3`; the result is a file in the
+run's folder, which `make view` draws.
 """
 
 import json
@@ -22,7 +22,11 @@ SHOWN = 8  # tokens on the terminal
 
 def main(run: list[str], step: str | None, row: str):
     """Work out what the loss says to each token of one completion."""
-    if wrong := [f"{name}={each}" for name, each in (("STEP", step or "0"), ("ROW", row)) if not each.isdecimal()]:
+    if wrong := [
+        f"{name}={each}"
+        for name, each in (("STEP", step or "0"), ("ROW", row))
+        if not each.isdecimal()
+    ]:
         raise RecipeError([f"{wrong[0]}: expected a whole number, as `make view` shows it"])
     path = find(run)[0]
     if wrong := link_inside(path):
@@ -35,7 +39,11 @@ def main(run: list[str], step: str | None, row: str):
     except ValueError as error:
         steps = [each.stem[12:].lstrip("0") for each in completion_files(path)]
         some = ", ".join(steps if len(steps) < 30 else [*steps[:10], "…", *steps[-10:]])
-        told = "" if "has no completion" in str(error) else f"; the steps whose completions were written: {some}"
+        told = (
+            ""
+            if "has no completion" in str(error)
+            else f"; the steps whose completions were written: {some}"
+        )
         raise RecipeError([f"{error}{told}"]) from None
     recipe = hardware.fitted(recipe_of(path))
     quiet_libraries()
@@ -50,16 +58,24 @@ def main(run: list[str], step: str | None, row: str):
     file.parent.mkdir(exist_ok=True)
     write_whole(file, json.dumps(found) + "\n")
     _say(found)
-    say(f"explain: all {len(found['tokens'])} tokens are in {file}\nnext: {make_line('view', RUN=[path])}")
+    say(
+        f"explain: all {len(found['tokens'])} tokens are in {file}\nnext:"
+        f" {make_line('view', RUN=[path])}"
+    )
 
 
 def _say(found: dict):
     """The policies, and the tokens that the run has moved furthest."""
     used = found["policies"]
-    say(f"sampled by {used['old']} or one after it, compared with {used['new']}; the reference is {used['reference']}")
+    say(
+        f"sampled by {used['old']} or one after it, compared with {used['new']}; the reference is"
+        f" {used['reference']}"
+    )
     for note in found["notes"]:
         say(f"note: {note}")
-    moved = sorted(range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i]))[:SHOWN]
+    moved = sorted(
+        range(len(found["tokens"])), key=lambda i: -abs(found["new"][i] - found["old"][i])
+    )[:SHOWN]
     say(f"advantage {found['advantage']:.3f}; the tokens that moved furthest, in their order:")
     say(f"{'token':>14}  {'advantage':>9}  {'ratio':>9}  {'kl':>9}  {'entropy':>9}  {'loss':>9}")
     for i in sorted(moved):

@@ -1,9 +1,9 @@
-"""The frame of every stage that trains: what it refuses, and in which order; the run's folder; the training; and what
-is written and said at the end. A stage's own part is a generator. It builds a trainer and yields it, goes on once that
-has trained, and yields what is to say of it.
+"""The frame of every stage that trains: what it refuses, and in which order; the run's folder; the
+training; and what is written and said at the end. A stage's own part is a generator. It builds a
+trainer and yields it, goes on once that has trained, and yields what is to say of it.
 
-trl and its dependencies take seconds to import. The frame imports them once nothing is left to refuse, so a stage's own
-part imports what it needs by itself.
+trl and its dependencies take seconds to import. The frame imports them once nothing is left to
+refuse, so a stage's own part imports what it needs by itself.
 """
 
 import time
@@ -28,8 +28,10 @@ from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
 
 @dataclass(frozen=True)
 class Start:
-    """What a stage's own part is given. `args`: the config of its trainer. `rows`, `held_out`: the recipe's problems.
-    `warm_start`: the folder of what it begins with, where that is not the base model. `learns_from`: that of a run."""
+    """What a stage's own part is given. `args`: the config of its trainer. `rows`, `held_out`: the
+    recipe's problems. `warm_start`: the folder of what it begins with, where that is not the base
+    model. `learns_from`: that of a run.
+    """
 
     recipe: Recipe
     folder: RunFolder
@@ -43,7 +45,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Training:
-    """What it first yields. `learns`: of how much of what, in words. `rows`, `sampled`: see `RunFolder.begin`."""
+    """What it first yields. `learns`: of how much of what, in words. `rows`, `sampled`: see
+    `RunFolder.begin`."""
 
     trainer: Any
     learns: str
@@ -53,7 +56,8 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """What it then yields, in every process. `summary`: what it adds to `summary.json`. `lines`: to say."""
+    """What it then yields, in every process. `summary`: what it adds to `summary.json`. `lines`: to
+    say."""
 
     summary: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
@@ -101,12 +105,17 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     if is_main_process():
         folder.begin(training.rows, training.sampled)
     say(f"{name}: {training.learns}, from {folder.checkpoint or warm_start or 'the base model'}")
-    if not stage.samples:  # where completions are sampled, it also sees the prompts: training/trainer.py
+    if (
+        not stage.samples
+    ):  # where completions are sampled, it also sees the prompts: training/trainer.py
         training.trainer.add_callback(FiniteNumbers())
     train(training.trainer, folder, recipe, interrupts, name)
     trained = next(part)
     if is_main_process():
-        summary = {"steps": training.trainer.state.global_step, "seconds": time.monotonic() - began} | trained.summary
+        summary = {
+            "steps": training.trainer.state.global_step,
+            "seconds": time.monotonic() - began,
+        } | trained.summary
         folder.finish({key: value for key, value in summary.items() if value is not None})
         written = run_pages.write(folder.path)
         if stage.samples:
@@ -124,7 +133,8 @@ def _begins_with(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None
     """The folders of the warm start and of the run that a stage learns from, where it has them.
 
     Raises:
-        RecipeError: one is not finished, or not of this recipe; or a probe has to be, before it samples.
+        RecipeError: one is not finished, or not of this recipe; or a probe has to be, before it
+            samples.
     """
     warm_start = warm_start_of(recipe) if stage.warm_start else None
     if stage.samples and (wrong := not_probed(recipe)):
@@ -133,6 +143,9 @@ def _begins_with(recipe: Recipe, stage: Stage) -> tuple[Path | None, Path | None
         return warm_start, None
     run = find_run(recipe, stage.learns_from)
     if not run.finished:
-        what = f"the {STAGES[stage.learns_from].made} run in {run.path}, whose completions are compared"
+        what = (
+            f"the {STAGES[stage.learns_from].made} run in {run.path}, whose completions are"
+            " compared"
+        )
         raise RecipeError([f"{what}, is not finished: {make_command(stage.learns_from, recipe)}"])
     return warm_start, run.path

@@ -1,8 +1,9 @@
-"""GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions for each problem, reward each, and move the
-policy towards those that beat their group's mean. Loss, advantages, sampling and adapters are trl's `GRPOTrainer`.
+"""GRPO (Shao et al. 2024, arXiv:2402.03300): sample a group of completions for each problem, reward
+each, and move the policy towards those that beat their group's mean. Loss, advantages, sampling and
+adapters are trl's `GRPOTrainer`.
 
-After a warm start, training continues with the same adapter, without merging it; with `beta > 0` the reference policy
-is then the warm start, of which the trainer keeps a frozen copy.
+After a warm start, training continues with the same adapter, without merging it; with `beta > 0`
+the reference policy is then the warm start, of which the trainer keeps a frozen copy.
 """
 
 from collections.abc import Iterator
@@ -50,16 +51,24 @@ def rewarded(start: Start) -> Iterator[Training | Trained]:
         "time": parts,
         "best_checkpoint": best,
         "best_accuracy": accuracy,
-        "adapter_error": check_adapter(trainer, recipe, tokenizer, rows, start.folder.path) if checked else None,
+        "adapter_error": (
+            check_adapter(trainer, recipe, tokenizer, rows, start.folder.path) if checked else None
+        ),
         "stopped": trainer.keep_best.stopped,
         "resumed_from": resumed and Path(resumed).name,
     }
-    lines = [f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}"] if choosing else []
+    lines = (
+        [f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}"] if choosing else []
+    )
     if JUDGE in recipe.rewards:
         summary["judge"] = Verdicts(start.folder.path).cost()
-        lines.append("the judge: " + ", ".join(f"{each:,} {what}" for what, each in summary["judge"].items()))
+        lines.append(
+            "the judge: " + ", ".join(f"{each:,} {what}" for what, each in summary["judge"].items())
+        )
     shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())
-    lines.append(f"trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}")
+    lines.append(
+        f"trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}"
+    )
     yield Trained(summary, lines)
 
 

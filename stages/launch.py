@@ -1,9 +1,11 @@
-"""`accelerate launch` that ends as the stage did: with its exit code, 75 for one that was stopped, saved and goes on.
+"""`accelerate launch` that ends as the stage did: with its exit code, 75 for one that was stopped,
+saved and goes on.
 
     python -m stages.launch --config_file accelerate_configs/ddp.yaml -m stages.grpo recipes/x.yaml
 
-accelerate itself ends with 1 and a stack trace, whatever its processes returned, so that a batch system could not tell
-a run that was preempted from one that failed. Here a failure has one message. The options are accelerate's.
+accelerate itself ends with 1 and a stack trace, whatever its processes returned, so that a batch
+system could not tell a run that was preempted from one that failed. Here a failure has one message.
+The options are accelerate's.
 """
 
 import argparse
@@ -24,7 +26,9 @@ from training.machines import FAILED
 
 
 def main():
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or each process warns of what is no mistake
+    os.environ.setdefault(
+        "TORCH_CPP_LOG_LEVEL", "ERROR"
+    )  # or each process warns of what is no mistake
     from accelerate.commands.launch import launch_command, launch_command_parser
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -32,12 +36,16 @@ def main():
 
     lasting_streams()
     parser, code = launch_command_parser(), 0
-    parser.usage = "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
+    parser.usage = (
+        "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"
+    )
     options = parser.parse_args()
     elastic = logging.getLogger("torch.distributed.elastic")  # it tells every signal that it sends
     elastic.propagate = "LOGLEVEL" in os.environ
     elastic.addHandler(logging.NullHandler())
-    on_signals(_passed_on, (signal.SIGTERM, signal.SIGHUP))  # torch's launcher has handlers of its own
+    on_signals(
+        _passed_on, (signal.SIGTERM, signal.SIGHUP)
+    )  # torch's launcher has handlers of its own
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
         options.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
     try:
@@ -68,43 +76,68 @@ def _complete(options: argparse.Namespace):
     """Set what accelerate leaves to its user.
 
     Raises:
-        ValueError: the processes cannot be shared among the machines, or the machines could not meet.
+        ValueError: the processes cannot be shared among the machines, or the machines could not
+            meet.
     """
     from accelerate.commands.config import config_args
 
-    has_file = options.config_file or (Path(config_args.default_config_file).is_file() and not options.cpu)
+    has_file = options.config_file or (
+        Path(config_args.default_config_file).is_file() and not options.cpu
+    )
     file = config_args.load_config_from_file(options.config_file) if has_file else None
 
     def given(name: str, otherwise):
-        return next((found for at in (options, file) if (found := getattr(at, name, None)) is not None), otherwise)
+        return next(
+            (found for at in (options, file) if (found := getattr(at, name, None)) is not None),
+            otherwise,
+        )
 
     processes, machines = given("num_processes", 1), given("num_machines", 1)
-    launched = {"num_processes": processes, "num_machines": machines, "use_cpu": options.cpu or given("use_cpu", False)}
+    launched = {
+        "num_processes": processes,
+        "num_machines": machines,
+        "use_cpu": options.cpu or given("use_cpu", False),
+    }
     launched["asked"] = options.num_processes is not None
-    if not (options.multi_gpu or options.use_fsdp or options.use_deepspeed):  # which accelerate prefers to its file's
-        launched["distributed_type"] = "NO" if options.cpu else getattr(file, "distributed_type", None)
+    if not (
+        options.multi_gpu or options.use_fsdp or options.use_deepspeed
+    ):  # which accelerate prefers to its file's
+        launched["distributed_type"] = (
+            "NO" if options.cpu else getattr(file, "distributed_type", None)
+        )
     if wrong := wrong_count(launched):
         raise ValueError(wrong)
     if machines == 1:
-        options.main_process_port = given("main_process_port", 0)  # any that is free: others may run on this machine
+        options.main_process_port = given(
+            "main_process_port", 0
+        )  # any that is free: others may run on this machine
         return
     if given("main_process_ip", None) is None:
-        raise ValueError(f"--num_machines {machines}, but no --main_process_ip, the address of the first of them")
+        raise ValueError(
+            f"--num_machines {machines}, but no --main_process_ip, the address of the first of them"
+        )
     if not 0 <= (machine := int(given("machine_rank", 0))) < machines:
-        raise ValueError(f"--machine_rank {machine}: the ranks of {machines} machines are 0 to {machines - 1}")
+        raise ValueError(
+            f"--machine_rank {machine}: the ranks of {machines} machines are 0 to {machines - 1}"
+        )
     # For DeepSpeed, accelerate would log in on all machines from each, and forget its port.
     options.deepspeed_multinode_launcher = options.deepspeed_multinode_launcher or "standard"
 
 
 def _failed(error) -> int:
-    """The exit code of the process that ended first. What it left to its launcher to say is said."""
+    """The exit code of the process that ended first. What it left to its launcher to say is
+    said."""
     rank, failure = error.get_first_failure()
     code = _of_shell(failure.exitcode)
     if failure.error_file_data.get("message") != "<NONE>":  # see stages/cli.py
         if getattr(error.failures.get(0), "exitcode", None) != failure.exitcode:
             print(clean(failure.message), file=sys.stderr)
     elif failure.exitcode < 0:
-        why = ", as the system does when memory runs out" if failure.signal_name() == "SIGKILL" else ""
+        why = (
+            ", as the system does when memory runs out"
+            if failure.signal_name() == "SIGKILL"
+            else ""
+        )
         _say(f"process {rank} was ended by {failure.signal_name()}{why}; the same command resumes")
     return code
 

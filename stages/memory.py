@@ -1,4 +1,5 @@
-"""Prints the memory that a recipe needs on each GPU, beside full, LoRA, QLoRA and PPO training of the same model."""
+"""Prints the memory that a recipe needs on each GPU, beside full, LoRA, QLoRA and PPO training of
+the same model."""
 
 import dataclasses
 
@@ -18,9 +19,12 @@ NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_
 
 
 def longest_prompt(recipe: Recipe) -> tuple[int, str]:
-    """The tokens of the longest training prompt, and where that number is from: the data, or else a guess."""
+    """The tokens of the longest training prompt, and where that number is from: the data, or else a
+    guess."""
     try:
-        lengths = prompt_lengths(train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system)
+        lengths = prompt_lengths(
+            train_and_held_out(recipe)[0], load_tokenizer(recipe), recipe.prompt.system
+        )
         return lengths[-1], "the data's longest"
     except NotReached:
         return PROMPT_TOKENS, "a guess: the data or the tokenizer cannot be reached"
@@ -30,7 +34,10 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
     """The recipe trained in other ways, for comparison."""
     adapter = recipe.adapter or LORA
     # vLLM takes no quantised weights from trl.
-    quantised = {"quantization": recipe.quantization or NF4, "grpo": recipe.grpo | {"use_vllm": False}}
+    quantised = {
+        "quantization": recipe.quantization or NF4,
+        "grpo": recipe.grpo | {"use_vllm": False},
+    }
     return {
         "full": dataclasses.replace(recipe, adapter=None, quantization=None),
         "LoRA": dataclasses.replace(recipe, adapter=adapter, quantization=None),
@@ -39,10 +46,13 @@ def variants(recipe: Recipe) -> dict[str, Recipe]:
 
 
 def with_critic(parts: Parts) -> Parts:
-    """The parts for PPO: it also trains a critic of the policy's size, and keeps a reference policy."""
+    """The parts for PPO: it also trains a critic of the policy's size, and keeps a reference
+    policy."""
     twice = ("weights", "trained_weights", "gradients", "optimizer", "activations")
     doubled = {name: 2 * getattr(parts, name) for name in twice}
-    return dataclasses.replace(parts, **doubled, reference=0 if parts.weights else parts.trained_weights)
+    return dataclasses.replace(
+        parts, **doubled, reference=0 if parts.weights else parts.trained_weights
+    )
 
 
 def table(
@@ -51,9 +61,13 @@ def table(
     setting: Setting = Setting(),  # noqa: B008
     card: float | None = None,
 ) -> str:
-    """The estimates as Markdown: a row per part, a column per way to train. `card`: the GPU's memory in GiB."""
+    """The estimates as Markdown: a row per part, a column per way to train. `card`: the GPU's
+    memory in GiB."""
     columns = {"this recipe": estimate(recipe, prompt_tokens, setting, card)}
-    columns |= {name: estimate(other, prompt_tokens, setting, card) for name, other in variants(recipe).items()}
+    columns |= {
+        name: estimate(other, prompt_tokens, setting, card)
+        for name, other in variants(recipe).items()
+    }
     columns["PPO, full"] = with_critic(columns["full"])
     columns["PPO, LoRA"] = with_critic(columns["LoRA"])
     where = "GiB on each GPU" if card else "GiB"
@@ -83,7 +97,8 @@ def main(
     accelerate: str | None = None,
     processes: str | None = None,
 ):
-    """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same model."""
+    """Estimate the memory that a recipe needs on each GPU, beside other ways to train the same
+    model."""
     quiet_libraries()
     launched = launch(accelerate, processes)
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
@@ -92,15 +107,27 @@ def main(
         recipe = hardware.fitted(recipe)
     longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)
     say_markdown(table(recipe, longest, shards(launched), card or this_card()))
-    say("\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are needed in turn,")
+    say(
+        "\ntotal: training's own memory (activations, logits) and sampling's own (cache, vLLM) are"
+        " needed in turn,"
+    )
     say("so only the larger counts, unless vLLM does not sleep (grpo.vllm_enable_sleep_mode)")
-    say(f"{longest} prompt tokens ({whose}); {launched['num_processes']} process(es), {accelerate or 'no launcher'}")
+    say(
+        f"{longest} prompt tokens ({whose}); {launched['num_processes']} process(es),"
+        f" {accelerate or 'no launcher'}"
+    )
     say(f"next: {make_command('probe-memory', recipe)} tries the largest step")
 
 
 OPTIONS = {
-    "--prompt-tokens": {"type": int, "help": "length of a prompt, instead of the longest in the data"},
-    "--card": {"type": card_named, "help": "a GPU that is not in this machine: its GiB, or a name such as H100"},
+    "--prompt-tokens": {
+        "type": int,
+        "help": "length of a prompt, instead of the longest in the data",
+    },
+    "--card": {
+        "type": card_named,
+        "help": "a GPU that is not in this machine: its GiB, or a name such as H100",
+    },
 }
 
 if __name__ == "__main__":

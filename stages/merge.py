@@ -1,6 +1,8 @@
-"""Writes one model without an adapter, to serve elsewhere: the base with the trained adapter merged in.
+"""Writes one model without an adapter, to serve elsewhere: the base with the trained adapter merged
+in.
 
-A quantised base is loaded unquantised, because merging into rounded weights would round the adapter away.
+A quantised base is loaded unquantised, because merging into rounded weights would round the adapter
+away.
 """
 
 import dataclasses
@@ -24,7 +26,9 @@ def main(recipe: Recipe):
     quiet_libraries()
     trained, merged = recipe.stage_dir("grpo"), recipe.stage_dir("merged")
     if not find_run(recipe, "grpo").finished:
-        raise RecipeError([f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"])
+        raise RecipeError(
+            [f"{trained} holds no finished run to merge: {make_command('grpo', recipe)}"]
+        )
     if merged.exists():
         say(f"merged already, in {merged}; delete it to merge again")
         return

@@ -1,6 +1,8 @@
-"""Samples the base model's own solutions of training problems, from which the warm start then learns.
+"""Samples the base model's own solutions of training problems, from which the warm start then
+learns.
 
-A stage of its own, which one process runs: a launcher's other processes would wait for it, some only for half an hour.
+A stage of its own, which one process runs: a launcher's other processes would wait for it, some
+only for half an hour.
 """
 
 from schema import hardware
@@ -15,11 +17,14 @@ from training.writing import lock
 
 
 def main(recipe: Recipe, if_needed: bool = False):
-    """Sample the solutions that the warm start of a recipe with `data.own_solutions` learns from."""
+    """Sample the solutions that the warm start of a recipe with `data.own_solutions` learns
+    from."""
     if recipe.data.own_solutions is None:
         if if_needed:
             return
-        message = "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
+        message = (
+            "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
+        )
         raise RecipeError([Fault(recipe.place("data"), message)])
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     if (sft := find_run(recipe, "sft")).finished:

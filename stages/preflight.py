@@ -1,11 +1,12 @@
-"""What `make` checks before a stage begins, in a second and what it takes to read the recipe's own data. It imports no
-library except torch, and torch only if a run in 16 bits is already there and the machine must be asked.
+"""What `make` checks before a stage begins, in a second and what it takes to read the recipe's own
+data. It imports no library except torch, and torch only if a run in 16 bits is already there and
+the machine must be asked.
 
     python -m stages.preflight recipes/x.yaml [key=value …] --stages sft grpo evaluate
 
-Faults of the recipe, or else missing packages, folders that hold another run and files of problems that cannot be used,
-are reported together, with exit code 2. What only a library can tell (a value that its class refuses) is checked by the
-stages once they have imported it.
+Faults of the recipe, or else missing packages, folders that hold another run and files of problems
+that cannot be used, are reported together, with exit code 2. What only a library can tell (a value
+that its class refuses) is checked by the stages once they have imported it.
 
 Once all is well, `own_solutions` among the stages begins in its place where the recipe has them.
 """
@@ -35,7 +36,11 @@ def main():
     launch_arguments(parser)
     parser.add_argument("--machines", type=int, help="on how many machines, where not on one")
     parser.add_argument(
-        "--stages", nargs="*", choices=(*STAGES, "evaluate", OWN), default=[], help="those about to run"
+        "--stages",
+        nargs="*",
+        choices=(*STAGES, "evaluate", OWN),
+        default=[],
+        help="those about to run",
     )
     with mistakes_reported():
         # ARGS may hold an option for the stage, such as `--rows 400`, which the stage itself reads.
@@ -54,7 +59,9 @@ def main():
                     for place, message in filter(None, [conflict(recipe, stage)]):
                         found[message].append(str(place))
             faults += [Fault(" and ".join(places), message) for message, places in found.items()]
-            if {"sft", "grpo"} <= set(options.stages):  # `make probe-memory`, which names one of them, trains nothing
+            if {"sft", "grpo"} <= set(
+                options.stages
+            ):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
             faults += refused_here(recipe, bool(trained))
             if not faults and "grpo" in trained and not finished(recipe.stage_dir("grpo")):

@@ -1,7 +1,9 @@
-"""Measures how often the policy that GRPO starts from solves each training problem, before GRPO is paid for.
+"""Measures how often the policy that GRPO starts from solves each training problem, before GRPO is
+paid for.
 
-A group of completions that are all right or all wrong teaches nothing, so the pass rates tell how much of the sampling
-would be in vain. `data.pass_rate` and `data.order` then choose and order the problems by them.
+A group of completions that are all right or all wrong teaches nothing, so the pass rates tell how
+much of the sampling would be in vain. `data.pass_rate` and `data.order` then choose and order the
+problems by them.
 """
 
 import argparse
@@ -25,7 +27,8 @@ PROBLEMS = 512
 
 
 def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
-    """Measure how often the policy that GRPO starts from solves each training problem, sampled as GRPO will."""
+    """Measure how often the policy that GRPO starts from solves each training problem, sampled as
+    GRPO will."""
     asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
     require(recipe, ("evaluate",))
     folder, group = recipe.stage_dir("probe"), setting(recipe, "grpo", "num_generations")
@@ -41,12 +44,22 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     problems = min(problems or before.get("probed", PROBLEMS), len(ids))
     samples = samples or before.get("samples", group)
     if problems * samples > probe.MOST:
-        many = f"{problems:,} problems × {samples:,} completions are more than the {probe.MOST:,} that a probe may have"
+        many = (
+            f"{problems:,} problems × {samples:,} completions are more than the {probe.MOST:,} that"
+            " a probe may have"
+        )
         raise RecipeError([f"probe: {many}: ask for fewer by --problems and --samples"])
-    answers = probe.RepeatedAnswers(folder, policy, tokenizer, [rows[i] for i in ids], problems, samples)
-    say(f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of {policy.trained or 'the base model'}")
+    answers = probe.RepeatedAnswers(
+        folder, policy, tokenizer, [rows[i] for i in ids], problems, samples
+    )
+    say(
+        f"probe: {problems:,} of {len(ids):,} problems × {samples} completions of"
+        f" {policy.trained or 'the base model'}"
+    )
     if answers.missing():
-        with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt) as [complete]:
+        with engine(policy.recipe, tokenizer, [policy.trained], answers.longest_prompt) as [
+            complete
+        ]:
             answers.complete(complete)
     terms = probe.terms(policy, tokenizer, rows)
     figures = probe.write(folder, terms, answers, ids[:problems], group)
@@ -56,7 +69,10 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
         say(f"\nadvice: {told}")
     say(f"\nresults: {folder}")
     if finished(recipe.stage_dir("grpo")):
-        say(f"next: {make_line('view', RUN=[recipe.output_dir])} (GRPO is finished: the probe changes nothing in it)")
+        say(
+            f"next: {make_line('view', RUN=[recipe.output_dir])} (GRPO is finished: the probe"
+            " changes nothing in it)"
+        )
     else:
         say(f"next: {make_command('grpo', recipe)}")
 
@@ -73,7 +89,10 @@ OPTIONS = {
         "type": lambda text: 10**9 if text == "all" else how_many(text),
         "help": f"how many, drawn by the seed, or `all` (default: as the last time, or {PROBLEMS})",
     },
-    "--samples": {"type": how_many, "help": "completions of each (default: as the last time, or grpo.num_generations)"},
+    "--samples": {
+        "type": how_many,
+        "help": "completions of each (default: as the last time, or grpo.num_generations)",
+    },
 }
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Tries a recipe's largest step: the longest prompts of the data, with every completion as long as it may be.
+"""Tries a recipe's largest step: the longest prompts of the data, with every completion as long as
+it may be.
 
-A run that is out of memory at step 120 met a long sample there. This stage meets it in the first minute, and changes
-nothing in the run's folder. It starts from the base model with a new adapter, because memory use does not depend on the
-weights' values.
+A run that is out of memory at step 120 met a long sample there. This stage meets it in the first
+minute, and changes nothing in the run's folder. It starts from the base model with a new adapter,
+because memory use does not depend on the weights' values.
 """
 
 import dataclasses
@@ -52,7 +53,8 @@ def main(recipe: Recipe):
 
 
 def worst_step(recipe: Recipe, folder: str) -> Recipe:
-    """The recipe, changed to take two steps of completions that all reach their limit, in another folder."""
+    """The recipe, changed to take two steps of completions that all reach their limit, in another
+    folder."""
     given = configs.setting(recipe, "grpo", "generation_kwargs") or {}
     limit = configs.setting(recipe, "grpo", "max_completion_length")
     least = "min_tokens" if configs.setting(recipe, "grpo", "use_vllm") else "min_new_tokens"
@@ -66,7 +68,10 @@ def worst_step(recipe: Recipe, folder: str) -> Recipe:
 
 
 def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]:
-    return sorted(rows, key=lambda row: -len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))))
+    return sorted(
+        rows,
+        key=lambda row: -len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))),
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ def main(folder: Path = Path("recipes")):
 def line_of(path: Path) -> Line:
     try:
         what, words = header(text_of(path))
-    except (FileNotFoundError, Unreadable) as error:  # a link that an editor leaves beside a file, say
+    except (
+        FileNotFoundError,
+        Unreadable,
+    ) as error:  # a link that an editor leaves beside a file, say
         return Line(path.stem, f"cannot be read ({error})", "", NOT_RUN)
     result = words.get("reaches", NOT_RUN).removeprefix("held-out ").removeprefix("accuracy ")
     if result.startswith(NOT_RUN):
@@ -45,7 +48,9 @@ def line_of(path: Path) -> Line:
     needs = re.split(r"[;,(]| and ", words.get("needs", ""))[0]
     needs = needs.replace(" with ", " ").removeprefix("one ").removeprefix("a ")
     what = re.sub(r" \(.*?\)", "", what) or "no description"  # without papers and years
-    return Line(path.stem, short(what, 38), short(needs, 18), short(re.split(r",| over ", result)[0], 21))
+    return Line(
+        path.stem, short(what, 38), short(needs, 18), short(re.split(r",| over ", result)[0], 21)
+    )
 
 
 def short(text: str, most: int) -> str:
@@ -54,7 +59,8 @@ def short(text: str, most: int) -> str:
 
 
 def header(text: str) -> tuple[str, dict[str, str]]:
-    """A recipe's description in the comment at its top, and what that says after Run, Needs and Reaches."""
+    """A recipe's description in the comment at its top, and what that says after Run, Needs and
+    Reaches."""
     lines = re.match(r"(?:#.*\n)*", text)[0].splitlines()
     what, told = [], {}
     for line in lines:

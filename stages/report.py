@@ -1,7 +1,8 @@
-"""Write the report of an evaluation again, from the answers on disk alone; or a run's, with its curves and its
-card, from the files in its folder.
+"""Write the report of an evaluation again, from the answers on disk alone; or a run's, with its
+curves and its card, from the files in its folder.
 
-`python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it, or `outputs/<recipe>/grpo`.
+`python -m stages.report outputs/<recipe>/eval/gsm8k`, or some of the `.jsonl` files in it, or
+`outputs/<recipe>/grpo`.
 """
 
 from pathlib import Path
@@ -18,7 +19,11 @@ from training.writing import link_inside
 def main(files: list[Path]):
     """Write the report of finished answers, or of a finished run, again."""
     alone = files[0] if len(files) == 1 else None
-    if runs := [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()] if alone else []:
+    if runs := (
+        [each for each in (alone, alone / "grpo") if (each / "recipe.yaml").is_file()]
+        if alone
+        else []
+    ):
         say(f"report: {run_pages.write(runs[0])}")
         return
     given, files = files, sorted(alone.glob("*.jsonl")) if alone and alone.is_dir() else files
@@ -27,7 +32,10 @@ def main(files: list[Path]):
         strangers = [file for file in files if not file.is_file() or file.suffix != ".jsonl"]
         if not files or strangers or len({file.parent for file in files}) != 1:
             what = ", ".join(map(str, strangers or given)) or "nothing"
-            raise ValueError(f"{what}: name the folder of one benchmark's answers or of a run, FILE=folder{_known()}")
+            raise ValueError(
+                f"{what}: name the folder of one benchmark's answers or of a run,"
+                f" FILE=folder{_known()}"
+            )
         if wrong := link_inside(files[0].parent):
             raise ValueError(str(wrong))
         say_markdown(write(files[0].parent, [file.stem for file in files]))

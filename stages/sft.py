@@ -1,9 +1,10 @@
-"""SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO rewards it.
+"""SFT warm start: the policy learns the form of an answer from worked solutions, before GRPO
+rewards it.
 
 They are the data's, or with `data.own_solutions` the base model's: see evaluation/own_solutions.py.
 
-Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint, because the warm start is
-a place to begin from, not a result.
+Left out on purpose: packing (rows are short), loss on the prompt, and a choice of checkpoint,
+because the warm start is a place to begin from, not a result.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,9 @@ def main(recipe: Recipe, if_needed: bool = False):
     if recipe.sft is not None:
         train_stage("sft", recipe, warm_start)
     elif not if_needed:
-        raise RecipeError([Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")])
+        raise RecipeError(
+            [Fault(recipe.place(), "it has no `sft` section: there is no warm start to train")]
+        )
 
 
 def warm_start(start: Start) -> Iterator[Training | Trained]:
@@ -44,14 +47,26 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
     if recipe.data.own_solutions is not None:
         own = own_solutions.learned(recipe, own_solutions.asked(recipe, tokenizer, start.rows))
         solved = own.rows
-    sampled = [[each[key] for key in ("problem", "reasoning", "answer")] for each in (own.rows if own else [])]
+    sampled = [
+        [each[key] for key in ("problem", "reasoning", "answer")]
+        for each in (own.rows if own else [])
+    ]
     taken = [take_over(start.folder, recipe, start.rows, sampled) if is_main_process() else None]
     if taken := broadcast_object_list(taken)[0]:  # the other processes wait for it here
         say(f"sft: the same warm start is finished in {taken}; taken from there")
         return
-    dataset = tokenised(solved, tokenizer, recipe.prompt.system, start.args.max_length, tools_of(recipe))
+    dataset = tokenised(
+        solved, tokenizer, recipe.prompt.system, start.args.max_length, tools_of(recipe)
+    )
     if not dataset:
-        raise RecipeError([Fault(recipe.place("sft", "max_length"), "sft: no worked solution fits into max_length")])
+        raise RecipeError(
+            [
+                Fault(
+                    recipe.place("sft", "max_length"),
+                    "sft: no worked solution fits into max_length",
+                )
+            ]
+        )
     model = load_model(recipe, tokenizer)
     with said_by_library(recipe.place("sft")):
         trainer = SFTTrainer(
@@ -63,16 +78,26 @@ def warm_start(start: Start) -> Iterator[Training | Trained]:
         )
     if recipe.quantization is not None:
         keep_adapter_float32(trainer)
-    yield Training(trainer, f"{len(dataset):,} {'own' if own else 'worked'} solutions", start.rows, sampled)
-    yield Trained({"own_solutions": own and own.figures, **(sealed(start.folder.path) if is_main_process() else {})})
+    yield Training(
+        trainer, f"{len(dataset):,} {'own' if own else 'worked'} solutions", start.rows, sampled
+    )
+    yield Trained(
+        {
+            "own_solutions": own and own.figures,
+            **(sealed(start.folder.path) if is_main_process() else {}),
+        }
+    )
 
 
-def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int | None, tools=None) -> "Dataset":
-    """`input_ids` and `completion_mask` of every row that has a worked solution and fits into `max_length` tokens. Its
-    calls of `tools` are answered, and the answers are not learned.
+def tokenised(
+    rows: list[dict], tokenizer, system: str | None, max_length: int | None, tools=None
+) -> "Dataset":
+    """`input_ids` and `completion_mask` of every row that has a worked solution and fits into
+    `max_length` tokens. Its calls of `tools` are answered, and the answers are not learned.
 
-    Tokenised here, not by the trainer: the prompt's ids are then the same in GRPO and the evaluation, and a chat
-    template that rewrites past turns (or drops their thoughts) has no say in what is learned.
+    Tokenised here, not by the trainer: the prompt's ids are then the same in GRPO and the
+    evaluation, and a chat template that rewrites past turns (or drops their thoughts) has no say in
+    what is learned.
     """
     from datasets import Dataset
 
@@ -99,4 +124,13 @@ def tokenised(rows: list[dict], tokenizer, system: str | None, max_length: int |
 
 
 if __name__ == "__main__":
-    run("sft", main, {"--if-needed": {"action": "store_true", "help": "do nothing if the recipe has no sft section"}})
+    run(
+        "sft",
+        main,
+        {
+            "--if-needed": {
+                "action": "store_true",
+                "help": "do nothing if the recipe has no sft section",
+            }
+        },
+    )

@@ -1,6 +1,8 @@
-"""Show what runs did, in a browser: curves, groups, what changed. A page served on this machine, or one file.
+"""Show what runs did, in a browser: curves, groups, what changed. A page served on this machine, or
+one file.
 
-`python -m stages.view outputs/<recipe>/grpo …`; with no run named, the one that was written to last.
+`python -m stages.view outputs/<recipe>/grpo …`; with no run named, the one that was written to
+last.
 """
 
 import re
@@ -19,19 +21,26 @@ PORT = "8090"
 def main(runs: list[str], html: Path | None, port: str, lab: bool):
     """Show what runs did."""
     if not re.fullmatch("[0-9]{1,5}", port):
-        raise RecipeError([f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"])
+        raise RecipeError(
+            [f"PORT={port}: a port is a number up to 65535; 0 takes any that is free"]
+        )
     found = [] if lab else find(runs, stages=("grpo", "dpo", "sft"))
     names = ", ".join(name_of(run) for run in found) or "the lab"
     if html is not None:
         if html.suffix != ".html" or html.is_dir() or not html.absolute().parent.is_dir():
-            raise RecipeError([f"HTML={html}: name a file that ends in .html, in a folder that is there"])
+            raise RecipeError(
+                [f"HTML={html}: name a file that ends in .html, in a folder that is there"]
+            )
         say(f"view: reading {names}, which may take half a minute")
         try:
             text = whole(found, lambda parts: say(f"view: {parts:,} parts of the page are read"))
         except ODD as error:
             raise RecipeError([complaint(error)]) from None
         html.write_text(text, encoding="utf-8")
-        say(f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in any browser")
+        say(
+            f"view: {names}, written to {html} ({len(text.encode()) / 2**20:.1f} MiB): open it in"
+            " any browser"
+        )
         return
 
     def ready(taken: int):
@@ -43,7 +52,9 @@ def main(runs: list[str], html: Path | None, port: str, lab: bool):
         serve(found, int(port), ready)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or "a port is a number up to 65535"
-        raise RecipeError([f"PORT={port}: {why}: take another, or 0 for any that is free"]) from None
+        raise RecipeError(
+            [f"PORT={port}: {why}: take another, or 0 for any that is free"]
+        ) from None
     say("view: stopped")
 
 

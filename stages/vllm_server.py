@@ -1,4 +1,5 @@
-"""Start the vLLM server that GRPO samples from where the recipe says `grpo.vllm_mode: server`, and say when it answers.
+"""Start the vLLM server that GRPO samples from where the recipe says `grpo.vllm_mode: server`, and
+say when it answers.
 
 The server takes this process's place, so that signals reach it and its exit code is this stage's.
 """
@@ -21,7 +22,10 @@ from stages.cli import run
 def main(recipe: Recipe):
     """Start the vLLM server that GRPO samples from, on GPUs of its own, and say when it answers."""
     if not samples_from_server(recipe):
-        message = 'grpo.vllm_mode: this recipe asks no server (ARGS="grpo.use_vllm=true grpo.vllm_mode=server")'
+        message = (
+            'grpo.vllm_mode: this recipe asks no server (ARGS="grpo.use_vllm=true'
+            ' grpo.vllm_mode=server")'
+        )
         raise RecipeError([Fault(recipe.place("grpo", "vllm_mode"), message)])
     require(recipe, ("grpo",))
 
@@ -34,7 +38,10 @@ def main(recipe: Recipe):
     words = vllm_server.command(recipe, folder)
     environment = vllm_server.ENVIRONMENT | gpus_of_server(recipe)
     program = executable()
-    say(f"vllm-server: {' '.join(f'{key}={value}' for key, value in environment.items())} {' '.join(words)}")
+    say(
+        f"vllm-server: {' '.join(f'{key}={value}' for key, value in environment.items())}"
+        f" {' '.join(words)}"
+    )
     server = os.getpid()
     if os.fork() == 0:
         announce(recipe, server)
@@ -49,8 +56,8 @@ def executable() -> str:
 
 
 def gpus_of_server(recipe: Recipe) -> dict[str, str]:
-    """The last of this machine's GPUs, as many as `grpo.vllm_tensor_parallel_size` says; a trainer takes the first.
-    Nothing where CUDA_VISIBLE_DEVICES says which, or where there are none.
+    """The last of this machine's GPUs, as many as `grpo.vllm_tensor_parallel_size` says; a trainer
+    takes the first. Nothing where CUDA_VISIBLE_DEVICES says which, or where there are none.
 
     Raises:
         RecipeError: none would be left for the trainer.
@@ -60,8 +67,9 @@ def gpus_of_server(recipe: Recipe) -> dict[str, str]:
         return {}
     if wanted >= there:
         message = (
-            f"grpo.vllm_tensor_parallel_size: the server would take {wanted} of this machine's {there} GPUs, and the "
-            "trainer needs one; on a machine of its own, say which are the server's: CUDA_VISIBLE_DEVICES=0"
+            f"grpo.vllm_tensor_parallel_size: the server would take {wanted} of this machine's"
+            f" {there} GPUs, and the trainer needs one; on a machine of its own, say which are the"
+            " server's: CUDA_VISIBLE_DEVICES=0"
         )
         raise RecipeError([Fault(recipe.place("grpo", "vllm_tensor_parallel_size"), message)])
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(there - wanted, there)))}
@@ -74,12 +82,18 @@ def announce(recipe: Recipe, server: int):
     began = time.monotonic()
     while vllm_server.served(recipe) is None:
         if os.getppid() != server:
-            print("vllm-server: ended before it answered; its own lines above say why", file=sys.stderr)
+            print(
+                "vllm-server: ended before it answered; its own lines above say why",
+                file=sys.stderr,
+            )
             return
         time.sleep(1)
     say(f"vllm-server: answers at {vllm_server.url(recipe)} after {time.monotonic() - began:.0f} s")
     if not chain():
-        say(f"next, in another terminal (Ctrl-C in this one ends the server): {make_command('grpo', recipe)}")
+        say(
+            "next, in another terminal (Ctrl-C in this one ends the server):"
+            f" {make_command('grpo', recipe)}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Fixtures that tests share: a small real model, small data sets, a short run of all stages, made once per session. A
-summary at the end shows what the session counted and measured."""
+"""Fixtures that tests share: a small real model, small data sets, a short run of all stages, made
+once per session. A summary at the end shows what the session counted and measured."""
 
 import fcntl
 import gc
@@ -31,19 +31,25 @@ def pytest_xdist_setupnodes():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """A test that takes a run that others share is one that trains: pytest chooses by the marks after this."""
+    """A test that takes a run that others share is one that trains: pytest chooses by the marks
+    after this."""
     for item in items:
         if {"chain", "trained"} & {*item.fixturenames}:
             item.add_marker("train")
-    gc.freeze()  # or each collection would go through all that the libraries and the tests' names made
+    # or each collection would go through all that the libraries and the tests' names made
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
     if COUNTED:
-        terminalreporter.write_line("\nhostile values: " + ", ".join(f"{n:,} {what}" for what, n in COUNTED.items()))
+        terminalreporter.write_line(
+            "\nhostile values: " + ", ".join(f"{n:,} {what}" for what, n in COUNTED.items())
+        )
     if GPU_TABLE:
         rows = "\n".join(f"| {what} | {measured} |" for what, measured in GPU_TABLE.items())
-        terminalreporter.write_line(f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n")
+        terminalreporter.write_line(
+            f"\n| what | measured, {date.today()} |\n| --- | --- |\n{rows}\n"
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +84,8 @@ def own_file(tmp_path, monkeypatch) -> Callable[[str, str], None]:
 
 @pytest.fixture(scope="session")
 def tiny_qwen2(tmp_path_factory) -> Path:
-    """A random one-layer model of Qwen2.5-Math's architecture with a byte-level tokenizer of its kind, for the recipes
-    whose weights a test cannot download."""
+    """A random one-layer model of Qwen2.5-Math's architecture with a byte-level tokenizer of its
+    kind, for the recipes whose weights a test cannot download."""
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import Qwen2Tokenizer
 
@@ -88,21 +94,26 @@ def tiny_qwen2(tmp_path_factory) -> Path:
     tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=[])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     tokenizer.chat_template = (
-        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%"
+        " endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     )
     return random_qwen2(folder, tokenizer, num_hidden_layers=1)
 
 
 @pytest.fixture(scope="session")
 def peaked_qwen2(tiny_qwen2, tmp_path_factory) -> Path:
-    """A random model whose next tokens are far from equally likely. On disk it ends at `<|endoftext|>`, while its
-    template ends a turn with `<|im_end|>`."""
+    """A random model whose next tokens are far from equally likely. On disk it ends at
+    `<|endoftext|>`, while its template ends a turn with `<|im_end|>`."""
     import torch
     from transformers import AutoTokenizer
 
-    folder, tokenizer = tmp_path_factory.mktemp("models") / "peaked-qwen2", AutoTokenizer.from_pretrained(tiny_qwen2)
-    return random_qwen2(folder, tokenizer, torch.bfloat16, num_hidden_layers=2, initializer_range=0.2)
+    folder, tokenizer = (
+        tmp_path_factory.mktemp("models") / "peaked-qwen2",
+        AutoTokenizer.from_pretrained(tiny_qwen2),
+    )
+    return random_qwen2(
+        folder, tokenizer, torch.bfloat16, num_hidden_layers=2, initializer_range=0.2
+    )
 
 
 @pytest.fixture(scope="session")
@@ -117,8 +128,15 @@ def tiny_moe(tmp_path_factory) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 42))
     torch.manual_seed(0)
     small = dict.fromkeys(("num_hidden_layers", "num_attention_heads", "num_experts_per_tok"), 2)
-    small |= dict.fromkeys(("moe_intermediate_size", "head_dim"), 16) | {"hidden_size": 32, "num_experts": 4}
-    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
+    small |= dict.fromkeys(("moe_intermediate_size", "head_dim"), 16) | {
+        "hidden_size": 32,
+        "num_experts": 4,
+    }
+    ends = {
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": None,
+    }
     config = Qwen3MoeConfig(vocab_size=len(tokenizer), num_key_value_heads=1, **small, **ends)
     Qwen3MoeForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -156,11 +174,19 @@ def math_data(tmp_path_factory) -> Path:
     for split, first in (("train", 2), ("test", 12)):
         sums = [(a, b) for a in range(first, first + 6) for b in range(2, 8)]
         gsm8k = [
-            (f"Ann has {a} pens and buys {b}. How many?", f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}")
+            (
+                f"Ann has {a} pens and buys {b}. How many?",
+                f"{a}+{b}=<<{a}+{b}={a + b}>>{a + b}.\n#### {a + b}",
+            )
             for a, b in sums
         ]
-        maths = [(f"What is ${a}\\cdot {b}$?", f"It is $\\boxed{{{a * b}}}$.", "Level 1", "Algebra") for a, b in sums]
-        pd.DataFrame(gsm8k, columns=["question", "answer"]).to_parquet(folder / f"gsm8k-{split}.parquet")
+        maths = [
+            (f"What is ${a}\\cdot {b}$?", f"It is $\\boxed{{{a * b}}}$.", "Level 1", "Algebra")
+            for a, b in sums
+        ]
+        pd.DataFrame(gsm8k, columns=["question", "answer"]).to_parquet(
+            folder / f"gsm8k-{split}.parquet"
+        )
         frame = pd.DataFrame(maths, columns=["problem", "solution", "level", "type"])
         frame.to_parquet(folder / f"math-{split}.parquet")
     frame.to_parquet(folder / "math-500.parquet")
@@ -169,8 +195,9 @@ def math_data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory) -> Path:
-    """The folder of a short run of all stages, evaluated on its held-out problems; `said/<stage>` holds what each said.
-    It is trained once for all workers, and no test writes into it: see `copied`."""
+    """The folder of a short run of all stages, evaluated on its held-out problems; `said/<stage>`
+    holds what each said. It is trained once for all workers, and no test writes into it: see
+    `copied`."""
     home = tmp_path_factory.getbasetemp()
     home = home.parent if "PYTEST_XDIST_WORKER" in os.environ else home
     folder, said = home / "chain", home / "chain/said"
@@ -180,6 +207,13 @@ def chain(tmp_path_factory) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             said.mkdir(parents=True)
             for stage, *options in (["sft"], ["grpo"], ["dpo"], ["evaluate", "--held-out"]):
-                done = run_stage(stage, "recipes/tiny-dpo.yaml", f"output_dir={folder}", *CHAIN, *OF_DPO, *options)
+                done = run_stage(
+                    stage,
+                    "recipes/tiny-dpo.yaml",
+                    f"output_dir={folder}",
+                    *CHAIN,
+                    *OF_DPO,
+                    *options,
+                )
                 (said / stage).write_text(done.stdout)
     return folder

@@ -1,4 +1,5 @@
-"""A reward that pays nothing and goes wrong in its third batch, unless the environment says MENDED=1."""
+"""A reward that pays nothing and goes wrong in its third batch, unless the environment says
+MENDED=1."""
 
 import ctypes
 import math
@@ -56,7 +57,10 @@ def faulty(completions, kind, **columns):
     if kind == "waits":
         time.sleep(100_000)
     if kind == "hangs":
-        c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)  # PyDLL keeps the interpreter lock
+        c, mutex = (
+            ctypes.PyDLL(None),
+            ctypes.create_string_buffer(64),
+        )  # PyDLL keeps the interpreter lock
         c.pthread_mutex_lock(mutex)
         c.pthread_mutex_lock(mutex)  # its own: for ever, and no signal ends it
     return {"returns None": None, "wrong length": paid[1:]}[kind]

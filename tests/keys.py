@@ -1,4 +1,5 @@
-"""Prints docs/recipe.md, every key of a recipe, from the classes, rules and signatures that a recipe is read with:
+"""Prints docs/recipe.md, every key of a recipe, from the classes, rules and signatures that a
+recipe is read with:
 
 python -m tests.keys > docs/recipe.md
 """
@@ -18,7 +19,10 @@ from schema.sections import OWN_SECTIONS, OwnSolutions
 from schema.stages import STAGES
 
 TOP = {
-    "base": ("the file of a recipe in the same folder, whose keys this one need not repeat", "such as `base.yaml`"),
+    "base": (
+        "the file of a recipe in the same folder, whose keys this one need not repeat",
+        "such as `base.yaml`",
+    ),
     "seed": ("of the data's order, the sampling and the adapter", "`42`"),
     "output_dir": ("where its runs are", "`outputs/<recipe>`"),
     "algorithm": ("what takes the section `grpo` in place of GRPO", "such as `rloo`"),
@@ -31,23 +35,47 @@ TOP = {
 
 def reference() -> Iterator[str]:
     """The lines of the page."""
-    yield "# What may a recipe say?\n\nEvery key. Made by `python -m tests.keys`; a test compares the two."
+    yield (
+        "# What may a recipe say?\n\nEvery key. Made by `python -m tests.keys`; a test compares the"
+        " two."
+    )
     rules = values.RULES["recipe"] | {"base": "the name of a file"}
-    yield from _table("At the top", "", ((key, *told, _words(rules[key])) for key, told in TOP.items()))
+    yield from _table(
+        "At the top", "", ((key, *told, _words(rules[key])) for key, told in TOP.items())
+    )
     for section, kind in {**OWN_SECTIONS, "data.own_solutions": OwnSolutions}.items():
         about, *of_keys = re.split(r"^`(?=\w+`: )", inspect.getdoc(kind), flags=re.M)
-        told = {key: " ".join(text.split()) for key, text in (each.split("`: ", 1) for each in of_keys)}
+        told = {
+            key: " ".join(text.split()) for key, text in (each.split("`: ", 1) for each in of_keys)
+        }
         rules = values.OWN_SOLUTIONS if kind is OwnSolutions else values.RULES[section]
-        yield from _table(f"`{section}`", about, (_row(each, told[each.name], rules) for each in fields(kind)))
-    yield "\n## `rewards`\n\nEach by its name, with its weight and arguments ([rewards.md](rewards.md)):\n"
+        yield from _table(
+            f"`{section}`", about, (_row(each, told[each.name], rules) for each in fields(kind))
+        )
+    yield (
+        "\n## `rewards`\n\nEach by its name, with its weight and arguments"
+        " ([rewards.md](rewards.md)):\n"
+    )
     yield from (f"- `{key}`: {_words(rule)}" for key, rule in REWARD_KEYS.items())
-    whole = textwrap.TextWrapper(120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-    yield from (whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`") for name in rewards.__all__)
-    yield "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some, and says why.\n"
+    whole = textwrap.TextWrapper(
+        120, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    )
+    yield from (
+        whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`")
+        for name in rewards.__all__
+    )
+    yield (
+        "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some,"
+        " and says why.\n"
+    )
     for section, path in configs.SECTIONS.items():
         ours = STAGES[section].defaults if section in STAGES else {}
-        ours = {key: value for key, value in ours.items() if key not in refused_keys.RESERVED[section]}
-        yield f"- `{section}`: `{path}`" + "".join(f"; `{key}` is `{value}` by default" for key, value in ours.items())
+        ours = {
+            key: value for key, value in ours.items() if key not in refused_keys.RESERVED[section]
+        }
+        yield f"- `{section}`: `{path}`" + "".join(
+            f"; `{key}` is `{value}` by default" for key, value in ours.items()
+        )
 
 
 def _table(title: str, about: str, rows: Iterable[tuple]) -> Iterator[str]:
@@ -79,9 +107,16 @@ def _words(rule: Any) -> str:
 
 
 def _arguments(reward: Callable) -> str:
-    own = [each for each in inspect.signature(reward).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    own = [
+        each
+        for each in inspect.signature(reward).parameters.values()
+        if each.kind is each.KEYWORD_ONLY
+    ]
     own = [each for each in own if each.name not in ("log_metric", "said", "steps_before")]
-    return ", ".join(f"{each.name}: {'…' if each.default is each.empty else json.dumps(each.default)}" for each in own)
+    return ", ".join(
+        f"{each.name}: {'…' if each.default is each.empty else json.dumps(each.default)}"
+        for each in own
+    )
 
 
 if __name__ == "__main__":

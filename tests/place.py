@@ -1,8 +1,9 @@
 """Decides what a test may see. Imported before any library, and by each process that a test forks.
 
 A session of tests has a folder of its own, which its workers share: a copy of the checkout, without
-`outputs/` and `.trusted`, where all tests run, a home, and caches. The environment holds the names of
-PASSED and SET, and no other. Whoever opens a file of the user's outputs, trust or home fails at once.
+`outputs/` and `.trusted`, where all tests run, a home, and caches. The environment holds the names
+of PASSED and SET, and no other. Whoever opens a file of the user's outputs, trust or home fails at
+once.
 """
 
 import atexit
@@ -16,7 +17,16 @@ from pathlib import Path
 # Started processes inherit where the first one stands, and would take the copy for the checkout.
 SOURCE = Path(os.environ.setdefault("REAL_CHECKOUT", str(Path(__file__).parent.parent)))
 # What a test may know of the machine: its programs, temporary folder, indexes of packages.
-PASSED = ("PATH", "LD_LIBRARY_PATH", "TMPDIR", "CHROMIUM", "PLACE", "REAL_DATA", "REAL_HOME", "REAL_CHECKOUT")
+PASSED = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "TMPDIR",
+    "CHROMIUM",
+    "PLACE",
+    "REAL_DATA",
+    "REAL_HOME",
+    "REAL_CHECKOUT",
+)
 PASSED_PREFIXES = ("PYTEST_", "PIP_", "UV_", "PLAYWRIGHT_")
 REAL_HOME = Path(os.environ.setdefault("REAL_HOME", str(Path.home())))
 OUTSIDE_PATHS = (SOURCE / "outputs", SOURCE / ".trusted", REAL_HOME)
@@ -31,7 +41,8 @@ class SeenOutside(BaseException):
 
 
 def enter() -> Path:
-    """Move this process into the session's place, which the first one makes; returns its checkout."""
+    """Move this process into the session's place, which the first one makes; returns its
+    checkout."""
     first = "PLACE" not in os.environ
     if first:
         # pytest's workers find both in their environment.
@@ -83,8 +94,8 @@ def _set_environment(place: Path):
         "GIT_CONFIG_NOSYSTEM": "1",
     }
     if not on_gpu:
-        # Many tests compare weights to the bit, which a GPU's kernels need not repeat, and fork what
-        # has loaded bitsandbytes, which initialises CUDA.
+        # Many tests compare weights to the bit, which a GPU's kernels need not repeat, and fork
+        # what has loaded bitsandbytes, which initialises CUDA.
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     else:
         os.environ["GPU_TESTS"] = "1"
@@ -93,8 +104,8 @@ def _set_environment(place: Path):
 
 
 def _refuse_outside(event: str, arguments: tuple):
-    """Relative paths are not judged: they lead into the copy, where tests stand, or into a folder that
-    `shutil.rmtree` holds open."""
+    """Relative paths are not judged: they lead into the copy, where tests stand, or into a folder
+    that `shutil.rmtree` holds open."""
     if event not in WATCHED_EVENTS or not arguments or isinstance(arguments[0], int):
         return
     path = os.fsdecode(arguments[0] or ".")
@@ -112,7 +123,9 @@ def _is_below(path: str, folder: Path) -> bool:
 
 def _is_allowed(path: str, outside: Path) -> bool:
     """Whether a path below a forbidden folder lies in an allowed folder further inside."""
-    return any(_is_below(path, folder) and _is_below(str(folder), outside) for folder in ALLOWED_PATHS)
+    return any(
+        _is_below(path, folder) and _is_below(str(folder), outside) for folder in ALLOWED_PATHS
+    )
 
 
 if "PLACE" in os.environ:  # not in a program that only shares helpers with the tests

@@ -1,7 +1,9 @@
-"""A stage under FSDP on the processes of a CPU. accelerate shards on GPUs alone, so here it is told that each process
-has one, whose name is `cpu`, and that gloo connects them. All else is done by accelerate, transformers and trl.
+"""A stage under FSDP on the processes of a CPU. accelerate shards on GPUs alone, so here it is told
+that each process has one, whose name is `cpu`, and that gloo connects them. All else is done by
+accelerate, transformers and trl.
 
-    accelerate launch --config_file accelerate_configs/fsdp2.yaml -m tests.shards_on_cpu stages.grpo recipes/x.yaml …
+    accelerate launch --config_file accelerate_configs/fsdp2.yaml -m tests.shards_on_cpu stages.grpo
+    recipes/x.yaml …
 """
 
 import os

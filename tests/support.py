@@ -1,5 +1,5 @@
-"""What tests share: their paths, the recipes they run, ways to run a stage as a user does, a run's weights, and a
-stand-in for the Hub."""
+"""What tests share: their paths, the recipes they run, ways to run a stage as a user does, a run's
+weights, and a stand-in for the Hub."""
 
 import http.server
 import json
@@ -29,8 +29,8 @@ ROOMS = sorted(each.parent.name for each in ROOT.glob("*/__init__.py"))  # those
 
 
 def tracked(pattern: str) -> list[str]:
-    """The files of the repository, without those that a user keeps beside them: of a checkout without
-    git, all of the rooms that match."""
+    """The files of the repository, without those that a user keeps beside them: of a checkout
+    without git, all of the rooms that match."""
     git = shutil.which("git")
     if git:
         command = [git, "ls-files", pattern]
@@ -50,51 +50,86 @@ def _learned(path: str) -> str:
     return repr([values.get(key) for key in ("data", "rewards", "prompt")])
 
 
-# Of these one for each combination of data, rewards and prompt, for a test to which the others are the same.
+# Of these one for each combination of data, rewards and prompt, for a test to which the others are
+# the same.
 DISTINCT = sorted({_learned(path): path for path in reversed(SHIPPED)}.values())
 ACCELERATE = str(Path(sys.executable).with_name("accelerate"))
 # Port 0 is any: the port that accelerate takes by itself is one for all launches of a machine.
-TWO_PROCESSES = ("launch", "--config_file", "accelerate_configs/cpu2.yaml", "--main_process_port", "0")
+TWO_PROCESSES = (
+    "launch",
+    "--config_file",
+    "accelerate_configs/cpu2.yaml",
+    "--main_process_port",
+    "0",
+)
 WITH_VLLM = [
     pytest.mark.slow,
     pytest.mark.vllm,
     pytest.mark.gpu,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"),
+    pytest.mark.skipif(
+        find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"
+    ),
 ]
 # trl's copies of the chat templates of models that no test can download.
 TEMPLATES = Path(find_spec("trl").submodule_search_locations[0], "chat_templates")
 GPU_TABLE: dict[str, str] = {}  # what `make test-gpu` measures
 # For TRUST_FILES: what recipes of tests name.
 OWN_REWARDS = "tests/varied_reward.py tests/faulty_reward.py tests/training/test_bandit.py"
-# The settings of the short run that tests share (conftest.py). It samples cooler than a run would, so that some groups
-# have no two different rewards, on any CPU.
-CHAIN = ["data.train=[arithmetic: {digits: 1}]", "data.validation=16", "sft.max_steps=100", "grpo.max_steps=8"]
-CHAIN += ["sft.per_device_train_batch_size=32", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.save_steps=2"]
+# The settings of the short run that tests share (conftest.py). It samples cooler than a run would,
+# so that some groups have no two different rewards, on any CPU.
+CHAIN = [
+    "data.train=[arithmetic: {digits: 1}]",
+    "data.validation=16",
+    "sft.max_steps=100",
+    "grpo.max_steps=8",
+]
+CHAIN += [
+    "sft.per_device_train_batch_size=32",
+    "grpo.num_iterations=1",
+    "grpo.logging_steps=1",
+    "grpo.save_steps=2",
+]
 CHAIN += ["grpo.temperature=0.3"]
-OF_DPO = [f"dpo.{each}" for each in ("max_steps=6", "per_device_train_batch_size=8", "save_steps=2", "logging_steps=1")]
+OF_DPO = [
+    f"dpo.{each}"
+    for each in ("max_steps=6", "per_device_train_batch_size=8", "save_steps=2", "logging_steps=1")
+]
 COUNTED: Counter = Counter()  # how many hostile values met which end
 
 
 @contextmanager
 def far_below_quadratic():
-    """Fail if the block takes more processor time than linear parsing would: that takes milliseconds for the 100,000
-    characters of these tests, and quadratic parsing takes minutes. Wall time would also measure other programs."""
+    """Fail if the block takes more processor time than linear parsing would: that takes
+    milliseconds for the 100,000 characters of these tests, and quadratic parsing takes minutes.
+    Wall time would also measure other programs.
+    """
     started = time.process_time()
     yield
     assert time.process_time() - started < 5
 
 
-def run_stage(stage: str, *arguments: object, launcher=(), processes: int = 1, check: bool = True, **environment: str):
-    """Run `python -m stages.<stage> …` (or under `accelerate launch`, or in so many processes that it has not launched)
-    from the root of the repository."""
+def run_stage(
+    stage: str,
+    *arguments: object,
+    launcher=(),
+    processes: int = 1,
+    check: bool = True,
+    **environment: str,
+):
+    """Run `python -m stages.<stage> …` (or under `accelerate launch`, or in so many processes that
+    it has not launched) from the root of the repository."""
     words, environ = list(map(str, arguments)), os.environ | environment
     if launcher:
         command = [ACCELERATE, *launcher, "-m", f"stages.{stage}", *words]
-        done = run_command(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+        done = run_command(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
     else:
         done = stage_process.run(f"stages.{stage}", words, ROOT, environ, processes)
     if check and done.returncode:
-        raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+        raise AssertionError(
+            f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+        )
     return done
 
 
@@ -126,12 +161,16 @@ def send(process: subprocess.Popen, number: int):
     os.kill(int(below), number)
 
 
-def run_program(program: Path | str, *arguments: object, processes: int = 1) -> subprocess.CompletedProcess:
+def run_program(
+    program: Path | str, *arguments: object, processes: int = 1
+) -> subprocess.CompletedProcess:
     """Run a program, or a module, from the root of the repository."""
     words = list(map(str, arguments))
     done = stage_process.run(str(program), words, ROOT, dict(os.environ), processes)
     if done.returncode:
-        raise AssertionError(f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+        raise AssertionError(
+            f"exit code {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+        )
     return done
 
 
@@ -139,7 +178,9 @@ def kill_when(ready: Callable[[], bool], stage: str, *arguments: object, process
     """Start a stage, and kill it, in all its processes, with SIGKILL once `ready` says so."""
     words = list(map(str, arguments))
     with tempfile.TemporaryDirectory() as folder:
-        started = stage_process.start(f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes)
+        started = stage_process.start(
+            f"stages.{stage}", words, ROOT, dict(os.environ), Path(folder), processes
+        )
         try:
             until(ready, running=started)
         except AssertionError as failure:
@@ -174,7 +215,11 @@ def weights(folder: Path) -> dict[str, np.ndarray]:
 def same_weights(folder: Path, other: Path) -> bool:
     """To the bit; of a NaN nothing is the same."""
     ours, theirs = weights(folder), weights(other)
-    return len(ours) > 0 and ours.keys() == theirs.keys() and all(np.array_equal(ours[n], theirs[n]) for n in ours)
+    return (
+        len(ours) > 0
+        and ours.keys() == theirs.keys()
+        and all(np.array_equal(ours[n], theirs[n]) for n in ours)
+    )
 
 
 def copied(chain: Path, folder: Path, *stages: str) -> Path:
@@ -189,7 +234,10 @@ def programs(folder: Path) -> Path:
     rows = []
     for n in range(2, 152):
         check = {"python": {"function": "f", "cases": [[[x], 3 * x + n] for x in range(8)]}}
-        row = {"problem": f"Write a Python function f(x) that returns 3 x + {n}.", "reasoning": f"3 times x, then {n}."}
+        row = {
+            "problem": f"Write a Python function f(x) that returns 3 x + {n}.",
+            "reasoning": f"3 times x, then {n}.",
+        }
         rows.append(row | {"answer": f"def f(x): return 3 * x + {n}", "check": json.dumps(check)})
     write_lines(folder / "programs.jsonl", rows)
     return folder / "programs.jsonl"
@@ -197,7 +245,8 @@ def programs(folder: Path) -> Path:
 
 @contextmanager
 def hub(home: Path, status: int | None):
-    """A Hub that answers with this status, or never: the environment that leads there, and what it was asked."""
+    """A Hub that answers with this status, or never: the environment that leads there, and what it
+    was asked."""
     asked, over = [], threading.Event()
 
     class Hub(http.server.BaseHTTPRequestHandler):

@@ -66,7 +66,8 @@ def test_a_planted_reader_in_a_new_python_finds_nothing(tmp_path):
 
 
 def test_nothing_of_the_machine_comes_through(tmp_path):
-    """Under nohup, below make, in a job of Slurm, with another zone, umask and width of the terminal."""
+    """Under nohup, below make, in a job of Slurm, with another zone, umask and width of the
+    terminal."""
     strange = {
         "HOME": str(tmp_path),
         "MATH_DATA_DIR": "/data",
@@ -75,11 +76,15 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
         "LC_ALL": "C",
         "PATH": os.environ["PATH"],
     }
-    names = "ACCELERATE ARGS COLUMNS FORCE_COLOR HF_TOKEN HTTPS_PROXY MAKEFLAGS NO_COLOR PYTHONWARNINGS"
+    names = (
+        "ACCELERATE ARGS COLUMNS FORCE_COLOR HF_TOKEN HTTPS_PROXY MAKEFLAGS NO_COLOR PYTHONWARNINGS"
+    )
     names += " RANK RECIPE TRUST_RUN WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
     strange |= dict.fromkeys(names.split(), "8")
     command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", sys.executable, "-c", REPORT]
-    done = run_command(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True)
+    done = run_command(
+        command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True
+    )
     report = json.loads(done.stdout)
     environment = report["environment"]
     assert not environment.keys() & {*names.split(), "MATH_DATA_DIR", "LC_ALL"}

@@ -11,18 +11,48 @@ import pytest
 from tests.support import ROOT, tracked
 
 # Not a reader's own file, in a room or beside them. A tracked one may be deleted already.
-FILES = [Path(name) for name in tracked("*.py") if not name.startswith("tests/") and (ROOT / name).is_file()]
+FILES = [
+    Path(name)
+    for name in tracked("*.py")
+    if not name.startswith("tests/") and (ROOT / name).is_file()
+]
 LONGEST = 500  # lines
 # Take seconds to import, or need not be installed.
-HEAVY = {"accelerate", "datasets", "math_verify", "matplotlib", "peft", "py3langid", "rich", "sympy", "torch"}
-HEAVY |= {"inspect_ai", "pyarrow", "safetensors", "scipy", "tokenizers", "transformers", "trl", "vllm"}
+HEAVY = {
+    "accelerate",
+    "datasets",
+    "math_verify",
+    "matplotlib",
+    "peft",
+    "py3langid",
+    "rich",
+    "sympy",
+    "torch",
+}
+HEAVY |= {
+    "inspect_ai",
+    "pyarrow",
+    "safetensors",
+    "scipy",
+    "tokenizers",
+    "transformers",
+    "trl",
+    "vllm",
+}
 HEAVY |= {"httpx", "huggingface_hub.utils"}
 
 
 def table() -> dict[str, list[str]]:
-    """Room to what it may know, both as paths: the rows of CONTRIBUTING.md whose rooms hold Python."""
-    rows = re.findall(r"^\| `([\w/]+/)` \|[^|]*\|([^|]*)\|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
-    return {room: re.findall(r"`([\w/.]+)`", knows) for room, knows in rows if any((ROOT / room).rglob("*.py"))}
+    """Room to what it may know, both as paths: the rows of CONTRIBUTING.md whose rooms hold
+    Python."""
+    rows = re.findall(
+        r"^\| `([\w/]+/)` \|[^|]*\|([^|]*)\|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M
+    )
+    return {
+        room: re.findall(r"`([\w/.]+)`", knows)
+        for room, knows in rows
+        if any((ROOT / room).rglob("*.py"))
+    }
 
 
 ROOMS = table()
@@ -35,8 +65,8 @@ def room_of(path: str) -> str:
 
 @cache
 def imports(file: Path) -> list[tuple[str, int, bool]]:
-    """(module, line, whether inside a function) of every import of a file; `from a import b` names a.b where that is a
-    module."""
+    """(module, line, whether inside a function) of every import of a file; `from a import b` names
+    a.b where that is a module."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     inside = {
         id(each)
@@ -51,7 +81,9 @@ def imports(file: Path) -> list[tuple[str, int, bool]]:
         elif isinstance(node, ast.ImportFrom):
             modules = {f"{node.module}.{alias.name}" for alias in node.names}
             own = {each for each in modules if path_of(each)}
-            found += [(each, node.lineno, id(node) in inside) for each in sorted(own or {node.module})]
+            found += [
+                (each, node.lineno, id(node) in inside) for each in sorted(own or {node.module})
+            ]
     return found
 
 
@@ -67,7 +99,10 @@ def path_of(module: str) -> str | None:
 def is_heavy(path: str) -> bool:
     """Whether importing a file of ours imports a heavy library."""
     at_the_top = [module for module, _, inside in imports(Path(path)) if not inside]
-    return any(m.split(".")[0] in HEAVY or ((p := path_of(m)) and p != path and is_heavy(p)) for m in at_the_top)
+    return any(
+        m.split(".")[0] in HEAVY or ((p := path_of(m)) and p != path and is_heavy(p))
+        for m in at_the_top
+    )
 
 
 def test_every_file_is_in_a_room_of_the_table():
@@ -89,15 +124,23 @@ def test_a_room_knows_only_what_the_table_allows(file):
 def test_the_table_allows_nothing_that_is_not_used():
     for room in {room_of(str(file)) for file in FILES}:
         paths = {
-            path for file in FILES if room_of(str(file)) == room for m, _, _ in imports(file) if (path := path_of(m))
+            path
+            for file in FILES
+            if room_of(str(file)) == room
+            for m, _, _ in imports(file)
+            if (path := path_of(m))
         }
-        assert [known for known in ROOMS[room] if known not in paths | set(map(room_of, paths))] == [], room
+        assert [
+            known for known in ROOMS[room] if known not in paths | set(map(room_of, paths))
+        ] == [], room
 
 
 def test_no_import_goes_in_a_circle():
     arrows = {str(file): {p for m, _, _ in imports(file) if (p := path_of(m))} for file in FILES}
     while leaves := [
-        file for file, known in arrows.items() if not known & arrows.keys() - {file} and file not in known
+        file
+        for file, known in arrows.items()
+        if not known & arrows.keys() - {file} and file not in known
     ]:
         for file in leaves:
             del arrows[file]
@@ -122,7 +165,11 @@ def test_a_file_says_what_it_holds_and_is_short(file):
 
 def test_tests_mirror_the_rooms():
     """Beside them: the injection of faults, the benchmarks, and what is of all rooms."""
-    rooms = {f"tests/{room}" for room in ROOMS if room != "tests/"} | {"tests/faults/", "tests/bench/", "tests/"}
+    rooms = {f"tests/{room}" for room in ROOMS if room != "tests/"} | {
+        "tests/faults/",
+        "tests/bench/",
+        "tests/",
+    }
     files = [each.relative_to(ROOT) for each in (ROOT / "tests").rglob("test_*.py")]
     assert [str(each) for each in files if f"{each.parent}/" not in rooms] == []
 

@@ -1,4 +1,5 @@
-"""What trl's own GRPO script does with a recipe's configuration, data and rewards, and the usual auto-resume line."""
+"""What trl's own GRPO script does with a recipe's configuration, data and rewards, and the usual
+auto-resume line."""
 
 import os
 import sys
@@ -17,7 +18,8 @@ from training.trainer import with_prompts
 if __name__ == "__main__":
     recipe = load_recipe(sys.argv[1], sys.argv[2:], check=("grpo",))
     args, tokenizer = configs.training_config(recipe, "grpo"), load_tokenizer(recipe)
-    # Where a checkpoint falls inside a generation cycle our recipes are refused; trl has no such check.
+    # Where a checkpoint falls inside a generation cycle our recipes are refused; trl has no such
+    # check.
     args.save_steps = int(os.environ.get("SAVE_STEPS", args.save_steps))
     trainer = GRPOTrainer(
         model=load_model(recipe, tokenizer, recipe.stage_dir("sft")),

@@ -1,12 +1,15 @@
-"""A stand-in for vLLM where there is no GPU, for the server mode of trl, whose client is the real one. `vllm serve` is
-this module, and samples with transformers. `install` makes a folder of what the client imports, in which
+"""A stand-in for vLLM where there is no GPU, for the server mode of trl, whose client is the real
+one. `vllm serve` is this module, and samples with transformers. `install` makes a folder of what
+the client imports, in which
 
 - the weights reach the server through a file: vLLM sends them over NCCL, which a CPU has not
 - a CPU passes for a GPU, which the client asks for
-- `requests`, which comes with vLLM, is a few lines of urllib that ask once, and not again for a minute
+- `requests`, which comes with vLLM, is a few lines of urllib that ask once, and not again for a
+  minute
 
-The environment's STAND_IN is a folder of the test's. While it has a file `hold`, the server keeps a request for
-completions waiting, and writes `held`. DIES_AFTER: so many of these requests it answers, and then it is gone.
+The environment's STAND_IN is a folder of the test's. While it has a file `hold`, the server keeps a
+request for completions waiting, and writes `held`. DIES_AFTER: so many of these requests it
+answers, and then it is gone.
 """
 
 import http.server
@@ -18,9 +21,12 @@ import zlib
 from pathlib import Path
 
 PACKAGES = {
-    "vllm/__init__.py": "__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None\n",
+    "vllm/__init__.py": (
+        "__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None\n"
+    ),
     "vllm/sampling_params.py": "StructuredOutputsParams = None\n",
-    "vllm/utils/network_utils.py": """
+    "vllm/utils/network_utils.py": (
+        """
 import sys, torch
 class GPU:
     type, index = "cuda", None
@@ -33,21 +39,27 @@ class Torch:
 sys.modules["trl.generation.vllm_client"].torch = Torch()
 def get_ip():
     return "127.0.0.1"
-""",
-    "vllm/distributed/weight_transfer/nccl_common.py": """
+"""
+    ),
+    "vllm/distributed/weight_transfer/nccl_common.py": (
+        """
 from types import SimpleNamespace
 def trainer_init(info):
     return SimpleNamespace(group=SimpleNamespace())
-""",
-    "vllm/distributed/weight_transfer/packed_tensor.py": """
+"""
+    ),
+    "vllm/distributed/weight_transfer/packed_tensor.py": (
+        """
 import os
 from safetensors.torch import save_file
 def packed_nccl_broadcast_producer(iterator, group, src, post_iter_func):
     file = os.path.join(os.environ["STAND_IN"], "weights")
     save_file({name: tensor.detach().clone() for name, tensor in iterator}, file + ".part")
     os.replace(file + ".part", file)
-""",
-    "requests/__init__.py": """
+"""
+    ),
+    "requests/__init__.py": (
+        """
 import json, urllib.request
 from types import SimpleNamespace
 from requests import exceptions
@@ -66,13 +78,16 @@ class Session:
         return get(url, json or {})
     def mount(self, *_):
         pass
-""",
-    "requests/exceptions.py": """
+"""
+    ),
+    "requests/exceptions.py": (
+        """
 class RequestException(OSError):
     pass
 class ConnectionError(RequestException):
     pass
-""",
+"""
+    ),
     "requests/adapters.py": "HTTPAdapter = dict\n",
     "urllib3/util/retry.py": "Retry = dict\n",
 }
@@ -87,7 +102,11 @@ def install(folder: Path) -> dict[str, str]:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.vllm_stand_in "$@"\n')
     program.chmod(0o755)
-    return {"PYTHONPATH": str(packages), "PATH": f"{program.parent}:{os.environ['PATH']}", "STAND_IN": str(folder)}
+    return {
+        "PYTHONPATH": str(packages),
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "STAND_IN": str(folder),
+    }
 
 
 def serve(folder: Path, model: str, address: tuple[str, int], mode: str):
@@ -120,7 +139,9 @@ def serve(folder: Path, model: str, address: tuple[str, int], mode: str):
     get = {
         "/health": {},
         "/v1/models": {"data": [{"id": model}]},
-        "/server_info": {"vllm_config": {"weight_transfer_config": {}, "model_config": {"logprobs_mode": mode}}},
+        "/server_info": {
+            "vllm_config": {"weight_transfer_config": {}, "model_config": {"logprobs_mode": mode}}
+        },
         "/get_world_size": {"world_size": 1},
     }
     post = {"/update_weights": update, "/v1/completions": complete}
@@ -145,7 +166,8 @@ def serve(folder: Path, model: str, address: tuple[str, int], mode: str):
 
 
 def choices(policy, asked: dict) -> list[dict]:
-    """Completions as vLLM answers them. The same question to the same weights has the same answer."""
+    """Completions as vLLM answers them. The same question to the same weights has the same
+    answer."""
     import torch
 
     prompts = [prompt for prompt in asked["prompt"] for _ in range(asked["n"])]
@@ -153,7 +175,9 @@ def choices(policy, asked: dict) -> list[dict]:
     torch.manual_seed(zlib.crc32(json.dumps(prompts).encode()))
     out = policy.generate(
         torch.tensor([[stops[0]] * (width - len(each)) + each for each in prompts]),
-        attention_mask=torch.tensor([[0] * (width - len(each)) + [1] * len(each) for each in prompts]),
+        attention_mask=torch.tensor(
+            [[0] * (width - len(each)) + [1] * len(each) for each in prompts]
+        ),
         do_sample=True,
         temperature=asked["temperature"],
         top_k=0,
@@ -165,7 +189,9 @@ def choices(policy, asked: dict) -> list[dict]:
     )
     logprobs = torch.stack(out.scores, 1).log_softmax(-1)
     found = []
-    for prompt, row, scores in zip(prompts, out.sequences[:, width:].tolist(), logprobs, strict=True):
+    for prompt, row, scores in zip(
+        prompts, out.sequences[:, width:].tolist(), logprobs, strict=True
+    ):
         ends = [place for place, token in enumerate(row) if token in stops]
         tokens = row[: ends[0] + 1 if ends else None]
         given = [float(scores[place, token]) for place, token in enumerate(tokens)]
@@ -178,4 +204,9 @@ def choices(policy, asked: dict) -> list[dict]:
 if __name__ == "__main__":
     options = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=False))
     address, mode = (options["--host"], int(options["--port"])), options["--logprobs-mode"]
-    serve(Path(os.environ["STAND_IN"]), sys.argv[-1].removeprefix("--served-model-name="), address, mode)
+    serve(
+        Path(os.environ["STAND_IN"]),
+        sys.argv[-1].removeprefix("--served-model-name="),
+        address,
+        mode,
+    )

@@ -1,5 +1,5 @@
-"""Waits that end: every program that a test runs, and every condition that it waits for, has a deadline. What a test
-has started ends with it."""
+"""Waits that end: every program that a test runs, and every condition that it waits for, has a
+deadline. What a test has started ends with it."""
 
 import contextlib
 import subprocess
@@ -10,7 +10,8 @@ from multiprocessing.process import BaseProcess
 import psutil
 
 PATIENCE = 600  # seconds for one program of a test: the slowest take three minutes on a slow core
-GUARD = 200  # seconds for what takes two or less: not a measure, since neighbours take the processor too
+# seconds for what takes two or less: not a measure, since neighbours take the processor too
+GUARD = 200
 _started: list[subprocess.Popen | BaseProcess] = []
 
 
@@ -47,9 +48,11 @@ def all_ended() -> Iterator[None]:
         del _started[before:]
 
 
-def until(condition: Callable[[], bool], seconds: float = PATIENCE, running=(), pause: float = 0.002):
-    """Wait for a condition. Fail after so many seconds, or where one of the processes that should bring it about has
-    ended without it."""
+def until(
+    condition: Callable[[], bool], seconds: float = PATIENCE, running=(), pause: float = 0.002
+):
+    """Wait for a condition. Fail after so many seconds, or where one of the processes that should
+    bring it about has ended without it."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert all(map(alive, running)) or condition(), "a process ended before it came to this"
@@ -73,8 +76,8 @@ def start_command(words, **options) -> subprocess.Popen:
 
 
 def run_command(words, timeout: float = PATIENCE, **options) -> subprocess.CompletedProcess:
-    """`subprocess.run`, with a deadline at which all below the program ends too: it would wait for what a
-    grandchild writes."""
+    """`subprocess.run`, with a deadline at which all below the program ends too: it would wait for
+    what a grandchild writes."""
     text_in = options.pop("input", None)
     check = options.pop("check", False)
     if text_in is not None:

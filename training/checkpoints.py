@@ -1,8 +1,9 @@
 """Which checkpoints can be trusted, and how to tell.
 
-transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a flipped bit leaves one
-that looks whole. Here a checkpoint counts only once it holds `manifest.json`, written last and renamed into place, with
-the size and hash of every file, all of them already on the disk. Older checkpoints are removed only after that.
+transformers writes a checkpoint file by file into its final folder, so a kill, a full disk or a
+flipped bit leaves one that looks whole. Here a checkpoint counts only once it holds
+`manifest.json`, written last and renamed into place, with the size and hash of every file, all of
+them already on the disk. Older checkpoints are removed only after that.
 """
 
 import contextlib
@@ -52,17 +53,22 @@ def altered(checkpoint: Path) -> str | None:
 
 
 def _wrong_state(checkpoint: Path) -> str | None:
-    """What is wrong with the run's state in a checkpoint. It says how far the run has come; and at the end of a run
-    transformers loads the best checkpoint that it names, wherever that is.
+    """What is wrong with the run's state in a checkpoint. It says how far the run has come; and at
+    the end of a run transformers loads the best checkpoint that it names, wherever that is.
 
     Raises:
-        RecipeError: the run is a copy, and the original is still there. Starting the copy over would lose it.
+        RecipeError: the run is a copy, and the original is still there. Starting the copy over
+            would lose it.
     """
     state = read_object(checkpoint / "trainer_state.json", LARGEST)
     try:
-        step, epoch, best = (state[key] for key in ("global_step", "epoch", "best_model_checkpoint"))
+        step, epoch, best = (
+            state[key] for key in ("global_step", "epoch", "best_model_checkpoint")
+        )
         elsewhere = (
-            best is not None and Path(best).exists() and Path(best).resolve().parent != checkpoint.parent.resolve()
+            best is not None
+            and Path(best).exists()
+            and Path(best).resolve().parent != checkpoint.parent.resolve()
         )
     except (OSError, ValueError, KeyError, TypeError):
         return "trainer_state.json cannot be read"
@@ -70,14 +76,19 @@ def _wrong_state(checkpoint: Path) -> str | None:
     if step != step_of(checkpoint) or type(epoch) not in (int, float) or not 0 <= epoch <= step:
         return f"trainer_state.json belongs to another step than {step_of(checkpoint)}"
     if elsewhere:
-        message = f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run there, or "
+        message = (
+            f"{checkpoint} names {best}, in another folder, as the best checkpoint: resume the run"
+            " there, or "
+        )
         raise RecipeError([f"{message}move that folder or {checkpoint.parent} away"])
     return None
 
 
 def files_of(checkpoint: Path) -> list[Path]:
     """Every file of a checkpoint that belongs in its manifest."""
-    return sorted(each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST)
+    return sorted(
+        each for each in checkpoint.rglob("*") if each.is_file() and each.name != MANIFEST
+    )
 
 
 def write_manifest(checkpoint: Path):
@@ -92,8 +103,8 @@ def write_manifest(checkpoint: Path):
 
 
 def seal(files: dict) -> str | None:
-    """A mark on a manifest that only this account can make, with a key in its cache folder; None where no key can be
-    kept."""
+    """A mark on a manifest that only this account can make, with a key in its cache folder; None
+    where no key can be kept."""
     try:
         key = Path.home() / ".cache/grpo-recipes/key"
         if not key.is_file():
@@ -104,14 +115,18 @@ def seal(files: dict) -> str | None:
             with contextlib.suppress(FileExistsError):  # another process was first
                 os.link(whole, key)
             whole.unlink()
-        return hmac.new(key.read_bytes(), json.dumps(files, sort_keys=True).encode(), "sha256").hexdigest()
+        return hmac.new(
+            key.read_bytes(), json.dumps(files, sort_keys=True).encode(), "sha256"
+        ).hexdigest()
     except (OSError, RuntimeError):
         return None
 
 
 def sealed_here(checkpoint: Path) -> bool:
-    """Whether this account wrote the checkpoint. DeepSpeed's files, and FSDP's `.metadata`, are pickles, which run
-    code when they are read, so a sharded checkpoint from elsewhere is only resumed when the user says so."""
+    """Whether this account wrote the checkpoint. DeepSpeed's files, and FSDP's `.metadata`, are
+    pickles, which run code when they are read, so a sharded checkpoint from elsewhere is only
+    resumed when the user says so.
+    """
     manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
     mark = seal(manifest["files"])
     return mark is not None and hmac.compare_digest(mark, str(manifest.get("seal")))
@@ -140,7 +155,11 @@ def write_whole(file: Path, text: str):
 
 def checkpoints_of(folder: Path) -> list[Path]:
     """All checkpoints of a run, the newest first."""
-    found = [each for each in folder.glob("checkpoint-*") if re.fullmatch("[0-9]+", each.name[11:]) and each.is_dir()]
+    found = [
+        each
+        for each in folder.glob("checkpoint-*")
+        if re.fullmatch("[0-9]+", each.name[11:]) and each.is_dir()
+    ]
     return sorted(found, key=step_of, reverse=True)
 
 

@@ -1,8 +1,9 @@
-"""Estimates the memory that a recipe needs on each GPU, part by part, from the model's config: no weight is loaded.
+"""Estimates the memory that a recipe needs on each GPU, part by part, from the model's config: no
+weight is loaded.
 
-Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes but no storage. The
-activations are what autograd saves in a forward pass there, layer by layer. docs/memory.md has the formulas, and the
-estimates beside measurements.
+Parameters are counted on the model itself, built on torch's meta device, where tensors have shapes
+but no storage. The activations are what autograd saves in a forward pass there, layer by layer.
+docs/memory.md has the formulas, and the estimates beside measurements.
 """
 
 import copy
@@ -13,7 +14,13 @@ from typing import NamedTuple
 import torch
 from peft import get_peft_model
 from peft.tuners.lora import ParamWrapper
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 
 from schema import configs
 from schema.faults import said_by_library
@@ -26,13 +33,14 @@ from training.sampling import adapted_layers
 GIB = 2**30
 # The assumed length of a prompt where the data has not been read.
 PROMPT_TOKENS = 256
-# trl's fused LM head never holds all logits, only a tile of this many tokens by this many of the vocabulary
-# (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
+# trl's fused LM head never holds all logits, only a tile of this many tokens by this many of the
+# vocabulary (trl/kernels/chunked_logprob.py, trl/trainer/utils.py).
 TILE = (4096, 32768)
 
 
 class Setting(NamedTuple):
-    """How many GPUs share the gradients and the optimizer (ZeRO-2), and the weights too (ZeRO-3, FSDP)."""
+    """How many GPUs share the gradients and the optimizer (ZeRO-2), and the weights too (ZeRO-3,
+    FSDP)."""
 
     optimizer_shards: int = 1
     weight_shards: int = 1
@@ -48,15 +56,18 @@ def shards(launched: dict) -> Setting:
 
 def this_card() -> float | None:
     """The memory of this machine's GPU in GiB, or None without one."""
-    return torch.cuda.get_device_properties().total_memory / GIB if torch.cuda.is_available() else None
+    return (
+        torch.cuda.get_device_properties().total_memory / GIB if torch.cuda.is_available() else None
+    )
 
 
 @dataclass(frozen=True)
 class Parts:
     """Bytes of each part on one GPU, at the peak of a GRPO step.
 
-    `in_turns`: completions are sampled before the step trains on them, so sampling's own memory and training's own are
-    not needed at the same time; False where vLLM stays awake and keeps its memory.
+    `in_turns`: completions are sampled before the step trains on them, so sampling's own memory and
+    training's own are not needed at the same time; False where vLLM stays awake and keeps its
+    memory.
     """
 
     weights: int
@@ -75,7 +86,9 @@ class Parts:
 
     @property
     def total(self) -> int:
-        kept = self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
+        kept = (
+            self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
+        )
         kept += self.reward_model
         training = self.activations + self.logits
         sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
@@ -92,8 +105,8 @@ def estimate(
 
     Args:
         prompt_tokens: the length of the longest prompt.
-        card: the GPU's memory in GiB, whether or not the GPU is in this machine; vLLM takes its share of it. Without
-            it, vLLM's cache is what one generation batch fills.
+        card: the GPU's memory in GiB, whether or not the GPU is in this machine; vLLM takes its
+            share of it. Without it, vLLM's cache is what one generation batch fills.
 
     Raises:
         RecipeError: the model's config cannot be read.
@@ -104,13 +117,18 @@ def estimate(
     frozen, trained = parameter_bytes(model, recipe)
     # Not trl's own config, which one process may refuse and the launcher's processes not.
     args = SimpleNamespace(**configs.settings(recipe, "grpo"))
-    # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm start it switches the
-    # adapter off; a fully trained model has a second model beside it.
+    # The frozen reference policy: trl keeps a copy of the warm start's adapter; without a warm
+    # start it switches the adapter off; a fully trained model has a second model beside it.
     reference = trained if args.beta and (recipe.adapter is None or recipe.sft is not None) else 0
     tokens, batch = prompt_tokens + args.max_completion_length, args.per_device_train_batch_size
     # trl gives each turn after a tool's the whole length again, and then cuts it.
     sampled = tokens + args.max_completion_length * bool(recipe.tools)
-    kv_cache = batch * configs.generation(recipe.grpo).steps * sampled * cache_bytes_per_token(config, recipe)
+    kv_cache = (
+        batch
+        * configs.generation(recipe.grpo).steps
+        * sampled
+        * cache_bytes_per_token(config, recipe)
+    )
     shared = max(setting.optimizer_shards, setting.weight_shards)
     return Parts(
         weights=frozen // setting.weight_shards,
@@ -118,21 +136,30 @@ def estimate(
         reference=reference // setting.weight_shards,
         gradients=trained // shared,
         optimizer=2 * trained // shared,  # AdamW's two moments, in their parameters' dtype
-        activations=activation_bytes(recipe, config, batch, tokens, args.gradient_checkpointing, gpu),
+        activations=activation_bytes(
+            recipe, config, batch, tokens, args.gradient_checkpointing, gpu
+        ),
         logits=logits_bytes(recipe, config, batch * tokens, gpu),
         reward_model=reward_model.bytes_of(recipe),
         **_sampling(recipe, model, args, kv_cache, card, gpu),
     )
 
 
-def _sampling(recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card: float | None, gpu: bool) -> dict:
-    """The parts that only sampling holds: transformers' KV cache, or vLLM's own copy of the weights and the rest of its
-    share of the card."""
+def _sampling(
+    recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card: float | None, gpu: bool
+) -> dict:
+    """The parts that only sampling holds: transformers' KV cache, or vLLM's own copy of the weights
+    and the rest of its share of the card."""
     if not args.use_vllm:
         held = []
         if recipe.adapter is not None and recipe.quantization is None and not gpu:
-            held = [each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)]
-        return {"kv_cache": kv_cache, "copy_of_the_base": sum(each.numel() * each.element_size() for each in held)}
+            held = [
+                each for layer in adapted_layers(model) for each in layer.parameters(recurse=False)
+            ]
+        return {
+            "kv_cache": kv_cache,
+            "copy_of_the_base": sum(each.numel() * each.element_size() for each in held),
+        }
     if args.vllm_mode != "colocate":
         return {}
     # In 16 bits, whatever the weights are trained in.
@@ -140,7 +167,11 @@ def _sampling(recipe: Recipe, model: PreTrainedModel, args, kv_cache: int, card:
     weights = sum(sizes) // args.vllm_tensor_parallel_size
     if card:
         kv_cache = max(0, round(args.vllm_gpu_memory_utilization * card * GIB) - weights)
-    return {"vllm_weights": weights, "vllm_cache": kv_cache, "in_turns": args.vllm_enable_sleep_mode}
+    return {
+        "vllm_weights": weights,
+        "vllm_cache": kv_cache,
+        "in_turns": args.vllm_enable_sleep_mode,
+    }
 
 
 def model_config(recipe: Recipe) -> PretrainedConfig:
@@ -165,19 +196,24 @@ def on_meta(recipe: Recipe, config: PretrainedConfig) -> PreTrainedModel:
 
 
 def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
-    """(bytes of frozen weights, bytes of trained weights). With NF4 the weights of linear layers other than the head
-    take half a byte each, and their quantisation constants."""
+    """(bytes of frozen weights, bytes of trained weights). With NF4 the weights of linear layers
+    other than the head take half a byte each, and their quantisation constants."""
     quantization = configs.quantization_config(recipe)
     linear = set()
     if quantization is not None and quantization.load_in_4bit:
         linear = {
             module.weight
             for name, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear) and "lora_" not in name and not name.endswith("lm_head")
+            if isinstance(module, torch.nn.Linear)
+            and "lora_" not in name
+            and not name.endswith("lm_head")
         }
-    # Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double quantisation one byte
-    # and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314, section 3).
-    scales = 1 / 64 + 4 / (64 * 256) if linear and quantization.bnb_4bit_use_double_quant else 4 / 64
+    # Bytes per weight for the scales, one for a block of 64 weights: a float32, or with double
+    # quantisation one byte and a float32 for 256 scales (Dettmers et al. 2023, arXiv:2305.14314,
+    # section 3).
+    scales = (
+        1 / 64 + 4 / (64 * 256) if linear and quantization.bnb_4bit_use_double_quant else 4 / 64
+    )
     frozen = trained = 0
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -190,8 +226,9 @@ def parameter_bytes(model: PreTrainedModel, recipe: Recipe) -> tuple[int, int]:
 
 
 class _FusedAttention(torch.autograd.Function):
-    """Keeps what flash attention and similar kernels keep, as shapes alone: queries, keys, values and the output, but
-    no scores. The meta device has no such kernel, so the scores would be counted too."""
+    """Keeps what flash attention and similar kernels keep, as shapes alone: queries, keys, values
+    and the output, but no scores. The meta device has no such kernel, so the scores would be
+    counted too."""
 
     @staticmethod
     def forward(ctx, query, key, value):
@@ -205,21 +242,34 @@ def _fused_attention(module, query, key, value, attention_mask, **options):
 
 
 def activation_bytes(
-    recipe: Recipe, config: PretrainedConfig, batch: int, tokens: int, checkpointing: bool, gpu: bool = False
+    recipe: Recipe,
+    config: PretrainedConfig,
+    batch: int,
+    tokens: int,
+    checkpointing: bool,
+    gpu: bool = False,
 ) -> int:
-    """Bytes that a forward pass keeps for its backward pass. With checkpointing: the input of every layer and, while
-    one layer is recomputed, everything of that layer."""
+    """Bytes that a forward pass keeps for its backward pass. With checkpointing: the input of every
+    layer and, while one layer is recomputed, everything of that layer."""
     one, two = (_saved(recipe, config, layers, batch, tokens, gpu) for layers in (1, 2))
     layer, outside = two - one, max(0, 2 * one - two)
     layers = config.get_text_config().num_hidden_layers
     if not checkpointing:
         return outside + layers * layer
-    kept = batch * tokens * config.get_text_config().hidden_size * getattr(torch, recipe.model.dtype).itemsize
+    kept = (
+        batch
+        * tokens
+        * config.get_text_config().hidden_size
+        * getattr(torch, recipe.model.dtype).itemsize
+    )
     return outside + layers * kept + layer
 
 
-def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool) -> int:
-    """Bytes that autograd saves in the backbone of a model with that many layers, without parameters and the mask."""
+def _saved(
+    recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, tokens: int, gpu: bool
+) -> int:
+    """Bytes that autograd saves in the backbone of a model with that many layers, without
+    parameters and the mask."""
     config = copy.deepcopy(config)
     text = config.get_text_config()
     text.num_hidden_layers = layers
@@ -241,8 +291,9 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
         return tensor
 
     model.train()
-    # Beside its experts a layer keeps these with their adapter added. peft does that under an autocast that the meta
-    # device has not: as if they were merged, they are left alone here. And their product is there in bfloat16 alone.
+    # Beside its experts a layer keeps these with their adapter added. peft does that under an
+    # autocast that the meta device has not: as if they were merged, they are left alone here. And
+    # their product is there in bfloat16 alone.
     for each in (wrapped := [each for each in model.modules() if isinstance(each, ParamWrapper)]):
         each.merged_adapters = each.active_adapters
     added, times = sum(each.get_param().nbytes for each in wrapped), 1
@@ -259,8 +310,10 @@ def _saved(recipe: Recipe, config: PretrainedConfig, layers: int, batch: int, to
 
 
 def logits_bytes(recipe: Recipe, config: PretrainedConfig, tokens: int, gpu: bool) -> int:
-    """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's own where it is
-    trained. Without Triton, that is without a GPU, there are seven float32 copies of the tile and a mask beside it."""
+    """Bytes of a tile of logits, of the float32 gradient of the head's input, and of the head's own
+    where it is trained. Without Triton, that is without a GPU, there are seven float32 copies of
+    the tile and a mask beside it.
+    """
     text = config.get_text_config()
     tile = min(tokens, TILE[0]) * min(text.vocab_size, TILE[1])
     size = getattr(torch, recipe.model.dtype).itemsize + (0 if gpu else 29)
@@ -277,5 +330,6 @@ def cache_bytes_per_token(config: PretrainedConfig, recipe: Recipe) -> int:
 
 
 def fits(parts: Parts, card: float) -> bool:
-    """Whether a GPU of `card` GiB holds all parts; vLLM's weights must also leave room for a cache in its share."""
+    """Whether a GPU of `card` GiB holds all parts; vLLM's weights must also leave room for a cache
+    in its share."""
     return parts.total <= card * GIB and (parts.vllm_cache > 0 or not parts.vllm_weights)

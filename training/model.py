@@ -15,28 +15,47 @@ from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, Repo
 from jinja2 import TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from peft import LoraConfig, PeftModel
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, dynamic_module_utils
+from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    dynamic_module_utils,
+)
 from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils import chat_template_utils
 
 from data import hub, prompt
 from data.limits import Exceeded, limited
 from schema import configs, hardware
-from schema.faults import NO_MEMORY, OUT_OF_MEMORY, Fault, NotReached, Place, RecipeError, RunStopped, is_out_of_memory
+from schema.faults import (
+    NO_MEMORY,
+    OUT_OF_MEMORY,
+    Fault,
+    NotReached,
+    Place,
+    RecipeError,
+    RunStopped,
+    is_out_of_memory,
+)
 from schema.models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
 from training import model_files
 from training.checkpoints import is_adapter
 
-# Where a model comes with its own code, transformers asks at the terminal whether to run it. Here it must not ask.
+# Where a model comes with its own code, transformers asks at the terminal whether to run it. Here
+# it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 SECONDS = 20  # of processor time, to load a stranger's tokenizer and to write a few conversations
-CHARACTERS = 20_000  # beyond the conversation; the longest instructions of a known template have some 5,000
+CHARACTERS = (
+    20_000  # beyond the conversation; the longest instructions of a known template have some 5,000
+)
 
 
 def base_model(recipe: Recipe) -> str:
-    """Hub id or folder of the recipe's base model; a model that this repository builds is built now."""
+    """Hub id or folder of the recipe's base model; a model that this repository builds is built
+    now."""
     if recipe.model.build is None:
         if not Path(recipe.model.name_or_path).is_dir():
             hub.reach()
@@ -46,14 +65,16 @@ def base_model(recipe: Recipe) -> str:
 
 
 def not_loaded(recipe: Recipe, name: str, error: Exception) -> RecipeError | RunStopped:
-    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot be reached, and a
-    RunStopped where memory does not suffice."""
+    """The error to raise for a model that a library cannot load; a NotReached where the Hub cannot
+    be reached, and a RunStopped where memory does not suffice."""
     if isinstance(error, RecipeError):
         return error
     if is_out_of_memory(error):
         return RunStopped(f"model {name}: {NO_MEMORY}", OUT_OF_MEMORY)
     written = ("model", "name_or_path") in recipe.places and name == recipe.model.name_or_path
-    return refused(recipe.place("model", "name_or_path") if written else "", f"model {name}", name, error)
+    return refused(
+        recipe.place("model", "name_or_path") if written else "", f"model {name}", name, error
+    )
 
 
 def refused(place: Place | str, what: str, name: str, error: Exception) -> RecipeError:
@@ -66,12 +87,15 @@ def refused(place: Place | str, what: str, name: str, error: Exception) -> Recip
     return (NotReached if unreachable else RecipeError)([Fault(place, f"{what}: {said}")])
 
 
-def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True) -> Path:
-    """The folder to load a model from, once its files are checked: see `model_files.model`. It stays for as long as
-    this process lives.
+def checked(
+    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
+) -> Path:
+    """The folder to load a model from, once its files are checked: see `model_files.model`. It
+    stays for as long as this process lives.
 
     Args:
-        name: a folder or a Hub id. `weights`: False where config and tokenizer are enough, so that none are fetched.
+        name: a folder or a Hub id. `weights`: False where config and tokenizer are enough, so that
+            none are fetched.
 
     Raises:
         RecipeError: a file is refused, or the Hub has no such model for this account.
@@ -86,7 +110,9 @@ def checked(name: str, revision: str | None, task: str = model_files.CAUSAL_LM, 
             message = f"model {name}: ask for it at https://huggingface.co/{name}, and set HF_TOKEN"
             raise RecipeError([message]) from None
         except RepositoryNotFoundError:
-            raise RecipeError([f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"]) from None
+            raise RecipeError(
+                [f"model {name}: the Hub has none of this name, or hides it: set HF_TOKEN"]
+            ) from None
         needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)
         if hub.is_offline() and not any((folder / each).exists() for each in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
@@ -104,20 +130,26 @@ def looked_at(
 
 
 def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
-    """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a pad token.
+    """The base model's tokenizer, with a chat template, an eos token that really ends a turn, and a
+    pad token.
 
-    Later stages load it from the base model too, never from a checkpoint: a saved tokenizer may come back changed.
+    Later stages load it from the base model too, never from a checkpoint: a saved tokenizer may
+    come back changed.
     """
     name = base_model(recipe)
     try:
         with looked_at(name, recipe.model.revision, weights=False) as folder:
             if not any((folder / each).exists() for each in model_files.VOCABULARY):
-                raise FileNotFoundError("it holds no tokenizer: copy tokenizer.json and tokenizer_config.json there")
+                raise FileNotFoundError(
+                    "it holds no tokenizer: copy tokenizer.json and tokenizer_config.json there"
+                )
             own, arguments = recipe.model.chat_template, recipe.model.chat_template_kwargs or {}
             key = "chat_template_kwargs" if arguments else "chat_template"
             place = recipe.place("model", key) if own or arguments else f"model {name}"
             require_usable(folder, own, recipe.prompt.system, place, arguments)
-            tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left", trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(
+                folder, padding_side="left", trust_remote_code=False
+            )
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     tokenizer.chat_template = template_of(tokenizer, own, arguments)
@@ -138,8 +170,8 @@ def template_of(tokenizer, own: str | None, arguments: dict) -> str:
 
 
 def with_arguments(template: str, arguments: dict[str, bool | int | float | str]) -> str:
-    """The template with these values for its arguments where who applies it gives none. So all have them: trl, vLLM,
-    the warm start, evaluation and chat, and the tokenizer that a run saves.
+    """The template with these values for its arguments where who applies it gives none. So all have
+    them: trl, vLLM, the warm start, evaluation and chat, and the tokenizer that a run saves.
 
     Raises:
         ValueError: the template reads no such argument.
@@ -150,7 +182,13 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
         read = meta.find_undeclared_variables(_parsed(template))
     except TemplateError:  # said where the template is tried
         read = {*arguments}
-    read -= {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"}  # given by who applies it
+    read -= {
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "bos_token",
+        "eos_token",
+    }  # given by who applies it
     if unread := [name for name in arguments if name not in read]:
         has = ", ".join(sorted(read)) or "none"
         raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
@@ -160,7 +198,10 @@ def with_arguments(template: str, arguments: dict[str, bool | int | float | str]
 def arguments_set(arguments: dict) -> str:
     """What stands before a template that has these arguments."""
     values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
-    return "".join(f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n" for name, each in values.items())
+    return "".join(
+        f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n"
+        for name, each in values.items()
+    )
 
 
 def _parsed(template: str) -> nodes.Template:
@@ -170,9 +211,9 @@ def _parsed(template: str) -> nodes.Template:
 
 @contextlib.contextmanager
 def _memory_errors() -> Iterator[None]:
-    """Raises the MemoryError that the block has swallowed, as jinja does: it works constants out as it compiles a
-    template, in branches that are never taken too, and goes on. A process without this one's limit would then take all
-    the memory there is."""
+    """Raises the MemoryError that the block has swallowed, as jinja does: it works constants out as
+    it compiles a template, in branches that are never taken too, and goes on. A process without
+    this one's limit would then take all the memory there is."""
     swallowed: list[BaseException] = []
 
     def trace(frame: Any, event: str, arg: Any):
@@ -190,17 +231,22 @@ def _memory_errors() -> Iterator[None]:
 
 
 def require_usable(
-    folder: Path, template: str | None, system: str | None, place: Place | str, arguments: dict | None = None
+    folder: Path,
+    template: str | None,
+    system: str | None,
+    place: Place | str,
+    arguments: dict | None = None,
 ):
-    """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short conversations. One
-    that fails only at some later question stops or hangs that run, but still reaches no file and no network.
+    """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short
+    conversations. One that fails only at some later question stops or hangs that run, but still
+    reaches no file and no network.
 
     Args:
         template: in place of the tokenizer's own; `arguments`: of whichever it is.
 
     Raises:
-        RecipeError: it fails, takes longer than `SECONDS` or too much memory, or makes far more of a text than it was
-            given.
+        RecipeError: it fails, takes longer than `SECONDS` or too much memory, or makes far more of
+            a text than it was given.
     """
     try:
         wrong = limited(_complaint, folder, template, system, arguments or {}, seconds=SECONDS)
@@ -210,7 +256,9 @@ def require_usable(
         raise RecipeError([Fault(place, f"the chat template or the tokenizer {wrong}")])
 
 
-def _complaint(folder: Path, template: str | None, system: str | None, arguments: dict) -> str | None:
+def _complaint(
+    folder: Path, template: str | None, system: str | None, arguments: dict
+) -> str | None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except MemoryError:
@@ -223,32 +271,46 @@ def _complaint(folder: Path, template: str | None, system: str | None, arguments
         return str(error)
     with contextlib.suppress(TemplateError), _memory_errors():  # what else is wrong is said below
         chat_template_utils._compile_jinja_template(tokenizer.chat_template)
-    longest = max(map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0)
+    longest = max(
+        map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0
+    )
     if longest > CHARACTERS:
         return f"reads {longest:,} characters in one token"
     answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
     for question in ("?", "What is 2 + 2? " * 200):
-        for conversation in (prompt.messages(question, system), prompt.messages(question, None), answered):
+        for conversation in (
+            prompt.messages(question, system),
+            prompt.messages(question, None),
+            answered,
+        ):
             most = CHARACTERS + 3 * sum(len(turn["content"]) for turn in conversation)
             for opened in (True, False):
                 try:
-                    text = tokenizer.apply_chat_template(conversation, add_generation_prompt=opened, tokenize=False)
+                    text = tokenizer.apply_chat_template(
+                        conversation, add_generation_prompt=opened, tokenize=False
+                    )
                     if conversation is not answered and question.strip() not in text:
                         return "does not write the question"
                     if len(text) > most:
                         return f"writes {len(text):,} characters for a short question"
                     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
                     if len(tokens) > most or len(tokenizer.decode(tokens)) > most:
-                        return f"makes {len(tokens):,} tokens of {len(text):,} characters, or more of these again"
+                        return (
+                            f"makes {len(tokens):,} tokens of {len(text):,} characters, or more of"
+                            " these again"
+                        )
                 except MemoryError:
                     raise
-                except BaseException as error:  # whatever the template is made to raise, or the tokenizer's Rust
+                except (
+                    BaseException
+                ) as error:  # whatever the template is made to raise, or the tokenizer's Rust
                     return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
 
 def one_template(tokenizer) -> str | None:
-    """The template that a tokenizer writes conversations with; some hold one for tools or documents beside it."""
+    """The template that a tokenizer writes conversations with; some hold one for tools or documents
+    beside it."""
     template = tokenizer.chat_template
     return template.get("default") if isinstance(template, dict) else template
 
@@ -257,13 +319,15 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
     """The folder to load a trained adapter from, and its LoRA settings: see `model_files.adapter`.
 
     Raises:
-        RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose shapes often fit and
-            whose answers would be nonsense.
+        RecipeError: it is not a plain LoRA adapter, or it belongs to another base model, whose
+            shapes often fit and whose answers would be nonsense.
     """
     trained_on, base = model_files.base_of(adapter), base_model(recipe)
     # A model may have moved, or be named by its Hub id here and by its folder there.
     if trained_on and Path(trained_on).name != Path(base).name:
-        raise RecipeError([f"{adapter} is an adapter of {trained_on:.200}, but the recipe's base model is {base}"])
+        raise RecipeError(
+            [f"{adapter} is an adapter of {trained_on:.200}, but the recipe's base model is {base}"]
+        )
     try:
         with looked_at(base, recipe.model.revision, weights=False) as model:
             folder, settings = model_files.adapter(adapter, model)
@@ -273,8 +337,9 @@ def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
 
 
 def name_base(model: PreTrainedModel | PeftModel, base: str):
-    """Name the base model in what will be saved, in place of the private folder that it came from. The libraries load
-    by that name, so this comes after the trainer has its reference, and vLLM its model."""
+    """Name the base model in what will be saved, in place of the private folder that it came from.
+    The libraries load by that name, so this comes after the trainer has its reference, and vLLM its
+    model."""
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
     inner.name_or_path = inner.config._name_or_path = base
     for each in getattr(model, "peft_config", {}).values():
@@ -282,17 +347,26 @@ def name_base(model: PreTrainedModel | PeftModel, base: str):
 
 
 def _whole(module: torch.nn.Module, inputs: tuple) -> tuple:
-    """A head is given the last position only of a prompt: a slice, which torch multiplies with frozen weights row by
-    row, and in 16 bits on a CPU with a copy of them for each (pytorch issue 151934). In one piece it is one product."""
+    """A head is given the last position only of a prompt: a slice, which torch multiplies with
+    frozen weights row by row, and in 16 bits on a CPU with a copy of them for each (pytorch issue
+    151934). In one piece it is one product.
+    """
     return tuple(each.contiguous() if isinstance(each, torch.Tensor) else each for each in inputs)
 
 
-def _stopping(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> GenerationConfig:
-    """A policy stops where its template ends a turn, and also where its authors said it stops. None of their other
-    sampling settings are used: a run samples as its recipe says. No number beyond the vocabulary is a token."""
+def _stopping(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str
+) -> GenerationConfig:
+    """A policy stops where its template ends a turn, and also where its authors said it stops. None
+    of their other sampling settings are used: a run samples as its recipe says. No number beyond
+    the vocabulary is a token.
+    """
     known = range(model.config.get_text_config().vocab_size)
     if (end := tokenizer.eos_token_id) not in known:
-        of = f"its end token {tokenizer.eos_token!r} is number {end}, and its model knows {len(known):,}"
+        of = (
+            f"its end token {tokenizer.eos_token!r} is number {end}, and its model knows"
+            f" {len(known):,}"
+        )
         raise RecipeError([f"model {name}: {of}: no completion could end"])
     begin, ends = model.generation_config.bos_token_id, model.generation_config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
@@ -303,7 +377,9 @@ def _stopping(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: 
     )
 
 
-def weights_of(folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any) -> PreTrainedModel:
+def weights_of(
+    folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any
+) -> PreTrainedModel:
     """The model in a folder that has been looked at, in the dtype of the recipe's own.
 
     Raises:
@@ -320,7 +396,10 @@ def weights_of(folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, 
     )
     lacking = sorted(map(str, [*told["missing_keys"], *told["mismatched_keys"]]))
     if lacking:
-        raise ValueError(f"its weights do not match its config.json; {lacking[0]} is missing or has another shape")
+        raise ValueError(
+            f"its weights do not match its config.json; {lacking[0]} is missing or has another"
+            " shape"
+        )
     return model
 
 
@@ -330,8 +409,8 @@ def load_model(
     """The recipe's base model, or what an earlier stage made of it.
 
     Args:
-        trained: the folder of an earlier stage, which holds an adapter (loaded trainable on the base) or a whole model;
-            None loads the base model without an adapter.
+        trained: the folder of an earlier stage, which holds an adapter (loaded trainable on the
+            base) or a whole model; None loads the base model without an adapter.
 
     Raises:
         RecipeError: the model or the adapter cannot be loaded, or its files are refused.
@@ -339,24 +418,36 @@ def load_model(
     on_base = is_adapter(trained)
     adapter, settings = adapter_of(recipe, Path(trained)) if on_base else (None, None)
     quantization = configs.quantization_config(recipe)
-    # bitsandbytes places the weights while it quantises them; everything else is placed by the trainer.
-    placed = {"device_map": {"": PartialState().device}} if quantization and torch.cuda.is_available() else {}
+    # bitsandbytes places the weights while it quantises them; everything else is placed by the
+    # trainer.
+    placed = (
+        {"device_map": {"": PartialState().device}}
+        if quantization and torch.cuda.is_available()
+        else {}
+    )
     name = base_model(recipe) if trained is None or on_base else str(trained)
     revision = recipe.model.revision if trained is None or on_base else None
     try:
         with looked_at(name, revision) as folder:
-            given = {"attn_implementation": recipe.model.attn_implementation, "quantization_config": quantization}
+            given = {
+                "attn_implementation": recipe.model.attn_implementation,
+                "quantization_config": quantization,
+            }
             model = weights_of(folder, recipe, **given, **placed)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     configs.require_modules(recipe, model)
     hardware.choose_threads(model.num_parameters())
-    used, announced = model.config._attn_implementation, recipe.model.attn_implementation or hardware.ATTENTION
+    used, announced = (
+        model.config._attn_implementation,
+        recipe.model.attn_implementation or hardware.ATTENTION,
+    )
     if used != announced:
         say(f"attention: {used}, because this model does not support {announced}")
     for module in model.modules():
-        # On a CPU with AVX512-BF16, bitsandbytes would repack its weights for forward passes without gradients, and
-        # back for every state_dict, losing digits each time (0.50.2): saving the adapter would change its base.
+        # On a CPU with AVX512-BF16, bitsandbytes would repack its weights for forward passes
+        # without gradients, and back for every state_dict, losing digits each time (0.50.2): saving
+        # the adapter would change its base.
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
     if (head := model.get_output_embeddings()) is not None:

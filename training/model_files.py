@@ -1,8 +1,10 @@
-"""The one way to the folder of a model, a tokenizer, an adapter or a checkpoint, which often is a stranger's.
+"""The one way to the folder of a model, a tokenizer, an adapter or a checkpoint, which often is a
+stranger's.
 
-A library is never given that folder, but a private one that holds links to the plain files of a fixed list, and copies
-of their settings without those that name other files, other models or code. Nothing else of the folder is read, and
-nothing else can be saved again. docs/security.md has the whole list."""
+A library is never given that folder, but a private one that holds links to the plain files of a
+fixed list, and copies of their settings without those that name other files, other models or code.
+Nothing else of the folder is read, and nothing else can be saved again. docs/security.md has the
+whole list."""
 
 import atexit
 import contextlib
@@ -37,15 +39,41 @@ from schema import configs, refused_keys, values
 from schema.faults import Fault, RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
-SECONDS = 20  # of processor time, to build a model without storage; the largest known one takes a few
+SECONDS = (
+    20  # of processor time, to build a model without storage; the largest known one takes a few
+)
 SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
-CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
-GENERATION, WEIGHTS, INDEX = "generation_config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = (
+    "config.json",
+    "tokenizer_config.json",
+    "adapter_config.json",
+)
+GENERATION, WEIGHTS, INDEX = (
+    "generation_config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+)
 ADAPTER = "adapter_model.safetensors"
-VOCABULARY = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+VOCABULARY = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 TOKENIZER = (*VOCABULARY, "merges.txt", "added_tokens.json", "chat_template.jinja")
-TOKENIZER_SETTINGS = (TOKENIZER_CONFIG, "special_tokens_map.json")  # transformers reads either into the same arguments
-STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "entropy_ctrl_state.json")
+TOKENIZER_SETTINGS = (
+    TOKENIZER_CONFIG,
+    "special_tokens_map.json",
+)  # transformers reads either into the same arguments
+STATE = (
+    "optimizer.pt",
+    "scheduler.pt",
+    "scaler.pt",
+    "trainer_state.json",
+    "entropy_ctrl_state.json",
+)
 # What the Hub is asked for, before weights and with them.
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
@@ -58,14 +86,26 @@ AUTO = {
 CAUSAL_LM, OF_SEQUENCES, OF_TOKENS = AUTO
 
 # Of a config, what the recipe or the trainer decides, or names code or other files.
-DROPPED = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
+DROPPED = (
+    "attn_implementation",
+    "_attn_implementation",
+    "experts_implementation",
+    "_experts_implementation",
+)
 DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
 DROPPED += ("return_dict", "is_encoder_decoder", "output_attentions", "output_hidden_states")
 # The settings of a tokenizer that hold text; any other text might be the path of a file.
 OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend|(padding|truncation)_side"
 OF_TOKENIZER += "|model_input_names|tokenizer_type"
 # What peft writes beside the settings of an adapter.
-FACTS = ("fan_in_fan_out", "task_type", "base_model_name_or_path", "revision", "peft_type", "peft_version")
+FACTS = (
+    "fan_in_fan_out",
+    "task_type",
+    "base_model_name_or_path",
+    "revision",
+    "peft_type",
+    "peft_version",
+)
 FACTS += ("inference_mode", "auto_mapping")
 
 
@@ -77,8 +117,8 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         weights: False where config and tokenizer are enough.
 
     Raises:
-        RecipeError: it is not a folder of a model for that task with safetensors, or its config asks for more than
-            its weights hold.
+        RecipeError: it is not a folder of a model for that task with safetensors, or its config
+            asks for more than its weights hold.
     """
     if not (folder / CONFIG).exists():
         adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
@@ -87,7 +127,9 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
     config = _json(folder, CONFIG, DROPPED)
     _require_plain(config, folder / CONFIG)
     # With dropout, the policy being trained would differ from the one that sampled.
-    config |= {key: 0.0 for key, value in config.items() if "drop" in key and type(value) in (int, float)}
+    config |= {
+        key: 0.0 for key, value in config.items() if "drop" in key and type(value) in (int, float)
+    }
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
     for name in TOKENIZER_SETTINGS:
         if os.path.lexists(folder / name):
@@ -107,15 +149,15 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
 
 
 def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
-    """The private folder of an adapter, and the fields of `LoraConfig` that it sets; each is one that a recipe may set
-    too.
+    """The private folder of an adapter, and the fields of `LoraConfig` that it sets; each is one
+    that a recipe may set too.
 
     Args:
         base: the private folder of its base model.
 
     Raises:
-        RecipeError: it is not a plain LoRA adapter with safetensors, or its weights are not those that its settings
-            ask of the base.
+        RecipeError: it is not a plain LoRA adapter with safetensors, or its weights are not those
+            that its settings ask of the base.
     """
     file, settings = folder / ADAPTER_CONFIG, _lora_settings(folder)
     if not os.path.lexists(folder / ADAPTER):
@@ -128,14 +170,17 @@ def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def checkpoint(folder: Path) -> Path:
-    """The private folder of a checkpoint that a trainer resumes: the weights of a model or an adapter, those of the
-    frozen adapter that is its reference, and the state of the training. The trainer has the settings of both.
+    """The private folder of a checkpoint that a trainer resumes: the weights of a model or an
+    adapter, those of the frozen adapter that is its reference, and the state of the training. The
+    trainer has the settings of both.
 
     Raises:
         RecipeError: its weights are refused.
     """
     there = [each.name for each in folder.iterdir()]
-    links = [name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)]
+    links = [
+        name for name in there if name in STATE or re.fullmatch(r"rng_state(_\d+)?\.pth", name)
+    ]
     adapters = [each for each in (ADAPTER, f"ref/{ADAPTER}") if os.path.lexists(folder / each)]
     parts, copies = ([], {}) if ADAPTER in adapters else _parts(folder)
     return _private(folder, [*links, *adapters, *parts], copies)
@@ -162,8 +207,8 @@ def _private(folder: Path, links: list[str], copies: dict[str, dict]) -> Path:
 
 @functools.cache
 def _root(process: int) -> Path:
-    """A process's own, which it locks; the kernel releases the lock with it. So what is not locked was left by one that
-    a signal or os._exit ended, and goes."""
+    """A process's own, which it locks; the kernel releases the lock with it. So what is not locked
+    was left by one that a signal or os._exit ended, and goes."""
     for left in Path(tempfile.gettempdir()).glob("grpo-recipes-links-*"):
         with contextlib.suppress(OSError):  # locked, another user's, or on a disk without locks
             if time.time() - left.lstat().st_mtime > 60:  # a new one may not be locked yet
@@ -187,10 +232,12 @@ def _locked(folder: Path) -> int:
 
 
 def _plain(file: Path) -> Path:
-    """Where a file really lies. A link may lead to the files of the same model in the Hub's cache (snapshots/x →
-    ../../blobs), or within its folder, but not away."""
+    """Where a file really lies. A link may lead to the files of the same model in the Hub's cache
+    (snapshots/x → ../../blobs), or within its folder, but not away."""
     folder, found = file.parent.resolve(), file.resolve()
-    allowed = {folder, folder.parent.parent / "blobs"} if folder.parent.name == "snapshots" else {folder}
+    allowed = (
+        {folder, folder.parent.parent / "blobs"} if folder.parent.name == "snapshots" else {folder}
+    )
     if file.is_symlink() and found.parent not in allowed:
         raise _refused(file, f"is a link to {found}, outside its folder")
     if not found.is_file():
@@ -206,7 +253,9 @@ def _json(folder: Path, name: str, without: tuple[str, ...] = ()) -> dict:
             raise _refused(folder / name, f"has {file.stat().st_size:,} bytes")
         value = json.loads(
             file.read_text(encoding="utf-8"),
-            object_hook=lambda found: {key: each for key, each in found.items() if key not in without},
+            object_hook=lambda found: {
+                key: each for key, each in found.items() if key not in without
+            },
         )
     except (OSError, ValueError, RecursionError) as error:
         raise _refused(folder / name, f"cannot be read as JSON: {error}") from None
@@ -225,17 +274,21 @@ def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
     names = sorted(set(map(str, shards.values()))) if isinstance(shards, dict) else ["no parts"]
     for name in names:
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise _refused(folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it")
+            raise _refused(
+                folder / INDEX, f"names {name!r} as a part, which is no safetensors file beside it"
+            )
         if not os.path.lexists(folder / name):
             raise _refused(folder, f"lacks its part {name}")
     return names, {INDEX: {"metadata": {}, "weight_map": shards}}
 
 
 def _shapes(file: Path) -> dict[str, list[int]]:
-    """The shape of each weight in a file, by its header. The names are printed where they do not fit a model, so they
-    must be plain."""
+    """The shape of each weight in a file, by its header. The names are printed where they do not
+    fit a model, so they must be plain."""
     try:
-        with file.open("rb") as opened:  # a long header, of millions of weights without size, takes minutes
+        with file.open(
+            "rb"
+        ) as opened:  # a long header, of millions of weights without size, takes minutes
             if (length := int.from_bytes(opened.read(8), "little")) > LARGEST // 4:
                 raise _refused(file, f"has a header of {length:,} bytes")
         with safe_open(file, "np") as opened:
@@ -251,13 +304,16 @@ def _shapes(file: Path) -> dict[str, list[int]]:
 def _require_plain(config: dict, file: Path):
     _require_tokenizer_class(config.get("tokenizer_class"), file)
     if config.get("quantization_config") is not None:
-        raise _refused(file, "is quantised already: name the unquantised model, and set `quantization`")
+        raise _refused(
+            file, "is quantised already: name the unquantised model, and set `quantization`"
+        )
     if named := re.search(r'"(backbone\w*)": (?!null)', json.dumps(config)):
         raise _refused(file, f"{named[1]} names other models")
 
 
 def _require_size(config: dict, file: Path, task: str, held: int | None):
-    """Build the model without storage: a config alone can ask for any number of layers, of any width."""
+    """Build the model without storage: a config alone can ask for any number of layers, of any
+    width."""
     what = f"{config.get('model_type')!r:.80} cannot be built as a {task}"
     asked = _tried(file, what, _numbers, json.dumps(config, sort_keys=True), task)
     if held is not None and asked > held + SPARE:
@@ -291,8 +347,8 @@ def _numbers(config: str, task: str) -> int:
 
 
 def _lacking(config: str, settings: str, shapes: str) -> list[str]:
-    """The weights that a LoRA adapter needs for its base and has not, as peft finds that loads it without storage; with
-    storage it only warns.
+    """The weights that a LoRA adapter needs for its base and has not, as peft finds that loads it
+    without storage; with storage it only warns.
 
     Raises:
         RuntimeError: some have another shape.
@@ -301,7 +357,11 @@ def _lacking(config: str, settings: str, shapes: str) -> list[str]:
     with torch.device("meta"):
         adapted = get_peft_model(_built(config, CAUSAL_LM), lora)
         weights = {name: torch.empty(shape) for name, shape in json.loads(shapes).items()}
-        return [each for each in set_peft_model_state_dict(adapted, weights).missing_keys if ".default" in each]
+        return [
+            each
+            for each in set_peft_model_state_dict(adapted, weights).missing_keys
+            if ".default" in each
+        ]
 
 
 def _tokenizer_settings(settings: dict, file: Path) -> dict:
@@ -314,8 +374,11 @@ def _tokenizer_settings(settings: dict, file: Path) -> dict:
 
 
 def _require_tokenizer_class(name: Any, file: Path):
-    """transformers looks up any attribute of its own under that name, and some of these load other models."""
-    known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {"RagTokenizer"}
+    """transformers looks up any attribute of its own under that name, and some of these load other
+    models."""
+    known = {each.removesuffix("Fast") for each in TOKENIZER_MAPPING_NAMES.values() if each} - {
+        "RagTokenizer"
+    }
     known |= {"TokenizersBackend", "PreTrainedTokenizer"}
     if name is not None and str(name).removesuffix("Fast") not in known:
         raise _refused(file, f"tokenizer_class {name!r} is no tokenizer of transformers")
@@ -334,7 +397,9 @@ def _ends(settings: dict, file: Path) -> dict:
 def _lora_settings(folder: Path) -> dict[str, Any]:
     file, config = folder / ADAPTER_CONFIG, _json(folder, ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
-        raise _refused(file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read")
+        raise _refused(
+            file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read"
+        )
     known, reserved, settings = configs.fields("adapter"), refused_keys.RESERVED["adapter"], {}
     for key, value in config.items():
         # A field of another version of peft is read by nothing here.
@@ -345,14 +410,20 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
             if wrong := values.refusal("adapter", key, value, *known[key]):
                 raise _refused(file, f"{key}: {wrong}")
         elif value != known[key].default:
-            raise _refused(file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read")
+            raise _refused(
+                file, f"{key} is set to {value!r:.60}: only plain LoRA adapters are read"
+            )
     return settings
 
 
 def _models_in(folder: Path) -> str:
     """What may be meant by a folder that holds no model."""
     inside = sorted(each.parent.name for each in folder.glob(f"*/{CONFIG}"))[:5]
-    return f"; in it are {', '.join(inside)}" if inside else ": name one that a model, or a stage, was saved in"
+    return (
+        f"; in it are {', '.join(inside)}"
+        if inside
+        else ": name one that a model, or a stage, was saved in"
+    )
 
 
 def _refused(place: Path, message: str) -> RecipeError:

@@ -1,8 +1,10 @@
-"""What a training run shows: one readable line per logging step, and what a long step is doing: tokens sampled, batches
-trained on. A terminal shows that on a bar below a table with a row per line, and a completion now and then; a log file
-gets a line now and then. And the seconds of each part of the training.
+"""What a training run shows: one readable line per logging step, and what a long step is doing:
+tokens sampled, batches trained on. A terminal shows that on a bar below a table with a row per
+line, and a completion now and then; a log file gets a line now and then. And the seconds of each
+part of the training.
 
-The bar is tqdm's, because rich's hides the cursor, which a run that is ended at once could not bring back.
+The bar is tqdm's, because rich's hides the cursor, which a run that is ended at once could not
+bring back.
 """
 
 import contextlib
@@ -19,7 +21,13 @@ import torch
 from rich.console import Console
 from rich.text import Text
 from tqdm import tqdm
-from transformers import PrinterCallback, ProgressCallback, StoppingCriteria, StoppingCriteriaList, TrainerCallback
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    StoppingCriteria,
+    StoppingCriteriaList,
+    TrainerCallback,
+)
 
 from data.prompt import transcript
 from schema.configs import RIGHT, WITHOUT_SIGNAL
@@ -28,9 +36,14 @@ from schema.terminal import clean, duration, say_panel
 from training.checkpoints import write_whole
 from training.watch import PARTS, Run
 
-# trl's metric → its word on the line. Each reward's mean follows the first of them, under its own name.
+# trl's metric → its word on the line. Each reward's mean follows the first of them, under its own
+# name.
 SFT_WORDS = {"loss": "loss", "mean_token_accuracy": "token accuracy", "accuracy": "pairs right"}
-DPO_WORDS = {"loss": "loss", "rewards/accuracies": "pairs ranked right", "rewards/margins": "margin"}
+DPO_WORDS = {
+    "loss": "loss",
+    "rewards/accuracies": "pairs ranked right",
+    "rewards/margins": "margin",
+}
 GRPO_WORDS = {
     "reward": "reward",
     "reward_std": "± std",
@@ -42,7 +55,13 @@ GRPO_WORDS = {
     "sampling/importance_sampling_ratio/mean": "vLLM ratio",
 }
 IN_A_TABLE = ("reward_std", "entropy")  # alone
-SHARES = {WITHOUT_SIGNAL, "completions/clipped_ratio", "mean_token_accuracy", "accuracy", "rewards/accuracies"}
+SHARES = {
+    WITHOUT_SIGNAL,
+    "completions/clipped_ratio",
+    "mean_token_accuracy",
+    "accuracy",
+    "rewards/accuracies",
+}
 SAMPLES = 10  # completions that a run shows
 QUIET = 20  # seconds into a step before anything is said
 EVERY = 60  # seconds between two lines in a log file
@@ -51,7 +70,8 @@ TOKENS = 8  # to sample before the rest is estimated
 
 
 class Progress(ProgressCallback):
-    """A stage's bar, and above it one readable line in place of the library's dictionary of thirty numbers per step."""
+    """A stage's bar, and above it one readable line in place of the library's dictionary of thirty
+    numbers per step."""
 
     def __init__(self, stage: str):
         super().__init__()
@@ -83,35 +103,60 @@ class Progress(ProgressCallback):
         """The one bar stays: what an evaluation is doing is its status."""
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if not state.is_world_process_zero or self.training_bar is None or not logs or "loss" not in logs:
+        if (
+            not state.is_world_process_zero
+            or self.training_bar is None
+            or not logs
+            or "loss" not in logs
+        ):
             return
         if not on_terminal():
             per_step = (time.time() - self.began) / max(1, state.global_step - self.first_step)
             left = per_step * (state.max_steps - state.global_step)
-            print(log_line(logs, state.global_step, state.max_steps, per_step, left), file=sys.stderr, flush=True)
+            print(
+                log_line(logs, state.global_step, state.max_steps, per_step, left),
+                file=sys.stderr,
+                flush=True,
+            )
             return
         console, first = Console(stderr=True, highlight=False), logs[next(iter(_watched(logs)))]
         step = f"{state.global_step:>{len(str(state.max_steps))}}/{state.max_steps}"
-        head, *rows = columns(logs, first if self.before is None else self.before, step, console.width)
+        head, *rows = columns(
+            logs, first if self.before is None else self.before, step, console.width
+        )
         rows, self.head, self.before = rows if head == self.head else [head, *rows], head, first
-        if self.batch is not None and (part := state.global_step * SAMPLES // state.max_steps) > self.part:
+        if (
+            self.batch is not None
+            and (part := state.global_step * SAMPLES // state.max_steps) > self.part
+        ):
             self.part, rows = part, [*rows, *sample(self.batch, console.width)]
         with tqdm.external_write_mode(sys.stderr):
             for row in rows:
-                console.print(Text(row, "bold" if row == head else ""), no_wrap=True, overflow="ellipsis")
+                console.print(
+                    Text(row, "bold" if row == head else ""), no_wrap=True, overflow="ellipsis"
+                )
 
 
 def bar(name: str, total: int, done: int = 0) -> tqdm:
     """What is done of something and the time left, on a terminal alone."""
     form = "{desc}  {n_fmt}/{total_fmt} {bar} {remaining} left{postfix}"
-    options = {"leave": False, "smoothing": 0, "dynamic_ncols": True, "bar_format": form, "disable": not on_terminal()}
+    options = {
+        "leave": False,
+        "smoothing": 0,
+        "dynamic_ncols": True,
+        "bar_format": form,
+        "disable": not on_terminal(),
+    }
     return tqdm(total=total, initial=done, desc=name, file=sys.stderr, **options)
 
 
 def columns(logs: dict, before: float, step: str, width: int) -> tuple[str, str]:
-    """The head and the row of a table, in which the first number stands beside its change from the one before. What
-    finds no room on a narrow terminal is left out; metrics.jsonl has it all."""
-    cells = [("step".rjust(len(step)), step), *((word, _drawn(key, logs[key])) for key, word in _watched(logs).items())]
+    """The head and the row of a table, in which the first number stands beside its change from the
+    one before. What finds no room on a narrow terminal is left out; metrics.jsonl has it all."""
+    cells = [
+        ("step".rjust(len(step)), step),
+        *((word, _drawn(key, logs[key])) for key, word in _watched(logs).items()),
+    ]
     change = logs[next(iter(_watched(logs)))] - before
     cells.insert(2, ("change", f"{change:+.3f}" if change else ""))
     head = row = ""
@@ -124,7 +169,9 @@ def columns(logs: dict, before: float, step: str, width: int) -> tuple[str, str]
 
 def _watched(logs: dict) -> dict[str, str]:
     """The words of what a person watches, by its key in the log."""
-    words = GRPO_WORDS if "reward" in logs else DPO_WORDS if "rewards/margins" in logs else SFT_WORDS
+    words = (
+        GRPO_WORDS if "reward" in logs else DPO_WORDS if "rewards/margins" in logs else SFT_WORDS
+    )
     means = {key: key.split("/")[1] for key in logs if key.startswith("rewards/") and "mean" in key}
     every, ahead = [*words.items()], 2 if "reward" in logs else 1
     every[ahead:ahead] = means.items()
@@ -140,17 +187,31 @@ def _drawn(key: str, value: float) -> str:
 
 
 def sample(batch, width: int) -> list[str]:
-    """The first completion of a batch: its problem, its beginning and its end, and what it earned."""
+    """The first completion of a batch: its problem, its beginning and its end, and what it
+    earned."""
     text = transcript(batch.columns["completions"][0])
-    earned = [f"{name} {values[0]:.3g}" for name, values in batch.rewards.items() if values[0] is not None]
-    told = [" ".join(clean(str(each)).split()) for each in (batch.columns["problem"][0], text, "  ".join(earned))]
+    earned = [
+        f"{name} {values[0]:.3g}" for name, values in batch.rewards.items() if values[0] is not None
+    ]
+    told = [
+        " ".join(clean(str(each)).split())
+        for each in (batch.columns["problem"][0], text, "  ".join(earned))
+    ]
     half = max(10, width // 2 - 4)
-    return ["│ " + (each if len(each) <= 2 * half else f"{each[:half]} … {each[-half:]}") for each in told]
+    return [
+        "│ " + (each if len(each) <= 2 * half else f"{each[:half]} … {each[-half:]}")
+        for each in told
+    ]
 
 
 def log_line(logs: dict, step: int, steps: int, seconds: float, left: float) -> str:
-    parts = [f"{word} {logs[key]:.3g}" for key, word in _watched(logs).items() if key not in IN_A_TABLE]
-    return f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {exact(seconds)} s/step  {duration(left)} left"
+    parts = [
+        f"{word} {logs[key]:.3g}" for key, word in _watched(logs).items() if key not in IN_A_TABLE
+    ]
+    return (
+        f"step {step:>{len(str(steps))}}/{steps}  {'  '.join(parts)}  {exact(seconds)} s/step "
+        f" {duration(left)} left"
+    )
 
 
 def exact(seconds: float) -> str:
@@ -159,7 +220,8 @@ def exact(seconds: float) -> str:
 
 
 class Advise(TrainerCallback):
-    """Says what a run's lines show to be wrong, once: not again what its checkpoint's lines showed before."""
+    """Says what a run's lines show to be wrong, once: not again what its checkpoint's lines showed
+    before."""
 
     def __init__(self, recipe: Recipe):
         self.recipe, self.run = recipe, None
@@ -174,9 +236,9 @@ class Advise(TrainerCallback):
 
 
 class Metrics(TrainerCallback):
-    """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the checkpoint's own
-    history, so that no step appears twice. Of that it keeps only lines that a run wrote: those who read them later
-    rely on their types, and a checkpoint may be a stranger's."""
+    """Writes `metrics.jsonl`, one line per logging step. A resumed run first rewrites it from the
+    checkpoint's own history, so that no step appears twice. Of that it keeps only lines that a run
+    wrote: those who read them later rely on their types, and a checkpoint may be a stranger's."""
 
     def __init__(self, folder: Path):
         self.file = folder / "metrics.jsonl"
@@ -194,11 +256,18 @@ class Metrics(TrainerCallback):
 
 
 def _written_by_a_run(line) -> bool:
-    """Whether it has a step, numbers by name that can be summed, and text only where answers were judged."""
+    """Whether it has a step, numbers by name that can be summed, and text only where answers were
+    judged."""
     if not isinstance(line, dict) or not isinstance(line.get("step"), int):
         return False
     for key, each in line.items():
-        kind = str if key == RIGHT else float | int if key.startswith("seconds/") else float | int | None
+        kind = (
+            str
+            if key == RIGHT
+            else float | int
+            if key.startswith("seconds/")
+            else float | int | None
+        )
         if not isinstance(each, kind) or (isinstance(each, int) and abs(each) >= 2**53):
             return False
     return True
@@ -207,15 +276,18 @@ def _written_by_a_run(line) -> bool:
 def show_progress(trainer, stage: str) -> Progress:
     """Give a trainer our bar in place of the library's own."""
     trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(PrinterCallback)  # of a process other than the first; it prints on each machine
+    trainer.remove_callback(
+        PrinterCallback
+    )  # of a process other than the first; it prints on each machine
     ours = Progress(stage)
     trainer.add_callback(ours)
     return ours
 
 
 class StepClock(TrainerCallback):
-    """Follows the steps of a run from a thread of its own, and adds the seconds of each part since the last line to
-    each line of the trainer's history, as `seconds/<part>`: this process's, waiting for others included.
+    """Follows the steps of a run from a thread of its own, and adds the seconds of each part since
+    the last line to each line of the trainer's history, as `seconds/<part>`: this process's,
+    waiting for others included.
 
     Args:
         bar: the progress bar that shows the status on a terminal.
@@ -227,7 +299,10 @@ class StepClock(TrainerCallback):
         self.evaluating, self.first = False, 0.0
         self.batches = self.rows = self.token = self.limit = self.step = 0
         self.seconds = dict.fromkeys(PARTS, 0.0)  # since the last line of the history
-        self.lap, self.out = 0.0, 0.0  # the last moment that was counted, and the seconds counted on their own since
+        self.lap, self.out = (
+            0.0,
+            0.0,
+        )  # the last moment that was counted, and the seconds counted on their own since
 
     def on_train_begin(self, args, state, control, **kwargs):
         self.lap = time.monotonic()
@@ -275,8 +350,8 @@ class StepClock(TrainerCallback):
 
     @contextlib.contextmanager
     def apart(self, part: str):
-        """The seconds of this block, or of the function that it decorates, count in a step as a part of their own; in
-        an evaluation as that."""
+        """The seconds of this block, or of the function that it decorates, count in a step as a
+        part of their own; in an evaluation as that."""
         began = time.monotonic()
         try:
             yield
@@ -290,7 +365,9 @@ class StepClock(TrainerCallback):
 
         def watched(*args, **kwargs):
             tokens = _Tokens(self, kwargs["input_ids"].shape[1])
-            with self._sampling(len(kwargs["input_ids"]), kwargs["generation_config"].max_new_tokens):
+            with self._sampling(
+                len(kwargs["input_ids"]), kwargs["generation_config"].max_new_tokens
+            ):
                 return generate(*args, stopping_criteria=StoppingCriteriaList([tokens]), **kwargs)
 
         return watched
@@ -319,14 +396,22 @@ class StepClock(TrainerCallback):
         """What the step is doing, in words."""
         began = self.sampling  # read once, because another thread sets it
         if began is None:
-            return f"{self.batches} of {self.of} batches trained on" if self.batches else "scoring, training"
+            return (
+                f"{self.batches} of {self.of} batches trained on"
+                if self.batches
+                else "scoring, training"
+            )
         if not self.token:
             return f"sampling {self.rows} completions"
         rate = self.rows * self.token / max(1e-3, time.monotonic() - began)
-        return f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,}, {rate:,.0f} tokens/s"
+        return (
+            f"sampling {self.rows} completions, token {self.token:,} of at most {self.limit:,},"
+            f" {rate:,.0f} tokens/s"
+        )
 
     def left(self, steps: int = 1) -> str:
-        """About when this step and the `steps - 1` after it end, in words; for a first step, when its sampling ends."""
+        """About when this step and the `steps - 1` after it end, in words; for a first step, when
+        its sampling ends."""
         if self.began is None:
             return "at once"
         mean = sum(self.took) / len(self.took) if self.took else 0.0
@@ -354,20 +439,30 @@ class StepClock(TrainerCallback):
             if on_terminal() and self.bar.training_bar is not None:
                 self.bar.training_bar.set_postfix_str(self.status())
             elif now - said >= EVERY:
-                print(f"step {self.step}, {duration(now - began)} so far: {self.status()}", file=sys.stderr, flush=True)
+                print(
+                    f"step {self.step}, {duration(now - began)} so far: {self.status()}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 said = now
 
 
 def time_by_part(history: list[dict]) -> dict[str, dict[str, float]]:
-    """Of each part of the training, its seconds and its share of them all, from the trainer's history. A resumed run's
-    history ends at the last line before its checkpoint: the seconds from there to where it stopped are not counted."""
+    """Of each part of the training, its seconds and its share of them all, from the trainer's
+    history. A resumed run's history ends at the last line before its checkpoint: the seconds from
+    there to where it stopped are not counted.
+    """
     seconds = {part: sum(line.get(f"seconds/{part}", 0.0) for line in history) for part in PARTS}
     whole = sum(seconds.values()) or 1.0
-    return {part: {"seconds": round(each, 3), "share": round(each / whole, 4)} for part, each in seconds.items()}
+    return {
+        part: {"seconds": round(each, 3), "share": round(each / whole, 4)}
+        for part, each in seconds.items()
+    }
 
 
 def on_terminal() -> bool:
-    """Whether a progress bar is visible: not in a file, nor on a terminal of no width, as some containers have."""
+    """Whether a progress bar is visible: not in a file, nor on a terminal of no width, as some
+    containers have."""
     return sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
 
 
@@ -377,7 +472,9 @@ class _Tokens(StoppingCriteria):
     def __init__(self, clock: StepClock, prompt: int):
         self.clock, self.prompt = clock, prompt
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs) -> torch.BoolTensor:
+    def __call__(
+        self, input_ids: torch.LongTensor, scores: torch.FloatTensor, **kwargs
+    ) -> torch.BoolTensor:
         self.clock.token = input_ids.shape[1] - self.prompt
         if self.clock.token == 1:
             self.clock.first = time.monotonic()

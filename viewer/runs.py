@@ -1,4 +1,5 @@
-"""A run's folder as the page shows it. It only reads, and only inside the folder: a run may be a stranger's."""
+"""A run's folder as the page shows it. It only reads, and only inside the folder: a run may be a
+stranger's."""
 
 import json
 from functools import lru_cache
@@ -6,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.statistics import wilson
-from runs.folder import evaluations, inside, name_of, object_in, read_answers, read_metrics, recipe_in, section, texts
+from runs.folder import (
+    evaluations,
+    inside,
+    name_of,
+    object_in,
+    read_answers,
+    read_metrics,
+    recipe_in,
+    section,
+    texts,
+)
 from schema import configs
 from schema.configs import RIGHT
 from schema.sections import flat
@@ -15,24 +26,49 @@ from schema.terminal import make_line
 from training.watch import findings
 
 # trl's settings that the page works with; their defaults are trl's own.
-SETTINGS = ("num_generations", "scale_rewards", "multi_objective_aggregation", "loss_type", "beta", "epsilon")
-SETTINGS += ("epsilon_high", "learning_rate", "max_completion_length", "num_iterations", "max_steps", "use_vllm")
+SETTINGS = (
+    "num_generations",
+    "scale_rewards",
+    "multi_objective_aggregation",
+    "loss_type",
+    "beta",
+    "epsilon",
+)
+SETTINGS += (
+    "epsilon_high",
+    "learning_rate",
+    "max_completion_length",
+    "num_iterations",
+    "max_steps",
+    "use_vllm",
+)
 SETTINGS += ("steps_per_generation", "gradient_accumulation_steps", "generation_batch_size")
 SETTINGS += ("mask_truncated_completions",)
 MOST_NUMBERS = 10_000_000  # steps × names of metrics
 EXCERPT = 160  # characters of a question in a list
 CUT = 20_000  # characters of a completion, unless it is asked for whole
 # (right before, right after): what became of a question, in the order of the list.
-KINDS = {(False, True): "won", (True, False): "lost", (False, False): "wrong twice", (True, True): "right twice"}
+KINDS = {
+    (False, True): "won",
+    (True, False): "lost",
+    (False, False): "wrong twice",
+    (True, True): "right twice",
+}
 
 
 def describe(run: Path) -> dict[str, Any]:
-    """What a run is, as JSON: its names, settings, rewards with their weights, state and where its time went."""
+    """What a run is, as JSON: its names, settings, rewards with their weights, state and where its
+    time went."""
     recipe, summary = recipe_in(run), object_in(run, "summary.json")
     stage = stage_of(run)
     given = configs.defaults(stage) | section(recipe, stage)
-    settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(recipe.get("algorithm")).shown
-    options = {str(name): each if isinstance(each, dict) else {} for name, each in section(recipe, "rewards").items()}
+    settings = {key: _plain(given.get(key)) for key in SETTINGS} | algorithm(
+        recipe.get("algorithm")
+    ).shown
+    options = {
+        str(name): each if isinstance(each, dict) else {}
+        for name, each in section(recipe, "rewards").items()
+    }
     weights = {name: finite(each.get("weight")) for name, each in options.items()}
     weights = {name: 1.0 if weight is None else weight for name, weight in weights.items()}
     of_steps = [name for name, each in options.items() if "steps" in each]
@@ -42,12 +78,18 @@ def describe(run: Path) -> dict[str, Any]:
         "folder": str(run),
         "explain": make_line("explain", STEP="%step", ROW="%row", RUN=[run]),
         "settings": settings,
-        "rewards": weights | dict.fromkeys(of_steps, 0.0),  # a reward of steps is no part of a completion's total
+        "rewards": (
+            weights | dict.fromkeys(of_steps, 0.0)
+        ),  # a reward of steps is no part of a completion's total
         "weight_of_steps": weights[of_steps[0]] if of_steps else None,
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),
-        "stopped": str(summary["stopped"])[:1000] if isinstance(summary.get("stopped"), str) else None,
-        "result": Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None,
+        "stopped": (
+            str(summary["stopped"])[:1000] if isinstance(summary.get("stopped"), str) else None
+        ),
+        "result": (
+            Path(best).name if isinstance(best := summary.get("best_checkpoint"), str) else None
+        ),
         "hardware": [each[:200] for each in texts(object_in(run, "versions.json").get("hardware"))],
         "evaluations": evaluations(run),
     }
@@ -58,9 +100,10 @@ def stage_of(run: Path) -> str:
 
 
 def curves(run: Path) -> dict[str, list]:
-    """Every number that a run logged, as columns: "step", in order, and under each name a value or None for each step;
-    beside them `held_out/…`, how many problems an evaluation asked and the 95% interval of its accuracy. A resumed run
-    rewrites its lines, so they are read again whenever the file has changed."""
+    """Every number that a run logged, as columns: "step", in order, and under each name a value or
+    None for each step; beside them `held_out/…`, how many problems an evaluation asked and the 95%
+    interval of its accuracy. A resumed run rewrites its lines, so they are read again whenever the
+    file has changed."""
     file = inside(run, "metrics.jsonl")
     state = file.stat()
     return _curves(run, state.st_mtime_ns, state.st_size)
@@ -75,7 +118,11 @@ def _curves(run: Path, _changed: int, _size: int) -> dict[str, list]:
             low, high = wilson(right.count("1"), len(right))
             line |= {"held_out/n": len(right), "held_out/low": low, "held_out/high": high}
         # An evaluation has a line of its own, with seconds of its own.
-        spent = {key: row[key] + line[key] for key in row.keys() & line.keys() if key.startswith("seconds/")}
+        spent = {
+            key: row[key] + line[key]
+            for key in row.keys() & line.keys()
+            if key.startswith("seconds/")
+        }
         row.update(line | spent)
     steps, names = sorted(rows), set().union(*rows.values())
     if len(steps) * len(names) > MOST_NUMBERS:
@@ -86,7 +133,11 @@ def _curves(run: Path, _changed: int, _size: int) -> dict[str, list]:
 
 def advice(run: Path) -> list[dict[str, Any]]:
     """What the rules of docs/health.md, which are for GRPO, say of the run so far."""
-    return [] if stage_of(run) != "grpo" else [each._asdict() for each in findings(read_metrics(run), recipe_in(run))]
+    return (
+        []
+        if stage_of(run) != "grpo"
+        else [each._asdict() for each in findings(read_metrics(run), recipe_in(run))]
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -96,14 +147,15 @@ def _plain(value: Any) -> Any:
 
 
 def finite(value: Any) -> float | None:
-    """The number with six digits; None for what JSON does not know as one, or what has no square."""
+    """The number with six digits; None for what JSON does not know as one, or what has no
+    square."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(f"{value:.6g}") if number and abs(value) < 1e150 else None
 
 
 def about(run: Path) -> dict[str, dict[str, str]]:
-    """What a run was made of, as texts by `section.key`: its `recipe` as it was saved; that `filled` with the
-    libraries' defaults; its `data`, and the `versions` of all that trained it."""
+    """What a run was made of, as texts by `section.key`: its `recipe` as it was saved; that
+    `filled` with the libraries' defaults; its `data`, and the `versions` of all that trained it."""
     recipe = recipe_in(run)
     filled = {
         name: configs.defaults(name) | STAGES[name].defaults | each
@@ -112,21 +164,26 @@ def about(run: Path) -> dict[str, dict[str, str]]:
     }
     found = {"recipe": recipe, "filled": recipe | filled}
     found |= {name: object_in(run, f"{name}.json") for name in ("data", "versions")}
-    return {name: {str(key): _text(value) for key, value in flat(each).items()} for name, each in found.items()}
+    return {
+        name: {str(key): _text(value) for key, value in flat(each).items()}
+        for name, each in found.items()
+    }
 
 
 def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = ", ".join(value)
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))[:2000]
+    return (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    )[:2000]
 
 
-# The same held-out questions before and after training ---------------------------------------------------------------
+# The same held-out questions before and after training --------------------------------------------
 
 
 def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any]:
-    """Each question that both models answered, with what became of it, flips first. With several samples a question,
-    the first of each counts here; the report has them all.
+    """Each question that both models answered, with what became of it, flips first. With several
+    samples a question, the first of each counts here; the report has them all.
 
     Raises:
         ValueError: there is no such evaluation.
@@ -135,7 +192,9 @@ def changed(run: Path, benchmark: str, before: str, after: str) -> dict[str, Any
     of_kind = {kind: [] for kind in KINDS.values()}
     for each in sorted(answers[0].keys() & answers[1].keys()):
         kind = KINDS[answers[0][each]["right"] is True, answers[1][each]["right"] is True]
-        of_kind[kind].append({"id": each, "question": str(answers[0][each]["problem"])[:EXCERPT], "kind": kind})
+        of_kind[kind].append(
+            {"id": each, "question": str(answers[0][each]["problem"])[:EXCERPT], "kind": kind}
+        )
     counts = {kind: len(rows) for kind, rows in of_kind.items()}
     rows = [row for rows in of_kind.values() for row in rows]
     return {"rows": rows, "counts": counts, "before": before, "after": after}
@@ -151,12 +210,19 @@ def pair(run: Path, benchmark: str, before: str, after: str, question: int) -> d
     if any(question not in each for each in answers):
         raise ValueError(f"{benchmark} has no question {question} that both answered")
     shown = [
-        {key: each[question].get(key) for key in ("answer", "right", "reason", "tokens", "truncated")}
+        {
+            key: each[question].get(key)
+            for key in ("answer", "right", "reason", "tokens", "truncated")
+        }
         | {"label": label, "text": str(each[question].get("response") or "")[:CUT]}
         for label, each in zip((before, after), answers, strict=True)
     ]
     first = answers[0][question]
-    return {"question": str(first["problem"])[:CUT], "gold": str(first["gold"])[:CUT], "answers": shown}
+    return {
+        "question": str(first["problem"])[:CUT],
+        "gold": str(first["gold"])[:CUT],
+        "answers": shown,
+    }
 
 
 def _first(run: Path, benchmark: str, label: str) -> dict[int, dict]:

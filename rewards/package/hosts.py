@@ -1,8 +1,8 @@
-"""The verifier in the form in which each library that trains or evaluates asks for it. None of them is imported before
-its own function is called.
+"""The verifier in the form in which each library that trains or evaluates asks for it. None of them
+is imported before its own function is called.
 
-Where no gold can be read, `correct_answer` says None, which trl leaves out, and the scorer of inspect that it is
-unscored; the others ask for a number, and get 0.0.
+Where no gold can be read, `correct_answer` says None, which trl leaves out, and the scorer of
+inspect that it is unscored; the others ask for a number, and get 0.0.
 """
 
 import asyncio
@@ -10,10 +10,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewards.completion import Messages, answered, question
-from rewards.correct_answer import correct_answer  # a reward of trl.GRPOTrainer, for a data set with a `solution`
+from rewards.correct_answer import (
+    correct_answer,
+)  # a reward of trl.GRPOTrainer, for a data set with a `solution`
 from rewards.verifier import judge
 
-__all__ = ["compute_score", "correct_answer", "inspect_scorer", "process_results", "rubric_function", "task_reward"]
+__all__ = [
+    "compute_score",
+    "correct_answer",
+    "inspect_scorer",
+    "process_results",
+    "rubric_function",
+    "task_reward",
+]
 
 
 async def rubric_function(
@@ -21,24 +30,44 @@ async def rubric_function(
 ) -> float:
     """A function of a `verifiers.Rubric`, in its versions before 0.2."""
     # In a thread: the other rollouts go on while the algebra takes its time.
-    return float(bool((await asyncio.to_thread(judge, answered(completion), answer, question=_asked(prompt))).right))
+    return float(
+        bool(
+            (
+                await asyncio.to_thread(
+                    judge, answered(completion), answer, question=_asked(prompt)
+                )
+            ).right
+        )
+    )
 
 
 async def task_reward(task: Any, trace: Any) -> float:
     """A reward of a task of `verifiers.v1`, whose data has an `answer`."""
-    verdict = await asyncio.to_thread(judge, trace.last_reply, task.answer, question=task.prompt_text or None)
+    verdict = await asyncio.to_thread(
+        judge, trace.last_reply, task.answer, question=task.prompt_text or None
+    )
     return float(bool(verdict.right))
 
 
 def compute_score(
-    data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping | None = None, **others: object
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: Mapping | None = None,
+    **others: object,
 ) -> float:
-    """A custom reward function of verl; the question is what its own preprocessing puts in `extra_info`."""
-    return float(bool(judge(solution_str, ground_truth, question=(extra_info or {}).get("question")).right))
+    """A custom reward function of verl; the question is what its own preprocessing puts in
+    `extra_info`."""
+    return float(
+        bool(judge(solution_str, ground_truth, question=(extra_info or {}).get("question")).right)
+    )
 
 
-def process_results(doc: Mapping, results: Sequence[str], gold: str = "answer", asked: str = "question") -> dict:
-    """The metric `correct` of a task of lm-eval; `gold` and `asked` are the columns of the gold and the question."""
+def process_results(
+    doc: Mapping, results: Sequence[str], gold: str = "answer", asked: str = "question"
+) -> dict:
+    """The metric `correct` of a task of lm-eval; `gold` and `asked` are the columns of the gold and
+    the question."""
     return {"correct": float(bool(judge(results[0], doc[gold], question=doc.get(asked)).right))}
 
 
@@ -49,7 +78,9 @@ def inspect_scorer() -> Any:
     @scorer(metrics=[accuracy(), stderr()])
     def correct_answer():
         async def score(state, target):
-            verdict = await asyncio.to_thread(judge, state.output.completion, target.text, question=state.input_text)
+            verdict = await asyncio.to_thread(
+                judge, state.output.completion, target.text, question=state.input_text
+            )
             value = float("nan") if verdict.right is None else float(verdict.right)
             return Score(value=value, answer=verdict.answer, explanation=verdict.reason)
 

@@ -1,8 +1,10 @@
-"""Verdicts for lines of JSON, from stdin to stdout, in order: `python -m rewards.verifier < answers.jsonl`.
+"""Verdicts for lines of JSON, from stdin to stdout, in order: `python -m rewards.verifier <
+answers.jsonl`.
 
-A line has an `answer`, which is the whole response, its `gold`, and perhaps its `question` or a `check`. It gives one
-line: the verdict, with whatever else the line had. A line that cannot be judged gives its number and its error, and
-the exit code is then 1. Lines are judged as they come, and no more of them is held than one read of a pipe gives.
+A line has an `answer`, which is the whole response, its `gold`, and perhaps its `question` or a
+`check`. It gives one line: the verdict, with whatever else the line had. A line that cannot be
+judged gives its number and its error, and the exit code is then 1. Lines are judged as they come,
+and no more of them is held than one read of a pipe gives.
 """
 
 import argparse
@@ -23,14 +25,23 @@ _READ = 1 << 20  # bytes
 
 def main() -> int:
     """The exit code: 1 if a line could not be judged, 2 if this machine cannot run programs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--strict", action="store_true", help="take only an answer in a closed <answer> block")
-    parser.add_argument("--run-programs", action="store_true", help="allow checks that run what a response says")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="take only an answer in a closed <answer> block"
+    )
+    parser.add_argument(
+        "--run-programs", action="store_true", help="allow checks that run what a response says"
+    )
     given, number, failed = parser.parse_args(), 0, False
     try:
         for lines in _batches(sys.stdin.buffer):
             replies = _judged(lines, number + 1, given.strict, given.run_programs)
-            number, failed = number + len(lines), failed or any("error" in reply for reply in replies)
+            number, failed = (
+                number + len(lines),
+                failed or any("error" in reply for reply in replies),
+            )
             sys.stdout.write("".join(json.dumps(reply) + "\n" for reply in replies))
             sys.stdout.flush()
     except NotHeld as error:
@@ -66,7 +77,11 @@ def _judged(lines: list[bytes], first: int, strict: bool, run_programs: bool) ->
         except ValueError as error:
             replies.append({"line": number, "error": str(error)})
     columns = [[row.get(key) or None for row in rows] for key in _KEYS]
-    verdicts = iter(judge_all([row["answer"] for row in rows], *columns[1:], strict=strict, run_programs=run_programs))
+    verdicts = iter(
+        judge_all(
+            [row["answer"] for row in rows], *columns[1:], strict=strict, run_programs=run_programs
+        )
+    )
     return [reply if "error" in reply else reply | asdict(next(verdicts)) for reply in replies]
 
 
@@ -89,7 +104,11 @@ def _row(line: bytes, run_programs: bool) -> dict:
         raise ValueError("not an object")
     if type(row.get("gold")) in (int, float):
         row["gold"] = json.dumps(row["gold"])
-    if missing := [key for key in ("answer", "gold") if key not in row and not (key == "gold" and row.get("check"))]:
+    if missing := [
+        key
+        for key in ("answer", "gold")
+        if key not in row and not (key == "gold" and row.get("check"))
+    ]:
         raise ValueError(f"no `{missing[0]}`")
     for key in _KEYS:
         if not isinstance(row.get(key), str | None) or (key == "answer" and row[key] is None):

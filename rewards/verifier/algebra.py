@@ -1,7 +1,9 @@
-r"""Equality of two expressions by algebra. Imported in worker processes only: it loads sympy, and it may never return.
+r"""Equality of two expressions by algebra. Imported in worker processes only: it loads sympy, and
+it may never return.
 
-LaTeX is read by math-verify's parser (latex2sympy2_extended). Equality is decided exactly where both are rational, and
-else by evaluating both at fixed points to many digits, relative to their size: 10^{-20} and 10^{-21} differ.
+LaTeX is read by math-verify's parser (latex2sympy2_extended). Equality is decided exactly where
+both are rational, and else by evaluating both at fixed points to many digits, relative to their
+size: 10^{-20} and 10^{-21} differ.
 """
 
 import re
@@ -25,21 +27,32 @@ _POINTS = [(739, 311), (433, 877), (1259, 503), (-617, 401), (-283, 769)]
 
 @lru_cache(maxsize=4096)
 def parse(text: str):
-    """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact decimals."""
+    """The sympy expression of `text`, unevaluated as far as the parser leaves it, with exact
+    decimals."""
     # The parser would add the numbers, and drop the base.
     if re.search(r"(?<![_\d])\d+\s+\d|(?<![a-zA-Z}]\^)(?<![a-zA-Z] \^)[\d)]\s*_", text):
         raise Unreadable(text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(?<![\d_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}", _mixed, text)
-    text = re.sub(r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text)
+    text = re.sub(
+        r"(\d*)\.(\d+)", lambda m: rf"\frac{{{int(m[1] + m[2])}}}{{{10 ** len(m[2])}}}", text
+    )
     text = re.sub(r"(\d+)\s*\^\\circ", r"(\1\\frac{\\pi}{180})", text)
     try:
-        expression = latex2sympy(text, normalization_config=_NORMALIZATION, conversion_config=_CONVERSION)
-    except Exception as error:  # the parser raises bare Exceptions and whatever sympy does on odd input
+        expression = latex2sympy(
+            text, normalization_config=_NORMALIZATION, conversion_config=_CONVERSION
+        )
+    except (
+        Exception
+    ) as error:  # the parser raises bare Exceptions and whatever sympy does on odd input
         raise Unreadable(text) from error
     if not isinstance(expression, sympy.Expr):
         raise Unreadable(text)
-    return expression.subs(sympy.Symbol("i"), sympy.I) if expression.has(sympy.Symbol("i")) else expression
+    return (
+        expression.subs(sympy.Symbol("i"), sympy.I)
+        if expression.has(sympy.Symbol("i"))
+        else expression
+    )
 
 
 def _mixed(match: re.Match) -> str:
@@ -48,7 +61,8 @@ def _mixed(match: re.Match) -> str:
 
 
 def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
-    """Whether two expressions are equal and, with `worked_out`, the answer leaves no arithmetic that the gold does not.
+    """Whether two expressions are equal and, with `worked_out`, the answer leaves no arithmetic
+    that the gold does not.
 
     Raises `Unreadable` for a gold the parser cannot read.
     """
@@ -65,7 +79,8 @@ def equal(gold: str, answer: str, worked_out: bool = True) -> bool:
 
 
 def _digits_of(text: str) -> int:
-    """How many digits a number of `text` may differ from another by: its own, or those of its power of ten."""
+    """How many digits a number of `text` may differ from another by: its own, or those of its power
+    of ten."""
     powers = [int(n) for n in re.findall(r"\^\s*\{?\s*-?\s*(\d{1,3})", text)]
     return max([len(n) for n in re.findall(r"[\d.]+", text)] + powers, default=0)
 
@@ -107,7 +122,8 @@ def _at(expression, names: list, point: tuple[int, int], digits: int = _DIGITS):
 
 
 def _lost(expression, names: list, point: tuple[int, int], digits: int) -> bool:
-    """Whether a sum has a term too small to show in its digits, as that of x + e^{-x^6} at x = 7."""
+    """Whether a sum has a term too small to show in its digits, as that of x + e^{-x^6} at x =
+    7."""
     for node in expression.atoms(sympy.Add):
         sizes = [abs(x) for x in (_at(term, names, point, _SLACK) for term in node.args) if x]
         if sizes and min(sizes) < max(sizes) * sympy.Float(10) ** (_SLACK - digits):
@@ -122,12 +138,17 @@ def _close(x, y, digits: int = _DIGITS) -> bool:
 def close(exact: str, rounded: Fraction, places: int) -> bool:
     """Whether a constant differs from its rounding by no more than one unit of its last place."""
     number = _at(_evaluated(parse(exact)), [], _POINTS[0])
-    difference = None if number is None else abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
+    difference = (
+        None
+        if number is None
+        else abs(number - sympy.Rational(rounded.numerator, rounded.denominator))
+    )
     return difference is not None and bool(difference * 10**places <= 1)
 
 
 def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) -> bool:
-    """Whether (sign, left, right) twice say the same: the differences of their sides are proportional."""
+    """Whether (sign, left, right) twice say the same: the differences of their sides are
+    proportional."""
     (sign, *sides), (other_sign, *other_sides) = gold, answer
     a = parse(sides[0]) - parse(sides[1])
     try:
@@ -151,7 +172,8 @@ def equal_relations(gold: tuple[str, str, str], answer: tuple[str, str, str]) ->
 
 
 def work_left(expression) -> bool:
-    """Whether arithmetic is left to do: 40+2, x+x, 2·3√2, 2^5, √16, 5!, sin 30°, a sum or an integral."""
+    """Whether arithmetic is left to do: 40+2, x+x, 2·3√2, 2^5, √16, 5!, sin 30°, a sum or an
+    integral."""
     return any(_unworked(node) for node in sympy.preorder_traversal(expression))
 
 
@@ -165,9 +187,13 @@ def _unworked(node) -> bool:
         if not node.base.is_Rational or not node.exp.is_Rational:
             return False
         return node.exp != -1 if node.exp.is_Integer else _evaluated(node).is_Rational
-    if isinstance(node, sympy.Sum | sympy.Product | sympy.Integral | sympy.Derivative | sympy.Limit):
+    if isinstance(
+        node, sympy.Sum | sympy.Product | sympy.Integral | sympy.Derivative | sympy.Limit
+    ):
         return True
-    return isinstance(node, sympy.Function) and node.is_number and not _evaluated(node).has(node.func)
+    return (
+        isinstance(node, sympy.Function) and node.is_number and not _evaluated(node).has(node.func)
+    )
 
 
 def _unworked_product(node) -> bool:

@@ -1,4 +1,5 @@
-"""Values and forms of expressions, without the algebra: exact values, and those by which two are seen to differ."""
+"""Values and forms of expressions, without the algebra: exact values, and those by which two are
+seen to differ."""
 
 import ast
 import re
@@ -11,13 +12,24 @@ from operator import add, mul, neg, pos, sub, truediv
 from rewards.verifier.notation import closing, depths
 
 _EXPRESSION = re.compile(
-    r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){} A-Za-ci-z])+"
+    r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){}"
+    r" A-Za-ci-z])+"
 )
-_OTHERWISE = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")  # not read as in Python; a mixed number
+_OTHERWISE = re.compile(
+    r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*"
+)  # not read as in Python; a mixed number
 _DIVIDED = re.compile(  # 3/7x is 3/(7x)
     r"(?<![\w.)}/^])(\d+)/(\d+(?:\\pi(?![a-zA-Z])|\\sqrt\{\d+\}|[a-cj-z])*)(?=\s*(?:[-+)}]|$))"
 )
-_PYTHON = [("}{", ")/("), ("{", "("), ("}", ")"), (r"\frac", ""), (r"\sqrt", "~"), (r"\pi", "π"), ("^", "**")]
+_PYTHON = [
+    ("}{", ")/("),
+    ("{", "("),
+    ("}", ")"),
+    (r"\frac", ""),
+    (r"\sqrt", "~"),
+    (r"\pi", "π"),
+    ("^", "**"),
+]
 _PYTHON += [(r"\cdot", "*"), (r"\times", "*")]
 _WORK = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.USub: neg, ast.UAdd: pos}
 _WORK |= {ast.Pow: pow, ast.Invert: Decimal.sqrt}
@@ -25,7 +37,8 @@ _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459"
 
 
 def value_of(node: ast.expr, number: type = Fraction) -> Fraction | Decimal:
-    """The exact value of an expression of numbers and + - * /, a decimal as it is written. Raises ArithmeticError."""
+    """The exact value of an expression of numbers and + - * /, a decimal as it is written. Raises
+    ArithmeticError."""
     match node:
         case ast.Constant():
             return number(str(node.value))
@@ -37,8 +50,10 @@ def value_of(node: ast.expr, number: type = Fraction) -> Fraction | Decimal:
 
 
 def far_apart(text: str, other: str) -> bool:
-    r"""Whether two expressions, in `plain` spelling, differ in value where each letter stands for a number of its own.
-    False for all but sums, products, fractions, powers and square roots of moderate size, and for nearly equal ones."""
+    r"""Whether two expressions, in `plain` spelling, differ in value where each letter stands for a
+    number of its own. False for all but sums, products, fractions, powers and square roots of
+    moderate size, and for nearly equal ones.
+    """
     x, y = _estimate(text), _estimate(other)
     return abs(x - y) > 1e-10 * max(1, abs(x), abs(y))
 
@@ -46,18 +61,36 @@ def far_apart(text: str, other: str) -> bool:
 @lru_cache(maxsize=16384)
 def _estimate(text: str) -> float:
     text = _DIVIDED.sub(r"\\frac{\1}{\2}", text)
-    if _OTHERWISE.search(text) or not _EXPRESSION.fullmatch(text) or text.count("}{") != text.count(r"\frac"):
+    if (
+        _OTHERWISE.search(text)
+        or not _EXPRESSION.fullmatch(text)
+        or text.count("}{") != text.count(r"\frac")
+    ):
         return nan
     for latex, python in _PYTHON:
         text = text.replace(latex, python)
     try:
-        with localcontext(prec=60, Emax=15):  # in a difference of larger numbers too many digits may cancel
+        with localcontext(
+            prec=60, Emax=15
+        ):  # in a difference of larger numbers too many digits may cancel
             spelled = re.sub(r"(?<=[\w)])\s*(?=[a-zA-Zπ~(])", "*", text).strip()
-            # Where i stands for a number too, it is that of another value only in a + bi, and not in i^2 or 1/i.
+            # Where i stands for a number too, it is that of another value only in a + bi, and not
+            # in i^2 or 1/i.
             points = [spelled.replace("i", f"(i+{n})") for n in range(3 if "i" in spelled else 1)]
             x, *others = (value_of(ast.parse(point, mode="eval").body, Decimal) for point in points)
-            return nan if others and abs(x + others[1] - 2 * others[0]) > Decimal("1e-30") else float(x)
-    except (SyntaxError, ArithmeticError, AttributeError, TypeError, RecursionError, MemoryError):  # 2), 1/0, {}, x2
+            return (
+                nan
+                if others and abs(x + others[1] - 2 * others[0]) > Decimal("1e-30")
+                else float(x)
+            )
+    except (
+        SyntaxError,
+        ArithmeticError,
+        AttributeError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+    ):  # 2), 1/0, {}, x2
         return nan
 
 
@@ -95,6 +128,7 @@ def is_sum(text: str) -> bool:
 
 
 def holds_a_sum(text: str) -> bool:
-    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no function's."""
+    """Whether a sum stands in parentheses, which do not enclose all of `text` and are no
+    function's."""
     text = re.sub(r"^\((.*)\)$", r"\1", text) if closing(text, 0) == len(text) - 1 else text
     return any(is_sum(inner) for inner in re.findall(r"(?<![A-Za-z]{2})\(([^()]*)\)", text))

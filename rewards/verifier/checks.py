@@ -1,13 +1,15 @@
-r"""Problems that many answers solve: a function for each kind of check (data/gold.py), which returns verdicts.
+r"""Problems that many answers solve: a function for each kind of check (data/gold.py), which
+returns verdicts.
 
-`countdown`: does an expression reach the target with each of the given numbers used exactly once? It may be written in
-LaTeX (`\frac{8}{2} \times 6`) and may end in `= 24`. It is parsed and never run, what may stand in it is listed, and
-its value is exact, so no answer can hang the verifier or leave it.
+`countdown`: does an expression reach the target with each of the given numbers used exactly once?
+It may be written in LaTeX (`\frac{8}{2} \times 6`) and may end in `= 24`. It is parsed and never
+run, what may stand in it is listed, and its value is exact, so no answer can hang the verifier or
+leave it.
 
-`python`: a program, judged by running it in a process of its own (`program_process`). The process gets the source and
-the arguments. What the function should return stays here, where the results are compared: whatever a program prints,
-replaces, reads or sends, it has to find the results itself. It can only compute, as docs/security.md says, and it ends
-with its processor time.
+`python`: a program, judged by running it in a process of its own (`program_process`). The process
+gets the source and the arguments. What the function should return stays here, where the results are
+compared: whatever a program prints, replaces, reads or sends, it has to find the results itself. It
+can only compute, as docs/security.md says, and it ends with its processor time.
 """
 
 import ast
@@ -28,19 +30,35 @@ from pathlib import Path
 from rewards.verifier.arithmetic import value_of
 from rewards.verifier.extract import Found, Verdict, blocks_of, extract, outside_thoughts
 
-_LONGEST_EXPRESSION = 500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
+_LONGEST_EXPRESSION = (
+    500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
+)
 _WRITTEN = [(sign, "*") for sign in ("×", "·", "⋅", "∙", r"\times", r"\cdot")]
 _WRITTEN += [("÷", "/"), (r"\div", "/"), ("−", "-"), (r"\left", " "), (r"\right", " ")]
-_SPACE = re.compile(r"\\[()\[\],;:! ]|[$\s]")  # LaTeX's too, and the marks of mathematics; none may join two digits
+_SPACE = re.compile(
+    r"\\[()\[\],;:! ]|[$\s]"
+)  # LaTeX's too, and the marks of mathematics; none may join two digits
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _EXPRESSION = re.compile(r"[0-9()+\-*/ ]+")
 _ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
-ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub)
+ALLOWED = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Constant,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.Div,
+    ast.USub,
+)
 
 
-def judge_countdowns(responses: Sequence[str], needed: Sequence[dict], stricts: Sequence[bool]) -> list[Verdict]:
-    """A verdict for each response. `needed`: the `numbers` and the `target` of each, whole numbers. `stricts`: whether
-    its answer must stand in a closed `<answer>` block."""
+def judge_countdowns(
+    responses: Sequence[str], needed: Sequence[dict], stricts: Sequence[bool]
+) -> list[Verdict]:
+    """A verdict for each response. `needed`: the `numbers` and the `target` of each, whole numbers.
+    `stricts`: whether its answer must stand in a closed `<answer>` block."""
     rows = zip(responses, needed, stricts, strict=True)
     return [_judged(extract(text, strict), each) for text, each, strict in rows]
 
@@ -78,7 +96,11 @@ def _reaches(answer: str, needed: dict) -> tuple[bool, str]:
         if used != sorted(needed["numbers"]):
             return False, f"it uses {', '.join(map(str, used))}"
         value = value_of(tree.body)
-    except (SyntaxError, RecursionError, MemoryError):  # brackets that do not match, or are too deep
+    except (
+        SyntaxError,
+        RecursionError,
+        MemoryError,
+    ):  # brackets that do not match, or are too deep
         return False, "it cannot be read"
     except ZeroDivisionError:
         return False, "it divides by zero"
@@ -98,9 +120,13 @@ def plain(text: str) -> str:
 
 _PROCESS = str(Path(__file__).with_name("program_process.py"))
 _START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded machine
-_WALL = 20  # times the seconds of processor time: a program cannot sleep, so only a loaded machine takes that long
+# times the seconds of processor time: a program cannot sleep, so only a loaded machine takes that
+# long
+_WALL = 20
 _MEMORY = 256  # MiB of address space, with the interpreter
-_ROOM = 1 << 16  # characters of results beyond those expected; more is no right result and would fill the memory
+_ROOM = (
+    1 << 16
+)  # characters of results beyond those expected; more is no right result and would fill the memory
 _LONGEST_PROGRAM = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
 _NOTHING = "it ended before its results were in"
@@ -113,13 +139,17 @@ class NotHeld(RuntimeError):
     """No program can be run, as nothing would hold it here; the message says why and what to do."""
 
 
-def judge_programs(responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool]) -> list[Verdict]:
-    """Whether the program that a response gives passes the cases of its spec; never raises for what a response says.
+def judge_programs(
+    responses: Sequence[str], specs: Sequence[dict], stricts: Sequence[bool]
+) -> list[Verdict]:
+    """Whether the program that a response gives passes the cases of its spec; never raises for what
+    a response says.
 
-    The program is what stands in the `<answer>` block, in a fence or not; without a block, and unless `strict`, in the
-    fence, or else the whole response outside its thoughts. Two different programs are no answer. A spec is
-    `{"function": "f", "cases": [[[3], 13], …]}`, with the arguments and the result of each call. As many programs run
-    at a time as there are processors, equal ones once.
+    The program is what stands in the `<answer>` block, in a fence or not; without a block, and
+    unless `strict`, in the fence, or else the whole response outside its thoughts. Two different
+    programs are no answer. A spec is `{"function": "f", "cases": [[[3], 13], …]}`, with the
+    arguments and the result of each call. As many programs run at a time as there are processors,
+    equal ones once.
 
     Raises:
         NotHeld: this machine cannot hold a program.
@@ -147,8 +177,12 @@ def _program(response: str, function: str, strict: bool) -> tuple[str | None, st
     blocks, closed = blocks_of(visible)
     if strict and not (blocks and closed):
         return None, "no closed <answer> block"
-    programs = {program for block in blocks or [visible] for program in _FENCE.findall(block) or [block]}
-    programs = {_AROUND.sub(lambda around: around[1] or around[2] or "", program) for program in programs}
+    programs = {
+        program for block in blocks or [visible] for program in _FENCE.findall(block) or [block]
+    }
+    programs = {
+        _AROUND.sub(lambda around: around[1] or around[2] or "", program) for program in programs
+    }
     programs = {textwrap.dedent(program).strip() for program in programs}
     if len(programs) > 1:
         return None, "several programs"
@@ -157,12 +191,16 @@ def _program(response: str, function: str, strict: bool) -> tuple[str | None, st
         return None, "an <answer> block is empty" if blocks else "no program"
     if len(program) > _LONGEST_PROGRAM:
         return None, "too long for a program"
-    if not re.search(rf"\b{function}\b", program):  # most answers of a young policy: none of them costs a process
+    if not re.search(
+        rf"\b{function}\b", program
+    ):  # most answers of a young policy: none of them costs a process
         return None, f"it defines no {function}"
     return program, ""
 
 
-def run_program(source: str, function: str, cases: Sequence[tuple[list, object]], seconds: float = 2.0) -> Verdict:
+def run_program(
+    source: str, function: str, cases: Sequence[tuple[list, object]], seconds: float = 2.0
+) -> Verdict:
     """Whether `function(*arguments)` returns `result` for each case `[arguments, result]`.
 
     Both are JSON values. A program may use `seconds` of processor time for all cases.
@@ -170,7 +208,9 @@ def run_program(source: str, function: str, cases: Sequence[tuple[list, object]]
     Raises:
         NotHeld: this machine cannot hold a program.
     """
-    reply = called(source, function, [arguments for arguments, _ in cases], len(json.dumps(cases)), seconds)
+    reply = called(
+        source, function, [arguments for arguments, _ in cases], len(json.dumps(cases)), seconds
+    )
     if isinstance(reply, Verdict):
         return reply
     try:
@@ -183,8 +223,8 @@ def run_program(source: str, function: str, cases: Sequence[tuple[list, object]]
 def called(
     source: str, function: str, arguments: list[list], room: int = 0, seconds: float = 2.0
 ) -> tuple[list, str | None] | Verdict:
-    """What a program's function returns for each list of arguments, and the first error; or why it gave nothing.
-    `room`: bytes of what it should return. Raises NotHeld."""
+    """What a program's function returns for each list of arguments, and the first error; or why it
+    gave nothing. `room`: bytes of what it should return. Raises NotHeld."""
     room += _ROOM
     job = {"source": source, "function": function, "arguments": arguments}
     job |= {"seconds": seconds, "memory_mib": _MEMORY}
@@ -195,7 +235,9 @@ def called(
         said, ended = _said(process, room, _WALL * seconds)
     held, _, said = said.partition(b"\n")
     if held != b"held":
-        raise NotHeld(f"this machine cannot hold a program: {held.decode() or 'its process did not start'}")
+        raise NotHeld(
+            f"this machine cannot hold a program: {held.decode() or 'its process did not start'}"
+        )
     if not ended or process.returncode == -signal.SIGPROF:
         return Verdict(False, source, f"not done in {seconds:g} s", timed_out=True)
     if len(said) > room:
@@ -205,15 +247,24 @@ def called(
     try:
         reply = json.loads(said)
         return reply["results"], reply["error"]
-    except (ValueError, KeyError, TypeError, RecursionError):  # a program may write anything into the pipe
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ):  # a program may write anything into the pipe
         return Verdict(False, source, _NOTHING)
 
 
 @contextlib.contextmanager
 def _started():
-    """The process, which is gone at the end. It has no environment, none of our files, and a session of its own."""
+    """The process, which is gone at the end. It has no environment, none of our files, and a
+    session of its own."""
     if sys.platform != "linux":
-        raise NotHeld("programs are run on Linux only, where a seccomp filter holds them: use another data set here")
+        raise NotHeld(
+            "programs are run on Linux only, where a seccomp filter holds them: use another data"
+            " set here"
+        )
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", _PROCESS],
         cwd="/",
@@ -234,7 +285,8 @@ def _started():
 
 
 def _said(process: subprocess.Popen, bound: int, seconds: float) -> tuple[bytes, bool]:
-    """What the process wrote, up to about `bound` bytes, and whether it was done `seconds` after its first word."""
+    """What the process wrote, up to about `bound` bytes, and whether it was done `seconds` after
+    its first word."""
     said, deadline = b"", time.monotonic() + _START_LIMIT
     poll = select.poll()  # not select.select: a trainer may have more than 1024 files open
     poll.register(process.stdout, select.POLLIN)
@@ -258,7 +310,10 @@ def _compared(
         raise TypeError
     for (arguments, wanted), result in zip(cases, results, strict=False):
         if not _same(result, wanted):
-            return False, f"{_call(function, arguments)} is {result!r:.{_SHOWN}}, not {wanted!r:.{_SHOWN}}"
+            return (
+                False,
+                f"{_call(function, arguments)} is {result!r:.{_SHOWN}}, not {wanted!r:.{_SHOWN}}",
+            )
     if error is not None:
         raised = str(error).startswith("raised") and len(results) < len(cases)
         where = f"{_call(function, cases[len(results)][0])} " if raised else ""
@@ -273,10 +328,15 @@ def _call(function: str, arguments: list) -> str:
 
 
 def _same(result: object, wanted: object) -> bool:
-    """Whether two JSON values are equal. `True` is not 1. A float equals the whole number that it is exactly, as in
-    JSON and in Python: whether `x / 2` should return 2 or 2.0, a problem hardly ever says."""
+    """Whether two JSON values are equal. `True` is not 1. A float equals the whole number that it
+    is exactly, as in JSON and in Python: whether `x / 2` should return 2 or 2.0, a problem hardly
+    ever says."""
     if isinstance(wanted, list):
-        return isinstance(result, list) and len(result) == len(wanted) and all(map(_same, result, wanted))
+        return (
+            isinstance(result, list)
+            and len(result) == len(wanted)
+            and all(map(_same, result, wanted))
+        )
     if isinstance(wanted, dict):
         return (
             isinstance(result, dict)
@@ -286,5 +346,9 @@ def _same(result: object, wanted: object) -> bool:
     return isinstance(result, bool) == isinstance(wanted, bool) and result == wanted
 
 
-# Kind of check → a function of responses, what each of their checks needs, and whether each must be in form.
-CHECKS: dict[str, Callable[..., list[Verdict]]] = {"countdown": judge_countdowns, "python": judge_programs}
+# Kind of check → a function of responses, what each of their checks needs, and whether each must be
+# in form.
+CHECKS: dict[str, Callable[..., list[Verdict]]] = {
+    "countdown": judge_countdowns,
+    "python": judge_programs,
+}

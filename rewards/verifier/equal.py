@@ -1,7 +1,8 @@
 r"""Whether an answer says the same as the gold: the rule of docs/rewards.md, cheap steps first.
 
-`compare_answers` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text and structure do not
-decide; `compare_by_algebra` is the same rule in a worker process, with the algebra to ask.
+`compare_answers` runs in the trainer's process and raises `NeedsAlgebra` where exact numbers, text
+and structure do not decide; `compare_by_algebra` is the same rule in a worker process, with the
+algebra to ask.
 """
 
 import contextlib
@@ -50,7 +51,9 @@ from rewards.verifier.value import (
 )
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
-_MAX_QUESTION = 2000  # characters of one that is read in the trainer's process, without a limit on the time
+_MAX_QUESTION = (
+    2000  # characters of one that is read in the trainer's process, without a limit on the time
+)
 _MAX_ANSWERS = 20
 _MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second time
 _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
@@ -60,10 +63,13 @@ _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _WHOLE_AS_MATHS = re.compile(r"(-?\d{1,18})|\$(-?\d{1,18})\$", re.ASCII)
 _YES_OR_NO = re.compile(
     r"(?i)(yes|no)[,.;:]? (?:it|they|he|she|we|you|there|this|that) "
-    r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can) ?not)"
+    r"(?:((?:is|are|was|were|do|does|did|has|have|ca|wo|would)n['’]t|(?:is|are|was|were|do|does|did|will|can)"
+    r" ?not)"
     r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
 )
-_NOT = re.compile(r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)")  # "No, 91 is not prime"
+_NOT = re.compile(
+    r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)"
+)  # "No, 91 is not prime"
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _CHOICE = re.compile(
     r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
@@ -89,7 +95,9 @@ def _undecided(*texts: object) -> bool:
 _NO_ALGEBRA = SimpleNamespace(equal=_undecided, equal_relations=_undecided, close=_undecided)
 
 
-def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> tuple[bool | None, str]:
+def compare_by_algebra(
+    gold: str, answers: list[str], question: str | None
+) -> tuple[bool | None, str]:
     """`compare_answers`, in a worker process."""
     from rewards.verifier import algebra
 
@@ -102,7 +110,8 @@ def compare_by_algebra(gold: str, answers: list[str], question: str | None) -> t
 def compare_answers(
     gold: str, answers: Sequence[str], question: str | None, algebra: Algebra = _NO_ALGEBRA
 ) -> tuple[bool | None, str]:
-    """(right, reason) for the `answers` of a response: each must be right, or all together a gold of several values."""
+    """(right, reason) for the `answers` of a response: each must be right, or all together a gold
+    of several values."""
     if max(map(len, answers)) > _MAX_LENGTH:
         return False, "too long for an answer"
     if len(gold) > _MAX_LENGTH:
@@ -114,9 +123,16 @@ def compare_answers(
     different = {key(a): a for a in reversed(answers)}
     if len(different) > _MAX_ANSWERS:
         return False, "several different answers"
-    several = List | Set | Union | (Interval | Tuple if all("=" in answer for answer in answers) else Union)
+    several = (
+        List
+        | Set
+        | Union
+        | (Interval | Tuple if all("=" in answer for answer in answers) else Union)
+    )
     if len(different) > 1 and _too_large(gold) is None and isinstance(value(gold), several):
-        return _as_written(gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra)
+        return _as_written(
+            gold, ("; " if "," in answers[0] else ", ").join(answers), question, algebra
+        )
     verdicts = [_compare_one(gold, a, question, algebra) for a in different.values()]
     wrong = next((v for v in verdicts if not v[0]), None)
     if wrong and len(different) > 1:
@@ -124,7 +140,9 @@ def compare_answers(
     return wrong or verdicts[0]
 
 
-def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
+def _compare_one(
+    gold: str, answer: str, question: str | None, algebra: Algebra
+) -> tuple[bool | None, str]:
     """The verdict on the answer as it is written, or as its question says how to read it."""
     verdict = _as_written(gold, answer, question, algebra)
     if verdict[0] is not False or len(gold) > _MAX_GOLD_READ or verdict[1] == _OTHER_NUMBER:
@@ -132,7 +150,9 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
     if question and _other_way(answer, gold, question):
         return verdict
     for reading in readings(value(gold), answer, question or ""):
-        with contextlib.suppress(Unreadable):  # a gold for which no reading can be right, and the verdict stands
+        with contextlib.suppress(
+            Unreadable
+        ):  # a gold for which no reading can be right, and the verdict stands
             right, reason = _as_written(gold, reading, question, algebra)
             if right:
                 return True, f"{reason}; read as {reading}"
@@ -141,23 +161,35 @@ def _compare_one(gold: str, answer: str, question: str | None, algebra: Algebra)
     return verdict
 
 
-def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str]:
-    if _WHOLE.fullmatch(gold) and (whole := _WHOLE_AS_MATHS.fullmatch(answer)):  # by far the most frequent case
+def _as_written(
+    gold: str, answer: str, question: str | None, algebra: Algebra
+) -> tuple[bool | None, str]:
+    if _WHOLE.fullmatch(gold) and (
+        whole := _WHOLE_AS_MATHS.fullmatch(answer)
+    ):  # by far the most frequent case
         right = int(gold) == int(whole[1] or whole[2])
         return right, "equal, as whole numbers" if right else _OTHER_NUMBER
     if not answer.strip():
         return False, "empty answer"
     if answer in (gold, f"${gold}$") or key(gold) == key(answer):
         return True, "spelled like the gold"
-    numbers = [number(text) if NUMBER.fullmatch(text := plain(each)) else None for each in (gold, answer)]
+    numbers = [
+        number(text) if NUMBER.fullmatch(text := plain(each)) else None for each in (gold, answer)
+    ]
     if numbers[0] != numbers[1] and None not in numbers:
         return False, "not equal to the gold, as numbers"
-    if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(plain(gold)).casefold() == said[1].lower():
-        return (said[2] is not None) == (said[1].lower() == "no"), "the first word"  # "no, they can't" is no denial
+    if (said := _YES_OR_NO.fullmatch(trimmed(plain(answer)))) and trimmed(
+        plain(gold)
+    ).casefold() == said[1].lower():
+        return (said[2] is not None) == (
+            said[1].lower() == "no"
+        ), "the first word"  # "no, they can't" is no denial
     denied = _NOT.sub(r"\1", answer) if trimmed(plain(gold)).casefold() == "no" else answer
     if (doubt := hedge(denied)) and not hedge(gold):
         return False, doubt
-    if (told := number_said(answer, question)) is not None and isinstance(g := value(gold), Quantity | Relation):
+    if (told := number_said(answer, question)) is not None and isinstance(
+        g := value(gold), Quantity | Relation
+    ):
         if told.objection or (told.unit_unknown and isinstance(g, Quantity) and known(g.unit)):
             return False, told.objection or "another unit than the gold's"
         answer = told.answer
@@ -178,9 +210,14 @@ def _as_written(gold: str, answer: str, question: str | None, algebra: Algebra) 
         and answer.strip(" .$") in ("T", "F")
     ):
         return g.text[0] == answer.strip(" .$").lower(), "true or false, by its letter"
-    if g in (Words("yes"), Words("no")) and (said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())):
+    if g in (Words("yes"), Words("no")) and (
+        said := re.match(r"(?i)(yes|no)[,.;:] ", answer.strip())
+    ):
         opposite = "no" if said[1].lower() == "yes" else "yes"
-        return g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer), "the first word"
+        return (
+            g == Words(said[1].lower()) and not re.search(rf"(?i)\b{opposite}\b", answer),
+            "the first word",
+        )
     ranges = type(g) is type(a) is not Quantity and form(g, gold) == form(a, answer) == "inequality"
     if ranges and _letters(gold) != _letters(answer):
         return False, "about another variable"
@@ -210,15 +247,20 @@ def _too_large(text: str) -> str | None:
     exponents = re.findall(r"\^\s*\{?\s*[+-]?\s*(\d+)", spelled)
     if any(len(digits) > 4 for digits in exponents):
         return f"an exponent above {_MAX_EXPONENT}"
-    if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(spelled):
+    if prod(int(digits) for digits in exponents if len(digits) > 2) > _MAX_EXPONENT**2 or _tower(
+        spelled
+    ):
         return "a tower of powers"
-    if re.search(r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose", spelled):
+    if re.search(
+        r"\d{4}\s*[})]*\s*!|!\s*[})]*\s*!|(?:\\binom|choose).*\d{4}|\d{4}.*choose", spelled
+    ):
         return "a factorial of a large number"
     return None
 
 
 def _tower(text: str) -> bool:
-    r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more than two deep."""
+    r"""Whether a number is raised to a power of numbers, `9^{9^9}`, or exponents are nested more
+    than two deep."""
     if re.search(r"\d\s*\^\s*\{?\s*\d+\s*\^", text):
         return True
     opened: list[bool] = []
@@ -253,11 +295,16 @@ _WAYS = re.compile(
     r"способ\w*|подмножеств\w*)\b"
 )
 # What may be left unevaluated, by what the question asks for.
-_LEFT_AS_IT_IS = [(_WAYS, _COUNTING_TOO), (re.compile("probability|chance"), _CHANCE), (_HOW_MANY, _POWER)]
+_LEFT_AS_IT_IS = [
+    (_WAYS, _COUNTING_TOO),
+    (re.compile("probability|chance"), _CHANCE),
+    (_HOW_MANY, _POWER),
+]
 
 
 def _with_binomials(text: str) -> str:
-    r"""Every notation of a binomial as `\binom{n}{k}`, and one of k in order out of n as `\frac{n!}{(n-k)!}`."""
+    r"""Every notation of a binomial as `\binom{n}{k}`, and one of k in order out of n as
+    `\frac{n!}{(n-k)!}`."""
 
     def spelled(match: re.Match) -> str:
         ordered = "P" in match.groups()
@@ -269,9 +316,11 @@ def _with_binomials(text: str) -> str:
     return _CHOSEN.sub(spelled, re.sub(r"\\text\{([^{}]*)\}", r"\1", plain(text)))
 
 
-def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool, str] | None:
-    """The verdict on an answer left as binomials and factorials; None for any other, and where it has to be worked out:
-    the question asks for a value, or has such a sign itself."""
+def _counted(
+    g: Value, gold: str, answer: str, question: str | None, algebra: Algebra
+) -> tuple[bool, str] | None:
+    """The verdict on an answer left as binomials and factorials; None for any other, and where it
+    has to be worked out: the question asks for a value, or has such a sign itself."""
     if (
         not isinstance(g, Quantity | Expr)
         or isinstance(value(answer), Quantity)
@@ -282,11 +331,17 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     ):
         return None
     spelled, wanted = _with_binomials(answer), _with_binomials(gold)
-    spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)  # "N = 6!", "2^{10} subsets"
+    spelled = re.sub(
+        r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled
+    )  # "N = 6!", "2^{10} subsets"
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
     asked = question.lower()
     counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(asked)), _COUNTING)
-    if not counting.search(spelled) or re.search(r"[=<>,]|!\s*!|\bor\b", outside) or _too_large(spelled):
+    if (
+        not counting.search(spelled)
+        or re.search(r"[=<>,]|!\s*!|\bor\b", outside)
+        or _too_large(spelled)
+    ):
         return None
     asked = counting.search(_with_binomials(question)) or VALUE.of(question.lower())
     if asked and not counting.search(wanted):
@@ -294,45 +349,75 @@ def _counted(g: Value, gold: str, answer: str, question: str | None, algebra: Al
     if isinstance(g, Quantity):
         wanted = rf"\frac{{{g.value.numerator}}}{{{g.value.denominator}}}"
     right = algebra.equal(wanted, spelled, False)
-    return right, "equal, as numbers of ways" if right else "not equal to the gold, as numbers of ways"
+    return (
+        right,
+        "equal, as numbers of ways" if right else "not equal to the gold, as numbers of ways",
+    )
 
 
 def _letters(text: str) -> set[str]:
     """The variables of an inequality: letters that stand alone."""
-    return set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", "")))
+    return set(
+        re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", plain(text).replace(r"\mathbb{R}", ""))
+    )
 
 
 # ---- multiple choice: the letter of an option, or the text of one that the question lists
 
 
-def choice(gold: str, answer: str, question: str | None, algebra: Algebra) -> tuple[bool | None, str] | None:
-    """The verdict where the gold is the letter of an option, or the answer is one and the question lists options."""
+def choice(
+    gold: str, answer: str, question: str | None, algebra: Algebra
+) -> tuple[bool | None, str] | None:
+    """The verdict where the gold is the letter of an option, or the answer is one and the question
+    lists options."""
     if named := re.fullmatch(r"(?:\\text\{)?([A-Z]?[a-z]{3,}) ([A-J])\}?", gold):  # B of "Shop B"
-        gold = named[2] if question and f"{named[1]} {named[2]}".lower() in question.lower() else gold
+        gold = (
+            named[2] if question and f"{named[1]} {named[2]}".lower() in question.lower() else gold
+        )
         answer = re.sub(rf"^(?:\\text\{{)?(?i:{named[1]}) (?=[A-J]\}}?$)", "", answer.strip())
-    answer = re.sub(r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer)
+    answer = re.sub(
+        r" is (?:the )?(?:correct|right)(?: (?:option|choice|answer|one))?\.?$", "", answer
+    )
     wanted, given = (_CHOICE.fullmatch(trimmed(plain(text))) for text in (gold, answer))
     letter = given and (given[1] or given[2]).upper()
     options = _options(question) if question and (wanted or given) else {}
-    if wanted and wanted[3] and (g := (wanted[1] or wanted[2])) in options and _alike(options[g], wanted[3], algebra):
+    if (
+        wanted
+        and wanted[3]
+        and (g := (wanted[1] or wanted[2])) in options
+        and _alike(options[g], wanted[3], algebra)
+    ):
         return choice(g, answer, question, algebra)
-    if wanted and wanted[3] and wanted[2] and given and not given[3] and letter == wanted[2]:  # C of "C. 14"
+    if (
+        wanted and wanted[3] and wanted[2] and given and not given[3] and letter == wanted[2]
+    ):  # C of "C. 14"
         return True, "the option"
     if wanted and not wanted[3] and (g := wanted[1] or wanted[2]) in "ABCDEFGHIJ":
         if given and (given[1] or given[2]) in "ABCDEFGHIJabcdefghij":
             rest = given[3]
-            # Behind the letter stands the option's text, and no other letter where that text is not known.
-            listed = re.search(r"(?<![A-Za-z])[A-J]\s*[).:]" if g in options else _LETTER, rest) or _ALSO.match(rest)
-            right = letter == g and not listed and (not rest or g not in options or _alike(options[g], rest, algebra))
+            # Behind the letter stands the option's text, and no other letter where that text is not
+            # known.
+            listed = re.search(
+                r"(?<![A-Za-z])[A-J]\s*[).:]" if g in options else _LETTER, rest
+            ) or _ALSO.match(rest)
+            right = (
+                letter == g
+                and not listed
+                and (not rest or g not in options or _alike(options[g], rest, algebra))
+            )
             return right, "the option" if right else "another option"
         if g in options:
             return _as_text(value(options[g]), value(answer), question, algebra)
-    elif letter in options and given and (not given[3] or _alike(options[letter], given[3], algebra)):
+    elif (
+        letter in options and given and (not given[3] or _alike(options[letter], given[3], algebra))
+    ):
         return _as_text(value(gold), value(options[letter]), question, algebra)
     return None
 
 
-def _as_text(gold: Value, answer: Value, question: str | None, algebra: Algebra) -> tuple[bool, str]:
+def _as_text(
+    gold: Value, answer: Value, question: str | None, algebra: Algebra
+) -> tuple[bool, str]:
     """The verdict where the text of an option stands for its letter."""
     right, reason = compare(gold, answer, question, algebra)
     return right, f"the option's text: {reason}"
@@ -348,7 +433,8 @@ def _options(question: str) -> dict[str, str]:
         return {}
     ends = [m.start() for m in marks[1:]] + [len(question)]
     return {
-        (m[1] or m[2] or m[3]): question[m.end() : end].strip(" \n$\\~,;") for m, end in zip(marks, ends, strict=True)
+        (m[1] or m[2] or m[3]): question[m.end() : end].strip(" \n$\\~,;")
+        for m, end in zip(marks, ends, strict=True)
     }
 
 
@@ -368,7 +454,9 @@ def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) 
         return f"the question asks for {request.name}"
     if isinstance(a, Quantity) and isinstance(g, Quantity) and a.unit == "¢" and not g.unit:
         return (
-            None if re.search(r"\bcents?\b|¢|penn", question.lower()) else "cents, of which the question does not speak"
+            None
+            if re.search(r"\bcents?\b|¢|penn", question.lower())
+            else "cents, of which the question does not speak"
         )
     if way := _other_way(answer, gold, question):
         return f"the other way than the question asks for, {way}"
@@ -384,7 +472,8 @@ def objection(g: Value, a: Value, gold: str, answer: str, question: str | None) 
 
 
 def _other_way(answer: str, gold: str, question: str) -> str | None:
-    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise is asked for."""
+    """The word by which an answer goes the other way than the question: "a fall of 15" where a rise
+    is asked for."""
     if not re.search("[a-z]{2}", answer):
         return None
     said, asked = (set(re.findall("[a-z]+", text.lower())) for text in (answer, question + gold))
@@ -410,7 +499,8 @@ def _common(ratio: Ratio) -> int:
 
 
 def form(typed: Value, text: str) -> str:
-    """The way an answer is written, where a problem may ask for another: an expression's form is its spelling."""
+    """The way an answer is written, where a problem may ask for another: an expression's form is
+    its spelling."""
     if isinstance(typed, Quantity):
         return "percent" if typed.percent else _form_of_number(typed.written, typed.value)
     if isinstance(typed, Expr | Relation | Ratio):
@@ -422,10 +512,16 @@ def form(typed: Value, text: str) -> str:
 
 def _form_of_number(written: str, number: Fraction) -> str:
     if "/" in written or "frac" in written:
-        return "mixed number" if len(re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))) > 2 else "fraction"
+        return (
+            "mixed number"
+            if len(re.findall(r"\d+(?:\.\d+)?", written.replace(",", ""))) > 2
+            else "fraction"
+        )
     if re.search(r"10\s*\^|\d[eE]", written):
         return "power of ten"
-    if any(char.isdigit() for char in written) and re.search("[a-z]{4}", written.replace("overline", "")):
+    if any(char.isdigit() for char in written) and re.search(
+        "[a-z]{4}", written.replace("overline", "")
+    ):
         return "scaled"  # 3.5 million
     if number.denominator == 1:
         return "whole number"
@@ -434,18 +530,28 @@ def _form_of_number(written: str, number: Fraction) -> str:
 
 
 def _copied(g: Value, a: Value, gold: str, answer: str, question: str) -> bool:
-    """Whether `answer` stands in the question in another form than the gold's: the task, not its result."""
+    """Whether `answer` stands in the question in another form than the gold's: the task, not its
+    result."""
     if isinstance(a, Ratio) and isinstance(g, Ratio):
-        asked = [pair.groups() for pair in re.finditer(r"(\d+)\s*(?::|to)\s*(\d+)", plain(question))]
+        asked = [
+            pair.groups() for pair in re.finditer(r"(\d+)\s*(?::|to)\s*(\d+)", plain(question))
+        ]
         return a.terms in asked and g.terms != a.terms
     given, wanted = form(a, answer), form(g, gold)
-    if given == "percent" and isinstance(g, Quantity) and g.value == a.value and PERCENT.of(question.lower()):
+    if (
+        given == "percent"
+        and isinstance(g, Quantity)
+        and g.value == a.value
+        and PERCENT.of(question.lower())
+    ):
         return False
     if (given == "whole number" and wanted not in ("power of ten", "scaled")) or (
         given == wanted and not _not_reduced(a)
     ):
         return False
-    if (it := key(answer)) in (asked := key(question)) and re.search(rf"(?<!\d){re.escape(it)}(?!\d)", asked):
+    if (it := key(answer)) in (asked := key(question)) and re.search(
+        rf"(?<!\d){re.escape(it)}(?!\d)", asked
+    ):
         return True
     if isinstance(a, Quantity) and isinstance(g, Quantity):
         asked = [value(match.group()) for match in _NUMBER_ASKED.finditer(plain(question))]
@@ -470,14 +576,17 @@ def _numerals(quantity: Quantity) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _flat(text: str) -> str:
-    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a power ½ as a root."""
+    r"""`text` for a search: without brackets and multiplication signs, `\frac{a}{b}` as `a/b`, a
+    power ½ as a root."""
     text = re.sub(r"\\(?:cdot|times)(?![a-zA-Z])|\*", "", key(text))
     while (at := text.find(r"\frac{")) >= 0 and (end := closing(text, at + 5)) is not None:
         text = f"{text[:at]}{text[at + 5 : end + 1]}/{text[end + 1 :]}"
     return re.sub(r"(?<!\w)(\w+)\^1/2", r"\\sqrt\1", re.sub(r"[(){}]", "", text))
 
 
-def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question: str) -> Phrase | None:
+def _another_form_was_asked(
+    g: Value, a: Value, gold: str, answer: str, question: str
+) -> Phrase | None:
     """What was asked for, where `x < 5` is given for (-∞, 5), a sum for a product, 6/8 for 3/4."""
     if isinstance(g, Ratio) and isinstance(a, Ratio) and LOWEST_TERMS.of(question):
         return LOWEST_TERMS if _common(a) > 1 == _common(g) else None
@@ -492,4 +601,8 @@ def _another_form_was_asked(g: Value, a: Value, gold: str, answer: str, question
         return FACTORED if coarse and not is_sum(g.text) else None
     if SIMPLIFIED.of(question) and squared(a.text) and not squared(g.text):
         return SIMPLIFIED
-    return EXPANDED if EXPANDED.of(question) and holds_a_sum(a.text) and not holds_a_sum(g.text) else None
+    return (
+        EXPANDED
+        if EXPANDED.of(question) and holds_a_sum(a.text) and not holds_a_sum(g.text)
+        else None
+    )

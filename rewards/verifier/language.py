@@ -1,4 +1,5 @@
-"""What a language's words for numbers are, and how they make a number; `languages` has a table of them."""
+"""What a language's words for numbers are, and how they make a number; `languages` has a table of
+them."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,14 +9,18 @@ from functools import cached_property
 from rewards.verifier.units import NAMES
 
 # Much the same in all with Latin letters.
-_BOUND = r" anything everything nothing except m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w* ap+rox\w*"
+_BOUND = (
+    r" anything everything nothing except m[ií]n\w*m\w* m[aáà][xks]\w*m\w* l[ií]mi\w* estim\w*"
+    r" ap+rox\w*"
+)
 _SCALES = frozenset([1000, 10**4, 10**5, 10**6, 10**7, 10**9])
 _PER = re.compile(r"\s*\w+\s*(?:/|pro |por |par |per |à l'|all'|al |na |в )\s*(\w+)")
 _W = r"\w\u064b-\u065f\u0900-\u0dff"  # of a word: vowel signs are no letters to Python
 
 
 def spell(ones: str, tens: str, join: str, big: str = "") -> dict[str, int]:
-    """Number words to values: `ones` from 0 on, `tens` from 20 on, between them `join`; "a|b" are two of one value."""
+    """Number words to values: `ones` from 0 on, `tens` from 20 on, between them `join`; "a|b" are
+    two of one value."""
     small = [word.replace("_", " ").split("|") for word in ones.split()]
     high = [word.replace("_", " ").split("|") for word in tens.split()]
     words = {word: n for n, row in enumerate(small) for word in row}
@@ -44,7 +49,9 @@ class Language:
     comma: bool = False  # whether decimals stand behind a comma
     counter: str = ""  # what may stand right behind a number word
     left_out: str = ""  # expressions with a number word in them that count nothing
-    parts: dict[str, Fraction] = field(default_factory=dict)  # "cuartos": 1/4; 0 where the number before it says which
+    parts: dict[str, Fraction] = field(
+        default_factory=dict
+    )  # "cuartos": 1/4; 0 where the number before it says which
     joint: str = "(?!)"  # between the whole and the part of a mixed number
     over: str = "(?!)"  # a fraction: {n} over {d}, with its whole {w}
     point: str = "(?!)"  # between a number and its decimals
@@ -58,7 +65,12 @@ class Language:
     def changed(self) -> re.Pattern:
         ends = rf"(?<![{_W}])(?:{{}})(?![{_W}])" if self.spaced else "{}"
         return re.compile(
-            ends.format((self.changes + _BOUND * (not self.script)).strip().replace("_", r"\s+").replace(" ", "|"))
+            ends.format(
+                (self.changes + _BOUND * (not self.script))
+                .strip()
+                .replace("_", r"\s+")
+                .replace(" ", "|")
+            )
         )
 
     @cached_property
@@ -68,22 +80,36 @@ class Language:
     @cached_property
     def number(self) -> re.Pattern:
         """A run of number words."""
-        return re.compile(rf"(?<![{_W}]){self._run}(?={self.counter}(?![{_W}]))" if self.spaced else self._run)
+        return re.compile(
+            rf"(?<![{_W}]){self._run}(?={self.counter}(?![{_W}]))" if self.spaced else self._run
+        )
 
     @cached_property
     def _run(self) -> str:
         words = "|".join(map(re.escape, sorted(self.numbers, key=len, reverse=True)))
-        end = rf"(?={self.counter}(?![{_W}]))" if self.spaced and self.glue.startswith(r"\s+") else ""
+        end = (
+            rf"(?={self.counter}(?![{_W}]))" if self.spaced and self.glue.startswith(r"\s+") else ""
+        )
         # "zwei drei Viertel" are two runs.
-        apart = rf"(?!(?:(?>{words})\s?)?(?:{'|'.join(self.parts)})(?![{_W}]))" if self.parts else ""
-        return rf"(?>{words})(?:(?:{self.glue}){apart}(?>{words}){end})*+"  # no way back: 2^n ways to cut n words
+        apart = (
+            rf"(?!(?:(?>{words})\s?)?(?:{'|'.join(self.parts)})(?![{_W}]))" if self.parts else ""
+        )
+        return (  # no way back: 2^n ways to cut n words
+            rf"(?>{words})(?:(?:{self.glue}){apart}(?>{words}){end})*+"
+        )
 
     @cached_property
     def _spoken(self) -> list[re.Pattern]:
-        begins, ends = (rf"(?<![{_W}])", rf"(?![{_W}])") if self.spaced else ("", "(?![分刻])")  # 三点五分 is a time
+        begins, ends = (
+            (rf"(?<![{_W}])", rf"(?![{_W}])") if self.spaced else ("", "(?![分刻])")
+        )  # 三点五分 is a time
         part = f"(?P<p>{'|'.join(self.parts) or '(?!)'}){ends}"
-        w, t, n, d = (rf"(?P<{name}>(?<![\d.,/])\d{{1,9}}+(?![.,]\d)|{self._run})" for name in "wtnd")
-        things = rf"(?:\s(?P<u>\w{{1,20}})(?=\s{self.joint}\s{part.replace('<p>', '<half>')}))?"  # "dos horas y media"
+        w, t, n, d = (
+            rf"(?P<{name}>(?<![\d.,/])\d{{1,9}}+(?![.,]\d)|{self._run})" for name in "wtnd"
+        )
+        things = (  # "dos horas y media"
+            rf"(?:\s(?P<u>\w{{1,20}})(?=\s{self.joint}\s{part.replace('<p>', '<half>')}))?"
+        )
         patterns = (
             self.over.format(w=w, n=n, d=d),
             rf"(?:{w}{things}\s?{self.joint}\s?)?(?:{n}\s?)?{part}",
@@ -94,7 +120,8 @@ class Language:
         return [re.compile(rf"{begins}(?:{pattern}|{self._run})") for pattern in patterns]
 
     def in_digits(self, text: str, question: str = "") -> str:
-        """`text` with its fractions, decimals and signs in words as digits; not "cuartos" where they are asked for."""
+        """`text` with its fractions, decimals and signs in words as digits; not "cuartos" where
+        they are asked for."""
         asked = self.asked.findall(question)
         for pattern in self._spoken:
             text = pattern.sub(lambda m: (m.lastgroup and self._said(m, asked)) or m[0], text)
@@ -102,17 +129,28 @@ class Language:
 
     def _said(self, match: re.Match, asked: list[str]) -> str | None:
         said = {**dict.fromkeys("wndtpu"), **match.groupdict()}
-        whole, count, below = (run and (int(run) if run.isdigit() else self.value(run)) for run in map(said.get, "wnd"))
+        whole, count, below = (
+            run and (int(run) if run.isdigit() else self.value(run)) for run in map(said.get, "wnd")
+        )
         if said.get("minus"):
             return f"-{said['n'] or '' if count is None else count}"
         if (tail := said["t"]) and whole is not None:
             digits = [self.numbers.get(word, word) for word in self.word.findall(tail) or tail]
-            digits = str(self.value(tail)) if max(map(int, digits)) > 9 else "".join(map(str, digits))
-            return f"{whole}.{digits}{'0' * (len(digits) == 3)}"  # "1,375" might be thousands, "1,3750" is none
+            digits = (
+                str(self.value(tail)) if max(map(int, digits)) > 9 else "".join(map(str, digits))
+            )
+            return (  # "1,375" might be thousands, "1,3750" is none
+                f"{whole}.{digits}{'0' * (len(digits) == 3)}"
+            )
         part = Fraction(1, below) if below else self.parts.get(said["p"], Fraction(0))
         if not said["n"] and (part == 0.5 if said["w"] else part > 1):  # dos y medio, anderthalb
             count = 1
-        if not part or count is None or said["p"] in asked or (said["w"] and (whole is None or count * part >= 1)):
+        if (
+            not part
+            or count is None
+            or said["p"] in asked
+            or (said["w"] and (whole is None or count * part >= 1))
+        ):
             return None
         fraction = f"{count * part.numerator}/{part.denominator}" if part != 0.01 else f"{count}%"
         return " ".join(filter(None, [said["w"] and str(whole), fraction, said["u"]]))
@@ -143,7 +181,13 @@ class Language:
                 else:
                     group += n
             else:
-                filled = 10 if n < 10 and (not self.spaced or group % 100 == 0) else 100 if n < 100 else 1000
+                filled = (
+                    10
+                    if n < 10 and (not self.spaced or group % 100 == 0)
+                    else 100
+                    if n < 100
+                    else 1000
+                )
                 if group % filled or (last is not None and last < 10):
                     return None
                 group += n

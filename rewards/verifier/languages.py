@@ -1,8 +1,10 @@
-r"""The number that a sentence in another language than English gives: "Ana tiene siete manzanas.", "答案是十五。".
+r"""The number that a sentence in another language than English gives: "Ana tiene siete manzanas.",
+"答案是十五。".
 
-A sentence is read where its script or its common words, or those of the question, tell the language. It gives a number
-if it holds exactly one, in digits or in words, and none of the language's words that change, bound, doubt or deny it.
-To teach another language, add an entry to `LANGUAGES`; tests/rewards/verifier/second_mile.tsv has rows for each.
+A sentence is read where its script or its common words, or those of the question, tell the
+language. It gives a number if it holds exactly one, in digits or in words, and none of the
+language's words that change, bound, doubt or deny it. To teach another language, add an entry to
+`LANGUAGES`; tests/rewards/verifier/second_mile.tsv has rows for each.
 """
 
 import re
@@ -25,7 +27,8 @@ _THAN = re.compile(r"\s*(?:(?:que|di|de|do|of|als|than|чем|niż|dan|het|of|el
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 # A unit's square, in front of its name or behind it.
 _SQUARE = re.compile(
-    r"quadrat(?=[a-z]*meter)|平方(?=[厘分千]?米|公里)|квадратн\w+ (?=\w*метр)|(?<=metros) cuadrados|"
+    r"quadrat(?=[a-z]*meter)|平方(?=[厘分千]?米|公里)|квадратн\w+ (?=\w*метр)|(?<=metros)"
+    r" cuadrados|"
     r"(?<=mètres) carrés|(?<=metri) quadrati|(?<=metros) quadrados"
 )
 _LISTING = re.compile(  # what may stand between two candidates
@@ -168,25 +171,39 @@ LANGUAGES = {
 # fmt: on
 _OTHER_SCRIPT = re.compile("[" + "".join(each.script for each in LANGUAGES.values()) + "]")
 _MARKED = {name: each for name, each in LANGUAGES.items() if not each.script}
-_COMMON = "the is are of and there answer has have total how many what in a as no an to at be it that was or not"
+_COMMON = (
+    "the is are of and there answer has have total how many what in a as no an to at be it that was"
+    " or not"
+)
 _ENGLISH = frozenset(_COMMON.split())
-_PLAINLY_ENGLISH = re.compile(r"(?i)\b(?:the|is|are|of|and|there|has|have|how|many|what|that|was|she|they)\b")
-_ENGLISH_TOO = frozenset(re.findall(r"\w+", "once cent cents mil elf on die sei a an no"))  # as number words
-_NUMERAL = re.compile(r"(?<![A-Za-z\d.])(?<!\d,)[-−]?\d+(?:[.,'  ]\d+)*(?:\s*/\s*\d+)?|[-−]?\\frac\{\d+\}\{\d+\}")
+_PLAINLY_ENGLISH = re.compile(
+    r"(?i)\b(?:the|is|are|of|and|there|has|have|how|many|what|that|was|she|they)\b"
+)
+_ENGLISH_TOO = frozenset(
+    re.findall(r"\w+", "once cent cents mil elf on die sei a an no")
+)  # as number words
+_NUMERAL = re.compile(
+    r"(?<![A-Za-z\d.])(?<!\d,)[-−]?\d+(?:[.,'  ]\d+)*(?:\s*/\s*\d+)?|[-−]?\\frac\{\d+\}\{\d+\}"
+)
 
 
 class Said(NamedTuple):
-    answer: str  # the number with its unit, as English would write it; "" where `objection` says why there is none
+    # the number with its unit, as English would write it; "" where `objection` says why there is
+    # none
+    answer: str
     objection: str
     unit_unknown: bool  # whether an unknown word, a counted thing or a unit, follows the number
 
 
 @lru_cache(maxsize=16384)
 def number_said(text: str, question: str | None) -> Said | None:
-    """The number that `text` gives in another language than English; None where it is no such text or has no number."""
+    """The number that `text` gives in another language than English; None where it is no such text
+    or has no number."""
     if len(text) > _LONGEST or not re.search(r"[^\W\d_]", text.replace(r"\frac", "")):
         return None
-    if _PLAINLY_ENGLISH.search(text) and (question is None or len(_PLAINLY_ENGLISH.findall(question)) > 1):
+    if _PLAINLY_ENGLISH.search(text) and (
+        question is None or len(_PLAINLY_ENGLISH.findall(question)) > 1
+    ):
         return None
     text = _normal(text)
     asked = unicodedata.normalize("NFC", (question or "")[-2000:]).lower()
@@ -196,20 +213,23 @@ def number_said(text: str, question: str | None) -> Said | None:
 
 
 def in_digits(text: str, question: str) -> str:
-    """`text` in lower case with its numbers in digits, but "one"; as it is where it has none in words of one language
-    with spaces."""
+    """`text` in lower case with its numbers in digits, but "one"; as it is where it has none in
+    words of one language with spaces."""
     said, asked = (unicodedata.normalize("NFC", each).lower() for each in (text, question))
     languages = _languages(_normal(text), asked)
     if len(languages) != 1 or not (language := languages[0]).spaced:
         return text
     said = _HYPHEN.sub(" ", said)
     made = language.in_digits(said, asked)
-    made = language.number.sub(lambda run: str(n) if (n := language.value(run[0]) or 0) > 1 else run[0], made)
+    made = language.number.sub(
+        lambda run: str(n) if (n := language.value(run[0]) or 0) > 1 else run[0], made
+    )
     return made if made != said else text
 
 
 def doubted(announced: str) -> bool:
-    """Whether `announced`, "quizás la respuesta es", has words of another language that change or doubt an answer."""
+    """Whether `announced`, "quizás la respuesta es", has words of another language that change or
+    doubt an answer."""
     announced = _normal(announced)
     return any(each.changed.search(announced) for each in _languages(announced, ""))
 
@@ -219,27 +239,41 @@ def _normal(text: str) -> str:
 
 
 def _languages(text: str, question: str) -> list[Language]:
-    """The languages that `text` may be in: by its script, or by its common words and those of the question."""
+    """The languages that `text` may be in: by its script, or by its common words and those of the
+    question."""
     if _OTHER_SCRIPT.search(text):
-        return [each for each in LANGUAGES.values() if each.script and re.search(f"[{each.script}]", text)]
+        return [
+            each
+            for each in LANGUAGES.values()
+            if each.script and re.search(f"[{each.script}]", text)
+        ]
     if re.search(r"\\(?!frac|text)[a-z]", text):
         return []
     # Words, and letters that only some alphabets have.
     words, asked = (
-        {*re.findall(r"[^\W\d_]+", of), *(c for c in set(of) if not c.isascii())} for of in (text, question)
+        {*re.findall(r"[^\W\d_]+", of), *(c for c in set(of) if not c.isascii())}
+        for of in (text, question)
     )
     spaced = re.sub(r"[-\s]+", " ", text).strip(" .!")
     scores = {}
     for name, each in _MARKED.items():
-        own, by_question = (sum(1 + (len(w) > 5) for w in of & each.common - _ENGLISH) for of in (words, asked))
+        own, by_question = (
+            sum(1 + (len(w) > 5) for w in of & each.common - _ENGLISH) for of in (words, asked)
+        )
         found = each.number.search(spaced)
         own += 2 * (question != "" and found is not None and len(found[0]) > 4)
-        whole = each.number.fullmatch(spaced) is not None and (by_question > 1 or spaced not in _ENGLISH_TOO)
+        whole = each.number.fullmatch(spaced) is not None and (
+            by_question > 1 or spaced not in _ENGLISH_TOO
+        )
         if (found or by_question) and (made := each.in_digits(spaced)) != spaced:
             own += 2 * (by_question > 0)
-            whole = _NUMERAL.fullmatch(made) is not None and (by_question > 1 or not re.search(r"\d", spaced))
+            whole = _NUMERAL.fullmatch(made) is not None and (
+                by_question > 1 or not re.search(r"\d", spaced)
+            )
         counted = re.fullmatch(rf"(?:{_NUMERAL.pattern}) ([^\W\d_]+)", spaced)  # "3 horas"
-        whole = whole or (counted is not None and counted[1] not in NAMES and bool(each.unit(counted[1])))
+        whole = whole or (
+            counted is not None and counted[1] not in NAMES and bool(each.unit(counted[1]))
+        )
         foreign = by_question > max(1, len(asked & _ENGLISH - each.common)) and len(words) < 12
         score = own + by_question + 9 * whole
         if (whole or own > 1 or foreign) and score > len(words & _ENGLISH - each.common):
@@ -261,7 +295,11 @@ def _read(language: Language, text: str, question: str) -> Said | None:
     changes = (change for change in language.changed.finditer(spoken) if found)
     change = next((m for m in changes if not _asked(m, found, question)), None)
     if not found or change or len(found) > 1:
-        return Said("", f"the sentence says other than one number: {change[0]}", False) if found and change else None
+        return (
+            Said("", f"the sentence says other than one number: {change[0]}", False)
+            if found and change
+            else None
+        )
     _, end, numeral = found[0]
     if not numeral or re.search(r"[?？؟¿=+*^]", text):
         return None
@@ -271,17 +309,26 @@ def _read(language: Language, text: str, question: str) -> Said | None:
     if unit and any(wanted) and unit not in wanted:
         return Said("", "another unit than the question asks for", False)
     percent = "%" if re.match(r"\s*\\?%", spoken[end:]) else ""
-    return Said(_english(numeral, language.comma) + percent + (f" {unit}" if unit else ""), "", unit is None)
+    return Said(
+        _english(numeral, language.comma) + percent + (f" {unit}" if unit else ""), "", unit is None
+    )
 
 
 def _numbers(language: Language, spoken: str) -> list[tuple[int, int, str]]:
-    """Where the numbers of a sentence begin and end, and each in digits; "" for "one" and for no one number."""
+    """Where the numbers of a sentence begin and end, and each in digits; "" for "one" and for no
+    one number."""
     found = [(match.start(), match.end(), match[0]) for match in _NUMERAL.finditer(spoken)]
     ends = _KO_ENDS if language.script == "가-힣" else ""
-    runs = re.finditer(rf"(?<!\S){language.number.pattern}{ends}", spoken) if ends else language.number.finditer(spoken)
+    runs = (
+        re.finditer(rf"(?<!\S){language.number.pattern}{ends}", spoken)
+        if ends
+        else language.number.finditer(spoken)
+    )
     for run in runs:
         n = language.value(run[0])
-        unit = language.unit_of.get(run[0]) and found and found[-1][1] == run.start() - 1  # "5 năm", five years
+        unit = (
+            language.unit_of.get(run[0]) and found and found[-1][1] == run.start() - 1
+        )  # "5 năm", five years
         if (n != 1 or not found) and not unit:
             found.append((run.start(), run.end(), "" if n is None or n == 1 else str(n)))
     return found
@@ -290,8 +337,11 @@ def _numbers(language: Language, spoken: str) -> list[tuple[int, int, str]]:
 def _unasked(
     found: list[tuple[int, int, str]], spoken: str, language: Language, question: str
 ) -> list[tuple[int, int, str]]:
-    """The one number that the question does not have, if all others stand apart from it, or beside a word as there."""
-    asked = {_english(n, language.comma) for *_, n in _numbers(language, language.in_digits(question))}
+    """The one number that the question does not have, if all others stand apart from it, or beside
+    a word as there."""
+    asked = {
+        _english(n, language.comma) for *_, n in _numbers(language, language.in_digits(question))
+    }
     found = sorted(each for each in found if each[2])
     new = [each for each in found if _english(each[2], language.comma) not in asked]
     for (_, end, one), (start, _, other) in pairwise(found):
@@ -305,8 +355,13 @@ def _unasked(
 
 
 def _asked(change: re.Match, found: list[tuple[int, int, str]], question: str) -> bool:
-    """Whether the question has the word too, as "mayor" in "el mayor divisor es 6", and no number stands behind it."""
-    behind = any(_THAN.fullmatch(change.string[change.end() : start]) for start, *_ in found if start >= change.end())
+    """Whether the question has the word too, as "mayor" in "el mayor divisor es 6", and no number
+    stands behind it."""
+    behind = any(
+        _THAN.fullmatch(change.string[change.end() : start])
+        for start, *_ in found
+        if start >= change.end()
+    )
     word = re.escape(change[0])
     word = rf"(?<!\w){word}(?!\w)" if change[0].isascii() else word
     return not behind and re.search(word, question) is not None
@@ -321,6 +376,10 @@ def _english(numeral: str, comma: bool) -> str:
     """A numeral with a decimal point and without marks between thousands."""
     if comma and re.fullmatch(r"[-−]?\d{1,3}(?:[. ]\d{3})+(?:,\d+)?", numeral):
         numeral = re.sub(r"[. ]", "", numeral)
-    if comma and re.fullmatch(r"[-−]?\d+,\d+", numeral) and not re.fullmatch(r"[-−]?[1-9]\d{0,2},\d{3}", numeral):
+    if (
+        comma
+        and re.fullmatch(r"[-−]?\d+,\d+", numeral)
+        and not re.fullmatch(r"[-−]?[1-9]\d{0,2},\d{3}", numeral)
+    ):
         return numeral.replace(",", ".")
     return numeral

@@ -1,9 +1,11 @@
-r"""One spelling for the many ways to write the same mathematics, and the exact value of a written-out number.
+r"""One spelling for the many ways to write the same mathematics, and the exact value of a
+written-out number.
 
-`plain` turns Unicode and LaTeX variants into one LaTeX spelling, by the table `SPELLINGS`; `number` reads integers,
-decimals, fractions, mixed numbers, repeating decimals, powers of ten and number words as a `Fraction`. To teach `plain`
-another spelling, add a row with an example of what it changes and of what it must leave alone;
-tests/rewards/verifier/test_values.py fires every one of them.
+`plain` turns Unicode and LaTeX variants into one LaTeX spelling, by the table `SPELLINGS`; `number`
+reads integers, decimals, fractions, mixed numbers, repeating decimals, powers of ten and number
+words as a `Fraction`. To teach `plain` another spelling, add a row with an example of what it
+changes and of what it must leave alone; tests/rewards/verifier/test_values.py fires every one of
+them.
 """
 
 import re
@@ -76,9 +78,14 @@ _COMMANDS = {
     "L": "ell",
     r"\emptyset": "varnothing",
     r"\mathbb{R}": "R reals Reals",
-    " ": "displaystyle textstyle scriptstyle mathstrut limits rm bf it boldmath hfill nobreak quad qquad",
+    " ": (
+        "displaystyle textstyle scriptstyle mathstrut limits rm bf it boldmath hfill nobreak quad"
+        " qquad"
+    ),
 }
-COMMANDS = {command: written for written, commands in _COMMANDS.items() for command in commands.split()}
+COMMANDS = {
+    command: written for written, commands in _COMMANDS.items() for command in commands.split()
+}
 _COMMAND = re.compile(rf"\\({'|'.join(COMMANDS)})(?![a-zA-Z])")
 
 
@@ -94,7 +101,9 @@ class Spelling(NamedTuple):
 
 
 _FUNCTION = r"(?:sin|cos|tan|cot|csc)h?|sech|(?:arc|ar)(?:sin|cos|tan|cot|sec|csc)h?|log|ln|gcd|lcm"
-_ONE = r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"  # an argument without braces: \frac12, \frac\pi2
+_ONE = (  # an argument without braces: \frac12, \frac\pi2
+    r"[^{}\\\s]|\\(?:pi|theta|alpha|beta)(?![a-zA-Z])"
+)
 
 # fmt: off
 SPELLINGS = [
@@ -237,10 +246,12 @@ _ROOT_OF_PARENTHESES = re.compile(r"\\sqrt\s*\(")
 _ROOT_SIGN = re.compile(r"([√∛∜])\s*(\d+(?:\.\d+)?|[a-zA-Zπ])?")
 
 
-# 1.234,50, 5,00 € and 2,5%, with a decimal comma; 1.234.567; 1,50,000 and ₹12,34,567, grouped as in India.
+# 1.234,50, 5,00 € and 2,5%, with a decimal comma; 1.234.567; 1,50,000 and ₹12,34,567, grouped as in
+# India.
 _COMMAS = re.compile(
     r"(?<![\d.,])(?:(\d{1,3}(?:[.\s]\d{3})+),(\d\d)|(\d+),(\d\d)(?=\s*(?:€|\\text\{\s*€|euros?\b|EUR\b|kr\b|zł))|"
-    r"(\d{1,2}(?:,\d\d)+,000)|(?:(?<=₹)|(?<=₹ )|(?<=Rs )|(?<=Rs\. ))(\d{1,2}(?:,\d\d)+,\d{3})|(?<=€)(\d+),(\d\d)|"
+    r"(\d{1,2}(?:,\d\d)+,000)|(?:(?<=₹)|(?<=₹ )|(?<=Rs )|(?<=Rs\."
+    r" ))(\d{1,2}(?:,\d\d)+,\d{3})|(?<=€)(\d+),(\d\d)|"
     r"(\d+),(\d\d?)(?=\s?\\?%)|(\d{1,3}(?:\.\d{3}){2,})(?!\.))(?![\d,])"
 )
 
@@ -267,7 +278,8 @@ def _parentheses_to_braces(text: str) -> str:
 
 @lru_cache(maxsize=65536)
 def plain(text: str) -> str:
-    """`text` in one spelling: Unicode signs, digits of any script and LaTeX's synonyms become one LaTeX form each."""
+    """`text` in one spelling: Unicode signs, digits of any script and LaTeX's synonyms become one
+    LaTeX form each."""
     if _BARE.fullmatch(text):
         return text
     if "$" in text:
@@ -276,15 +288,26 @@ def plain(text: str) -> str:
         text = _COMMAS.sub(_one_way, text)
     if not text.isascii():
         text = "".join(c for c in text if unicodedata.category(c) != "Cf")
-        text = re.sub("([⁰¹²³⁴⁵⁶⁷⁸⁹]+)⁄([₀-₉]+)", lambda m: f" {m[1].translate(_SUPER)}/{m[2].translate(_SUB)}", text)
+        text = re.sub(
+            "([⁰¹²³⁴⁵⁶⁷⁸⁹]+)⁄([₀-₉]+)",
+            lambda m: f" {m[1].translate(_SUPER)}/{m[2].translate(_SUB)}",
+            text,
+        )
         text = re.sub("[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ]+", lambda m: f"^{{{m.group().translate(_SUPER)}}}", text)
         text = re.sub("[₀-₉]+", lambda m: f"_{{{m.group().translate(_SUB)}}}", text)
-        text = re.sub("(?:\\d\u0305)+", lambda m: rf"\overline{{{m.group().replace(chr(0x305), '')}}}", text)
+        text = re.sub(
+            "(?:\\d\u0305)+", lambda m: rf"\overline{{{m.group().replace(chr(0x305), '')}}}", text
+        )
         text = _VULGAR.sub(
-            lambda m: r" \frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m.group()).split("⁄")), text
+            lambda m: r" \frac{{{}}}{{{}}}".format(
+                *unicodedata.normalize("NFKC", m.group()).split("⁄")
+            ),
+            text,
         )
         text = unicodedata.normalize("NFKC", _ROOT_SIGN.sub(_root, text).translate(_TRANSLATE))
-        text = "".join(str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text)
+        text = "".join(
+            str(unicodedata.decimal(c)) if not c.isascii() and c.isdecimal() else c for c in text
+        )
     text = _without_dollars(text)
     if "\\" in text:
         text = _COMMAND.sub(lambda match: COMMANDS[match[1]], text)
@@ -296,7 +319,9 @@ def plain(text: str) -> str:
 
 def _without_dollars(text: str) -> str:
     r"""Math delimiters removed; a dollar sign that means money stays, as a bare `$`."""
-    text = re.sub(r"\\[()\[\]]", " ", text.replace(r"\\", "\0"))  # not the `\\[4pt]` that ends a matrix row
+    text = re.sub(
+        r"\\[()\[\]]", " ", text.replace(r"\\", "\0")
+    )  # not the `\\[4pt]` that ends a matrix row
     text = text.replace(r"\$", "\1").replace("$$", " ")
     if text.count("$") % 2 == 0:
         text = text.replace("$", " ")
@@ -322,7 +347,8 @@ def without_text(text: str) -> str:
 
 
 def depths(text: str) -> Iterator[int]:
-    """How many brackets are open behind each character of `text`; below 0 where more are closed than were opened."""
+    """How many brackets are open behind each character of `text`; below 0 where more are closed
+    than were opened."""
     return accumulate((char in "([{") - (char in ")]}") for char in text)
 
 
@@ -348,9 +374,7 @@ def split(text: str, separator: re.Pattern) -> list[str]:
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.\d*)?|\.\d+)"
 _SIGNED = rf"(?:[+-]?\s*{_DECIMAL})"
-_FRACTION = (
-    rf"(?:\\frac\{{\s*(?P<a>{_SIGNED})\s*\}}\s*\{{\s*(?P<b>{_SIGNED})\s*\}}|(?P<c>{_DECIMAL})\s*/\s*(?P<d>{_SIGNED}))"
-)
+_FRACTION = rf"(?:\\frac\{{\s*(?P<a>{_SIGNED})\s*\}}\s*\{{\s*(?P<b>{_SIGNED})\s*\}}|(?P<c>{_DECIMAL})\s*/\s*(?P<d>{_SIGNED}))"
 NUMBER = re.compile(
     rf"(?P<sign>[+-]?)\s*(?:(?:(?P<whole>\d+)\s*(?:\s|(?=\\frac))\s*)?{_FRACTION}"
     r"|(?P<before>\d*)\.(?P<once>\d*)(?:\\overline\{(?P<over>\d+)\}|\((?P<parens>\d+)\)|(?P<dots>\d)\.\.\.+)"
@@ -360,15 +384,43 @@ NUMBER = re.compile(
 )
 
 _ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen "
 )
 WORDS = {word: n for n, word in enumerate((_ONES + "eighteen nineteen").split())}
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 WORDS |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
-SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-PARTS = {"half": 2, "halves": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
-PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "eleventh": 11, "twelfth": 12, "twentieth": 20, "hundredth": 100}
-PARTS |= {f"{word}th": n for word, n in WORDS.items() if 13 <= n < 20} | {"thousandth": 1000, "millionth": 10**6}
+SCALES = {
+    "dozen": 12,
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+PARTS = {
+    "half": 2,
+    "halves": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "seventh": 7,
+}
+PARTS |= {
+    "eighth": 8,
+    "ninth": 9,
+    "tenth": 10,
+    "eleventh": 11,
+    "twelfth": 12,
+    "twentieth": 20,
+    "hundredth": 100,
+}
+PARTS |= {f"{word}th": n for word, n in WORDS.items() if 13 <= n < 20} | {
+    "thousandth": 1000,
+    "millionth": 10**6,
+}
 PARTS |= {f"{word}s": n for word, n in PARTS.items() if word != "halves"}
 
 
@@ -376,17 +428,23 @@ def base_named(name: str) -> int | None:
     """The base that "2", "two" or "binary" names."""
     if name.isdecimal():
         return int(name) if len(name) < 3 else None
-    return {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16, "hex": 16}.get(name, WORDS.get(name))
+    return {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16, "hex": 16}.get(
+        name, WORDS.get(name)
+    )
 
 
 def is_number_word(word: str) -> bool:
-    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds", "sixtieths"."""
+    """Whether `word` is a number, a scale or a part: "six", "tens", "thousands", "thirds",
+    "sixtieths"."""
     stems = {word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ths?$", "", word)}
-    return bool((stems | {re.sub("ieths?$", "y", word)}) & (WORDS.keys() | SCALES.keys() | PARTS.keys()))
+    return bool(
+        (stems | {re.sub("ieths?$", "y", word)}) & (WORDS.keys() | SCALES.keys() | PARTS.keys())
+    )
 
 
 def number(text: str) -> Fraction | None:
-    """The exact value of `text` (in `plain` spelling) if it is one written-out number, else None."""
+    """The exact value of `text` (in `plain` spelling) if it is one written-out number, else
+    None."""
     text = text.strip()
     while len(text) > 2 and text[0] in "({" and closing(text, 0) == len(text) - 1:
         if text[0] == "(" and "," in text:  # (1,234) is a pair
@@ -416,7 +474,11 @@ def _matched(part: dict[str, str | None]) -> Fraction | None:
         return exact(part["whole"]) + fraction if 0 < fraction < 1 else None
     if part["decimal"]:
         power = int(re.sub(r"\s", "", part["power"] or part["exp"] or "0"))
-        return exact(part["decimal"]) * Fraction(10) ** power if abs(power) <= _MAX_POWER_OF_TEN else None
+        return (
+            exact(part["decimal"]) * Fraction(10) ** power
+            if abs(power) <= _MAX_POWER_OF_TEN
+            else None
+        )
     if part["ten"]:
         power = int(re.sub(r"\s", "", part["ten"]))
         return Fraction(10) ** power if abs(power) <= _MAX_POWER_OF_TEN else None
@@ -447,16 +509,27 @@ def _spoken(text: str) -> Fraction | None:
         return Fraction(SCALES[words[2]], 2)
     if words[-1] in PARTS:
         return _spoken_fraction(words)
-    if "point" in words[1:] and all(WORDS.get(word, 10) < 10 for word in words[words.index("point") + 1 :]):
+    if "point" in words[1:] and all(
+        WORDS.get(word, 10) < 10 for word in words[words.index("point") + 1 :]
+    ):
         at = words.index("point")
-        whole, digits = _spoken(" ".join(words[:at])), "".join(str(WORDS[word]) for word in words[at + 1 :])
-        return None if whole is None or not digits else whole + Fraction(int(digits), 10 ** len(digits))
+        whole, digits = (
+            _spoken(" ".join(words[:at])),
+            "".join(str(WORDS[word]) for word in words[at + 1 :]),
+        )
+        return (
+            None
+            if whole is None or not digits
+            else whole + Fraction(int(digits), 10 ** len(digits))
+        )
     total = group = 0
     for before, word in zip([None, *words], words, strict=False):
         n = WORDS.get(word)
         if n is not None:
             # "twenty one" and "hundred five", not "one two" and not "twenty twelve"
-            if (group % 100 if n > 9 else group % 10) or (before in WORDS and (WORDS[before] < 20 or not 0 < n < 10)):
+            if (group % 100 if n > 9 else group % 10) or (
+                before in WORDS and (WORDS[before] < 20 or not 0 < n < 10)
+            ):
                 return None
             group += n
         elif word in SCALES and before is not None:

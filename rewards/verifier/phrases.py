@@ -1,8 +1,9 @@
-r"""What the words around an answer make of it, and what a question asks for: tables of named phrases.
+r"""What the words around an answer make of it, and what a question asks for: tables of named
+phrases.
 
-A person extends a table by adding an entry. A `Phrase` shows, in whole responses, what it matches and what it spares;
-tests/rewards/verifier/test_phrases.py holds it to that. A `Table` holds the phrases that have one consequence and says
-which of them decided.
+A person extends a table by adding an entry. A `Phrase` shows, in whole responses, what it matches
+and what it spares; tests/rewards/verifier/test_phrases.py holds it to that. A `Table` holds the
+phrases that have one consequence and says which of them decided.
 """
 
 import re
@@ -21,7 +22,9 @@ class Phrase:
 
     def __post_init__(self) -> None:
         if not (self.matches and self.spares):
-            raise ValueError(f"the phrase {self.name!r} needs examples of what it matches and of what it spares")
+            raise ValueError(
+                f"the phrase {self.name!r} needs examples of what it matches and of what it spares"
+            )
 
     @cached_property
     def regex(self) -> re.Pattern:
@@ -35,8 +38,9 @@ class Phrase:
 class Table:
     """Phrases with one consequence: `says`, in which `{}` is the name of the phrase that decided.
 
-    Each stands between the expressions `head` and `tail`. Of several phrases in a text the one that begins first
-    decides. Tables of words are asked about text in lower case, which takes half the time of ignoring case.
+    Each stands between the expressions `head` and `tail`. Of several phrases in a text the one that
+    begins first decides. Tables of words are asked about text in lower case, which takes half the
+    time of ignoring case.
     """
 
     def __init__(self, says: str, *phrases: Phrase, head: str = "", tail: str = "") -> None:
@@ -45,8 +49,11 @@ class Table:
 
     @cached_property
     def regex(self) -> re.Pattern:
-        """All phrases as one expression: most texts contain none of them, and one search finds that out."""
-        return re.compile(f"{self._head}(?:{'|'.join(phrase.pattern for phrase in self.phrases)}){self._tail}")
+        """All phrases as one expression: most texts contain none of them, and one search finds that
+        out."""
+        return re.compile(
+            f"{self._head}(?:{'|'.join(phrase.pattern for phrase in self.phrases)}){self._tail}"
+        )
 
     @cached_property
     def _named(self) -> re.Pattern:
@@ -182,8 +189,8 @@ BOUND_BEFORE = Table(
     tail="$",
 )
 
-# Not asked where the box holds a decimal, which may be as rounded as its gold. The sign ≈ is no hedge: a derivation
-# ends with it where the question asks to round.
+# Not asked where the box holds a decimal, which may be as rounded as its gold. The sign ≈ is no
+# hedge: a derivation ends with it where the question asks to round.
 ROUNDED_BEFORE = Table(
     "an approximation: {} before it",
     Phrase('"about"', r"about|around|close to|near", matches=(r"about \boxed{5}", r"It is close to $\boxed{5}$."),
@@ -209,7 +216,8 @@ BOUND_AFTER = Table(
     head=r"[\s$.)*,]*",
 )
 
-# ---- the mathematics right beside a box that makes it part of a larger expression, or one of two answers
+# ---- the mathematics right beside a box that makes it part of a larger expression, or one of two
+# answers
 
 # LaTeX commands that are no operators or functions.
 _LAYOUT = (
@@ -217,7 +225,8 @@ _LAYOUT = (
     r"noindent|item|newline|[hv]space|hfill|displaystyle|bf|rm"
 )
 
-# Several phrases look back from a character that most texts lack, `\{(?<=x\{)` for `x\{`: that is found much faster.
+# Several phrases look back from a character that most texts lack, `\{(?<=x\{)` for `x\{`: that is
+# found much faster.
 PART_BEFORE = Table(
     "part of a larger expression: {} before it",
     Phrase("a minus sign", r"[-−–]", matches=(r"-\boxed{5}", r"It is −\boxed{5}."),

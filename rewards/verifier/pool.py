@@ -1,10 +1,11 @@
 """Worker processes for the algebra, each ended and replaced when it takes too long.
 
-Time is that of the processor, so that a busy machine makes no answer wrong. A hang may hold the interpreter lock, and
-then no signal handler and no other thread can run: the kernel ends such a worker, by a timer of the worker's own. The
-workers start with the first answer that needs algebra, or earlier if they are asked to; starting does not count as
-judging. Each is an interpreter of its own, so it neither runs the trainer's main module again nor inherits its CUDA
-state. It reads a JSON request per line, writes a JSON reply per line, and ends with its parent.
+Time is that of the processor, so that a busy machine makes no answer wrong. A hang may hold the
+interpreter lock, and then no signal handler and no other thread can run: the kernel ends such a
+worker, by a timer of the worker's own. The workers start with the first answer that needs algebra,
+or earlier if they are asked to; starting does not count as judging. Each is an interpreter of its
+own, so it neither runs the trainer's main module again nor inherits its CUDA state. It reads a JSON
+request per line, writes a JSON reply per line, and ends with its parent.
 """
 
 import atexit
@@ -30,7 +31,9 @@ _START_ATTEMPTS = 5  # in a row
 _START_LIMIT = 120.0  # seconds for a worker to import sympy on a loaded machine
 _MEMORY = 2 << 30  # bytes of a worker's address space
 _ORPHAN_CHECK = 5.0  # seconds
-_WALL = 10  # seconds that the parent waits for each second of processor time, for a worker that does not run at all
+# seconds that the parent waits for each second of processor time, for a worker that does not run at
+# all
+_WALL = 10
 _SOFT = 0.8  # of the time, after which a worker stops by itself and lives on
 
 
@@ -41,7 +44,8 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-c", program],
             cwd=_ROOT,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -58,8 +62,8 @@ class Worker:
         return True
 
     def ask(self, request: dict, timeout: float, patience: float) -> dict | None:
-        """The worker's reply, or None if it is late or gone; then it is dead. It has `timeout` seconds of processor
-        time, and its parent `patience`."""
+        """The worker's reply, or None if it is late or gone; then it is dead. It has `timeout`
+        seconds of processor time, and its parent `patience`."""
         try:
             self.process.stdin.write(json.dumps(request | {"timeout": timeout}).encode() + b"\n")
             self.process.stdin.flush()
@@ -103,15 +107,23 @@ class Pool:
         self._closed = False
 
     def ask(self, request: dict, timeout: float) -> dict | None:
-        """A worker's reply to `request`, or None if none came within `timeout` seconds of its processor time."""
+        """A worker's reply to `request`, or None if none came within `timeout` seconds of its
+        processor time."""
         left, unstarted, asked = _WALL * timeout, 0, time.monotonic()
         while left > 0:
             worker = self._take()
             try:
                 if not worker.wait_until_ready():
-                    unstarted += worker.process.returncode >= 0  # else it was killed, and the next may not be
-                    if unstarted == _START_ATTEMPTS or time.monotonic() - asked > _START_ATTEMPTS * _START_LIMIT:
-                        raise RuntimeError(f"no verifier worker could be started with {sys.executable} in {_ROOT}")
+                    unstarted += (
+                        worker.process.returncode >= 0
+                    )  # else it was killed, and the next may not be
+                    if (
+                        unstarted == _START_ATTEMPTS
+                        or time.monotonic() - asked > _START_ATTEMPTS * _START_LIMIT
+                    ):
+                        raise RuntimeError(
+                            f"no verifier worker could be started with {sys.executable} in {_ROOT}"
+                        )
                     continue
                 started = time.monotonic()
                 reply = worker.ask(request, timeout, left)
@@ -119,7 +131,9 @@ class Pool:
                 self._give_back(worker)
             if reply is not None or worker.process.returncode == -signal.SIGVTALRM:
                 return reply
-            left -= time.monotonic() - started  # what is left means that it was killed from outside: ask another
+            left -= (
+                time.monotonic() - started
+            )  # what is left means that it was killed from outside: ask another
         return None
 
     def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
@@ -192,12 +206,15 @@ def work() -> None:
     """A worker: load the algebra, then answer requests."""
     from rewards.verifier.algebra import equal
 
-    equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")  # the first parse builds the grammar's tables: not on a judgement's time
+    equal(
+        r"\sqrt{2}x+1", r"1+\sqrt{2}x"
+    )  # the first parse builds the grammar's tables: not on a judgement's time
     serve(compare_by_algebra)
 
 
 def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str]]) -> None:
-    """Answer requests with `compare`, (gold, answers, question) → (right, reason), while the parent lives."""
+    """Answer requests with `compare`, (gold, answers, question) → (right, reason), while the parent
+    lives."""
     parent = os.getppid()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like a reply
@@ -208,7 +225,8 @@ def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str
     signal.signal(signal.SIGPROF, _interrupt)
     print(json.dumps("ready"), file=replies, flush=True)
     while True:
-        # If a fork of the parent holds the pipe open, only the changed parent id shows that the parent is gone.
+        # If a fork of the parent holds the pipe open, only the changed parent id shows that the
+        # parent is gone.
         while not select.select([0], [], [], _ORPHAN_CHECK)[0]:
             if os.getppid() != parent:
                 return
@@ -219,12 +237,17 @@ def serve(compare: Callable[[str, list[str], str | None], tuple[bool | None, str
 
 
 def _answer(request: dict, compare) -> dict:
-    """The reply, which is {"late": true} once most of its time is used up; all of it ends the process."""
+    """The reply, which is {"late": true} once most of its time is used up; all of it ends the
+    process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))  # the last resort, if it is the system's
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY)
+    )  # the last resort, if it is the system's
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])  # no handler: its signal ends the process
+        signal.setitimer(
+            signal.ITIMER_VIRTUAL, request["timeout"]
+        )  # no handler: its signal ends the process
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
             right, reason = compare(request["gold"], request["answers"], request["question"])

@@ -1,10 +1,12 @@
-"""The process in which one stranger's program runs. It can compute and write to its pipe, and nothing else.
+"""The process in which one stranger's program runs. It can compute and write to its pipe, and
+nothing else.
 
-`rewards.verifier.checks` starts this file as `python -I -S -B` for each program, and sends the job on standard input:
-the source, the function, the arguments and the limits, never the results that are expected. The file imports nothing of
-the project. Before the source is compiled, a seccomp filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the
-system calls that computing needs. All others fail with EPERM: to open a file, to start a process or a thread, to
-connect, to signal, to wait, to set a handler or a timer. Nothing can take the filter away again, and it needs no
+`rewards.verifier.checks` starts this file as `python -I -S -B` for each program, and sends the job
+on standard input: the source, the function, the arguments and the limits, never the results that
+are expected. The file imports nothing of the project. Before the source is compiled, a seccomp
+filter (linux/seccomp.h, `man 2 seccomp`) leaves the process the system calls that computing needs.
+All others fail with EPERM: to open a file, to start a process or a thread, to connect, to signal,
+to wait, to set a handler or a timer. Nothing can take the filter away again, and it needs no
 privilege, no namespace and no other account.
 """
 
@@ -17,11 +19,34 @@ import signal
 import struct
 import sys
 
-# Modules of the standard library that a program may import. Those that its source mentions are imported beforehand,
-# as afterwards no file can be opened; `_strptime` and `heapq` are what `datetime` and `collections` import when used.
+# Modules of the standard library that a program may import. Those that its source mentions are
+# imported beforehand, as afterwards no file can be opened; `_strptime` and `heapq` are what
+# `datetime` and `collections` import when used.
 _MODULES = {
-    *("abc", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses", "datetime", "decimal", "enum"),
-    *("fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "random", "re"),
+    *(
+        "abc",
+        "bisect",
+        "calendar",
+        "cmath",
+        "collections",
+        "copy",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+    ),
+    *(
+        "fractions",
+        "functools",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+        "numbers",
+        "operator",
+        "random",
+        "re",
+    ),
     *("statistics", "string", "textwrap", "time", "typing", "unicodedata"),
 }
 _LATE = {"datetime": "_strptime", "collections": "heapq"}
@@ -43,13 +68,22 @@ _ALLOWED = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
-_LOAD, _IF_EQUAL, _RETURN = 0x20, 0x15, 0x06  # linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ, BPF_RET
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # SECCOMP_RET_…; the last with errno 1, EPERM
+_LOAD, _IF_EQUAL, _RETURN = (
+    0x20,
+    0x15,
+    0x06,
+)  # linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ, BPF_RET
+_ALLOW, _KILL, _REFUSE = (
+    0x7FFF0000,
+    0x80000000,
+    0x00050001,
+)  # SECCOMP_RET_…; the last with errno 1, EPERM
 _NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # linux/prctl.h
 
 
 def main() -> None:
-    """Do the job on standard input: write `held` and a line of JSON, or a line that says why it was not done."""
+    """Do the job on standard input: write `held` and a line of JSON, or a line that says why it was
+    not done."""
     job = json.loads(sys.stdin.buffer.read())
     pipe, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -70,9 +104,14 @@ def main() -> None:
 
 
 def _set_limits(seconds: float, memory_mib: int) -> None:
-    """Limits in processor time, so that a busy machine makes no program wrong, and in MiB of address space."""
+    """Limits in processor time, so that a busy machine makes no program wrong, and in MiB of
+    address space."""
     cpu = int(seconds) + 2
-    limits = {resource.RLIMIT_AS: memory_mib << 20, resource.RLIMIT_CPU: cpu, resource.RLIMIT_CORE: 0}
+    limits = {
+        resource.RLIMIT_AS: memory_mib << 20,
+        resource.RLIMIT_CPU: cpu,
+        resource.RLIMIT_CORE: 0,
+    }
     # The filter refuses what these limit as well: the two do not share a mistake.
     limits |= {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 0, resource.RLIMIT_NPROC: 0}
     for limit, value in limits.items():
@@ -82,24 +121,36 @@ def _set_limits(seconds: float, memory_mib: int) -> None:
 
 
 def _allow_only_computing() -> None:
-    """Raises OSError where the kernel does not take the filter, or takes it and does not follow it."""
+    """Raises OSError where the kernel does not take the filter, or takes it and does not follow
+    it."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(f"no filter is written for {machine}, only for {' and '.join(_MACHINES)}")
     column = list(_MACHINES).index(machine)
     numbers = [call[column] for call in _ALLOWED.values()]
-    # Offsets in struct seccomp_data: the call's number is at 0, the machine at 4. A jump counts the steps it skips.
-    steps = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    # Offsets in struct seccomp_data: the call's number is at 0, the machine at 4. A jump counts the
+    # steps it skips.
+    steps = [
+        (_LOAD, 0, 0, 4),
+        (_IF_EQUAL, 1, 0, _MACHINES[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),
+    ]
     steps += [(_IF_EQUAL, len(numbers) - n, 0, number) for n, number in enumerate(numbers)]
     steps += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HP", len(steps), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
     for arguments in ((_NO_NEW_PRIVS, 1, 0, 0, 0), (_SECCOMP, _FILTER, program, 0, 0)):
-        words = [each if isinstance(each, bytes) else ctypes.c_ulong(each) for each in arguments[1:]]
+        words = [
+            each if isinstance(each, bytes) else ctypes.c_ulong(each) for each in arguments[1:]
+        ]
         if libc.prctl(arguments[0], *words):
             raise OSError(f"the kernel takes no seccomp filter ({os.strerror(ctypes.get_errno())})")
-    for forbidden in (lambda: os.open("/", os.O_RDONLY), lambda: os.kill(0, 0)):  # signal 0 only asks
+    for forbidden in (
+        lambda: os.open("/", os.O_RDONLY),
+        lambda: os.kill(0, 0),
+    ):  # signal 0 only asks
         try:
             forbidden()
         except PermissionError:
@@ -108,7 +159,8 @@ def _allow_only_computing() -> None:
 
 
 def _run(source: str, function: str, arguments: list[list]) -> str:
-    """`{"results": […], "error": …}`: what the function returned, up to the first call that failed, and why."""
+    """`{"results": […], "error": …}`: what the function returned, up to the first call that failed,
+    and why."""
     results, error = [], None
     failed = "did not load:"
     try:
@@ -119,7 +171,9 @@ def _run(source: str, function: str, arguments: list[list]) -> str:
         for each in arguments:
             # Written down at once: what it returns may change with the next call.
             results.append(json.dumps(call(*each), allow_nan=False, separators=(",", ":")))
-    except BaseException as failure:  # SystemExit and KeyboardInterrupt too: it is the program that raises them
+    except (
+        BaseException
+    ) as failure:  # SystemExit and KeyboardInterrupt too: it is the program that raises them
         error = f"{failed} {type(failure).__name__}"
     return f'{{"results": [{",".join(results)}], "error": {json.dumps(error)}}}'
 

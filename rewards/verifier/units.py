@@ -35,9 +35,25 @@ for _line in _UNITS.strip().splitlines():
 del _line, _kind, _row, _unit, _first, _word
 
 # How much of its kind a unit is, where another one of the kind says the same.
-SIZES = {"mm": "1/1000", "cm": "1/100", "m": "1", "km": "1000", "mg": "1/1000", "g": "1", "kg": "1000", "mL": "1/1000"}
+SIZES = {
+    "mm": "1/1000",
+    "cm": "1/100",
+    "m": "1",
+    "km": "1000",
+    "mg": "1/1000",
+    "g": "1",
+    "kg": "1000",
+    "mL": "1/1000",
+}
 SIZES |= {"L": "1", "s": "1", "min": "60", "h": "3600", "day": "86400", "week": "604800"}
-RATES = {"mph": "mi / h", "kph": "km / h", "kmph": "km / h", "kmh": "km / h", "fps": "ft / s", "mps": "m / s"}
+RATES = {
+    "mph": "mi / h",
+    "kph": "km / h",
+    "kmph": "km / h",
+    "kmh": "km / h",
+    "fps": "ft / s",
+    "mps": "m / s",
+}
 
 
 class Effect(NamedTuple):
@@ -52,45 +68,48 @@ class Effect(NamedTuple):
 CHANGES = [
     Effect(
         "another answer",
-        "or and also plus versus vs rather instead else then either between to through till until from so",
+        "or and also plus versus vs rather instead else then either between to through till until"
+        " from so",
         spares="oranges",
     ),
     Effect(
         "a denial",
-        "no not nor never neither isn't aren't wasn't wrong incorrect false nope mistaken denied typo oops "
-        "unless without except excluded",
+        "no not nor never neither isn't aren't wasn't wrong incorrect false nope mistaken denied"
+        " typo oops unless without except excluded",
         spares="knots",
     ),
     Effect(
         "a doubt",
-        "maybe perhaps might could if seems think suppose guess guessing believe hope assume assuming "
-        "uncertain unsure unknown supposed alleged something anything whereas though although however while",
+        "maybe perhaps might could if seems think suppose guess guessing believe hope assume"
+        " assuming uncertain unsure unknown supposed alleged something anything whereas though"
+        " although however while",
         spares="guests",
     ),
     Effect(
         "a rounding",
-        "approx approximated about around almost near close circa ish rounded estimate estimated expected give",
+        "approx approximated about around almost near close circa ish rounded estimate estimated"
+        " expected give",
         spares="rounds",
     ),
     Effect(
         "a bound",
-        "over above below under beyond upward upwards downward downwards less greater than at least most but "
-        "minimum maximum max",
+        "over above below under beyond upward upwards downward downwards less greater than at least"
+        " most but minimum maximum max",
         spares="undershirts",
     ),
     Effect("a claim", "is are was equals", spares="areas"),
     Effect("a month", "july", spares="jellies"),  # which would else be a doubt, as words in -ly are
     Effect(
         "arithmetic",
-        "times minus divided with mod modulo modulus choose root roots squareroot factorial exponent raised "
-        "reciprocal inverse negative positive opposite complement conjugate remainder sine cosine theta alpha "
-        "recurring repeating repeated",
+        "times minus divided with mod modulo modulus choose root roots squareroot factorial"
+        " exponent raised reciprocal inverse negative positive opposite complement conjugate"
+        " remainder sine cosine theta alpha recurring repeating repeated",
         spares="roosters",
     ),
     Effect(
         "a multiple",
-        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil mille permille "
-        "basis lakh lakhs crore crores",
+        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil mille"
+        " permille basis lakh lakhs crore crores",
         spares="triplets",
     ),
 ]
@@ -101,33 +120,39 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"(?<![a-z'\\])[a-z']+")  # but no LaTeX command
 # Every other word in -ly is a doubt: "likely", "presumably".
 _IN_LY = (
-    "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply assembly friendly "
-    "elderly"
+    "daily weekly monthly hourly yearly only exactly precisely family jelly butterfly early supply"
+    " assembly friendly elderly"
 )
 NO_DOUBT = frozenset(_IN_LY.split())
-AMOUNTS = {"quarter": Fraction(1, 4), "score": Fraction(20)}  # units that are numbers too: no coins, no points
+AMOUNTS = {
+    "quarter": Fraction(1, 4),
+    "score": Fraction(20),
+}  # units that are numbers too: no coins, no points
 # Words that change a number right beside them, and not a sentence that has them elsewhere.
 _HARMLESS = frozenset(["and", "to", "so", "from", "then", "at", "times", "quarter", "give"])
 _HEDGES = (
-    "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half several some many few "
-    "hardly nobody nothing none everything anything bound limit up exceeds exceed besides alternatively possible "
-    "failed hoped tried wanted planned refused "
-    "morning afternoon evening night hex octal binary decimal unclear refuse next possibility squared cubed each "
-    "too someone claimed claims"
+    "either whether may possibly probably likely roughly nearly fewer smaller larger bigger half"
+    " several some many few hardly nobody nothing none everything anything bound limit up exceeds"
+    " exceed besides alternatively possible failed hoped tried wanted planned refused morning"
+    " afternoon evening night hex octal binary decimal unclear refuse next possibility squared"
+    " cubed each too someone claimed claims"
 )
 _HEDGED = frozenset(_HEDGES.split())
 _FILLER = frozenset(["us", "of", "the", "a", "an", "in", "unit", "units"])
 
 
 def unit(text: str) -> str | None:
-    r"""The unit `text` names, in one spelling ("square feet" is "ft^2"), "" for none, or None if it is no unit.
+    r"""The unit `text` names, in one spelling ("square feet" is "ft^2"), "" for none, or None if it
+    is no unit.
 
-    Any few words may be a unit ("red marbles"), but for those that change the number ("squared", "thirds") or doubt it;
-    letters that may as well be variables ("xy") may not.
+    Any few words may be a unit ("red marbles"), but for those that change the number ("squared",
+    "thirds") or doubt it; letters that may as well be variables ("xy") may not.
     """
     if ".." in text:  # an ellipsis: more follows
         return None
-    if residue := re.fullmatch(r"\s*\\pmod\{(\w+)\}", text):  # "4 (mod 9)" is 4 of the residues of 9
+    if residue := re.fullmatch(
+        r"\s*\\pmod\{(\w+)\}", text
+    ):  # "4 (mod 9)" is 4 of the residues of 9
         return f"mod {residue[1]}"
     marked, text = r"\text" in text, re.sub(r"\^\s*\{(-?\d)\}", r"^\1", text)  # \text{g cm^{-3}}
     text = without_text(text).strip(" .")
@@ -137,7 +162,9 @@ def unit(text: str) -> str | None:
         if match is None or match.end() == at:
             return None
         at = match.end()
-        sign = match[3] if match[3] == "/" or match.group() == "-" else ""  # "four-minute", but not "a - b"
+        sign = (
+            match[3] if match[3] == "/" or match.group() == "-" else ""
+        )  # "four-minute", but not "a - b"
         tokens.append((match[1], match[2]) if match[1] else (sign, None))
     if len(tokens) > 8:
         return None
@@ -149,8 +176,14 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
     for at, (word, exponent) in enumerate(tokens, 1):
         low = word.lower()
         after = tokens[at][0].lower() if at < len(tokens) else ""
-        harmless = after.startswith("grade") or (is_number_word(low) and after == "-") or (low == "ones" and names)
-        another_number = is_number_word(low) and low != "quarters"  # these and "scores" are left to AMOUNTS
+        harmless = (
+            after.startswith("grade")
+            or (is_number_word(low) and after == "-")
+            or (low == "ones" and names)
+        )
+        another_number = (
+            is_number_word(low) and low != "quarters"
+        )  # these and "scores" are left to AMOUNTS
         if (_effect(low) or another_number) and not harmless and (low != "times" or after):
             return None
         if low in ("squared", "cubed"):
@@ -170,13 +203,17 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         else:
             name = NAMES.get(word) or NAMES.get(low) or RATES.get(low)
         scaled = re.match("(?:micro|milli|kilo|mega|giga)(?=[a-z]{3})", low)  # millicoulombs
-        if name is None and (not _may_be_a_word(low, marked) or (scaled and low[scaled.end() :] in NAMES)):
+        if name is None and (
+            not _may_be_a_word(low, marked) or (scaled and low[scaled.end() :] in NAMES)
+        ):
             return None
         if low in ("per", "each", "every") or (low in ("a", "an") and names):
             name = "/"
         if low in ("unit", "units") and not (exponent or power):
             continue
-        if (low in _FILLER and name != "/" and low not in ("unit", "units") and len(tokens) > 1) or low in (
+        if (
+            low in _FILLER and name != "/" and low not in ("unit", "units") and len(tokens) > 1
+        ) or low in (
             "",
             "-",
             "times",
@@ -185,14 +222,17 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
         if exponent and exponent[0] == "-" and names:  # m s^{-1}
             names.append("/")
             exponent = exponent[1:].replace("1", "")
-        name = name or (low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low)
+        name = name or (
+            low[:-1] if low.endswith("s") and not low.endswith("ss") and len(low) > 3 else low
+        )
         names.append(name + (f"^{exponent or power}" if exponent or power else ""))
         power = None
     return " ".join(names).replace("deg deg", "deg")
 
 
 def _effect(word: str) -> str | None:
-    """The name of the effect that `word`, in lower case, has on a number beside it, or None if it has none."""
+    """The name of the effect that `word`, in lower case, has on a number beside it, or None if it
+    has none."""
     if word in _EFFECT_OF:
         return _EFFECT_OF[word]
     if word.endswith("n't"):
@@ -211,7 +251,8 @@ def shifts(word: str) -> bool:
 
 
 def change(text: str) -> str | None:
-    """The effect and the word by which `text` changes the number in it, "a rounding, approx"; None if it does not."""
+    """The effect and the word by which `text` changes the number in it, "a rounding, approx"; None
+    if it does not."""
     words = _WORD.findall(text.lower())
     if not re.search(r"\d", text) and not any(map(is_number_word, words)):
         return None
@@ -232,7 +273,8 @@ def known(name: str) -> bool:
 
 
 def size(name: str) -> tuple[list[str], Fraction] | None:
-    """What a unit measures and how much of it, `(["length", "/ time"], 5/18)` of "km / h"; None where unknown."""
+    """What a unit measures and how much of it, `(["length", "/ time"], 5/18)` of "km / h"; None
+    where unknown."""
     kinds, amount = [], Fraction(1)
     for part in name.replace("/ ", "/").split():
         base, _, power = part.lstrip("/").partition("^")
@@ -244,7 +286,8 @@ def size(name: str) -> tuple[list[str], Fraction] | None:
 
 
 def another_was_asked(name: str, question: str) -> bool:
-    """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name` is hours."""
+    """Whether `question` asks for a number of some other unit of the same kind: minutes, and `name`
+    is hours."""
     unit_of, per = _parts(name)
     kind = _kind(unit_of)
     if kind is None:
@@ -267,7 +310,8 @@ def turned_round(name: str, question: str) -> bool:
 
 
 def _kind(name: str) -> str | None:
-    """What a unit measures; areas are lengths here, for which another unit may have been asked as well."""
+    """What a unit measures; areas are lengths here, for which another unit may have been asked as
+    well."""
     kind = KINDS.get(name.split("^")[0])
     return "length" if kind == "area" else kind
 
@@ -279,7 +323,8 @@ def _same_rate(kind: str, asked: str | None, given: str | None) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str | None]:
-    """The first unit of `name` and that by which it is divided, without its power: ("m", "s") of "m / s^2"."""
+    """The first unit of `name` and that by which it is divided, without its power: ("m", "s") of "m
+    / s^2"."""
     first, *others = name.split(" ")
     other = next((o for o in others if o != "/"), "")
     return first, other.split("^")[0] if known(other) else None

@@ -1,4 +1,5 @@
-r"""What kind of answer a short text is: a quantity, a list, a set, a tuple or interval, a matrix, words, an expression.
+r"""What kind of answer a short text is: a quantity, a list, a set, a tuple or interval, a matrix,
+words, an expression.
 
 An inequality that says which `x` are meant is read as the interval it means.
 """
@@ -10,18 +11,29 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
-from rewards.verifier.notation import NUMBER, SCALES, base_named, closing, number, plain, split, without_text
+from rewards.verifier.notation import (
+    NUMBER,
+    SCALES,
+    base_named,
+    closing,
+    number,
+    plain,
+    split,
+    without_text,
+)
 from rewards.verifier.units import known, unit
 from rewards.verifier.wholes import TURNED, respelled
 
 
 class Value:
-    """The type that an answer may have; `compare` has a rule for each pair of types that may be equal."""
+    """The type that an answer may have; `compare` has a rule for each pair of types that may be
+    equal."""
 
 
 @dataclass(frozen=True)
 class Quantity(Value):
-    r"""A number with its unit or percent sign, if it has one: `18`, `\frac{1}{2}`, `5 cm`, `20%`, "twelve apples"."""
+    r"""A number with its unit or percent sign, if it has one: `18`, `\frac{1}{2}`, `5 cm`, `20%`,
+    "twelve apples"."""
 
     value: Fraction
     unit: str = ""
@@ -31,7 +43,8 @@ class Quantity(Value):
 
 @dataclass(frozen=True)
 class Expr(Value):
-    r"""What only the algebra can read, with its unit taken off: `x^2 + 1`, `2\sqrt{3}`, `40 + 2`."""
+    r"""What only the algebra can read, with its unit taken off: `x^2 + 1`, `2\sqrt{3}`, `40 +
+    2`."""
 
     text: str
     unit: str = ""
@@ -77,7 +90,8 @@ class Measure(Value):
 
 @dataclass(frozen=True)
 class Interval(Value):
-    """Two values in round or square brackets: `[0, 5)`. In round ones, `(1, 2)`, they may be a point as well."""
+    """Two values in round or square brackets: `[0, 5)`. In round ones, `(1, 2)`, they may be a
+    point as well."""
 
     lower: Value
     upper: Value
@@ -105,7 +119,8 @@ class Set(Value):
 
 @dataclass(frozen=True)
 class List(Value):
-    r"""Values without brackets, in any order unless they are named: `1, 2`, `x = 1 or x = 2`, `\pm 3`."""
+    r"""Values without brackets, in any order unless they are named: `1, 2`, `x = 1 or x = 2`, `\pm
+    3`."""
 
     items: tuple
 
@@ -126,7 +141,8 @@ class Matrix(Value):
 
 @dataclass(frozen=True)
 class Relation(Value):
-    r"""Sides with `=`, `<`, `\approx` … between them, where they are no interval: `y = 2x + 1`, `a < b`."""
+    r"""Sides with `=`, `<`, `\approx` … between them, where they are no interval: `y = 2x + 1`, `a
+    < b`."""
 
     signs: tuple[str, ...]
     sides: tuple[str, ...]
@@ -137,11 +153,17 @@ INFINITY = Expr(r"\infty")
 MINUS_INFINITY = Expr(r"-\infty")
 
 _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
-_SYMBOL = re.compile(r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?")
-_SEGMENTS = re.compile(r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}")  # the name of a ratio
+_SYMBOL = re.compile(
+    r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?"
+)
+_SEGMENTS = re.compile(
+    r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}"
+)  # the name of a ratio
 _OF_A_FUNCTION = re.compile(r"(?<=[a-zA-Z])(?:'+|\^\{-1\})(?=\()")  # f'(x), f^{-1}(x)
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
-_FUNCTION = re.compile(r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)")
+_FUNCTION = re.compile(
+    r"\\(?:sqrt|log|ln|exp|sin|cos|tan|cot|sec|csc|infty|pi)(?![a-zA-Z])|\^(?!\\circ)"
+)
 _SPLIT_WORD = re.compile(
     r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
     r"|(?<=[\d)}]) (?:et|ou|und|oder) (?=[-\d\\a-z(])|(?<=\d) y (?=-?\d|[a-z] ?=)"
@@ -149,7 +171,9 @@ _SPLIT_WORD = re.compile(
 _OR = re.compile(
     r"\\text\{\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\cup(?![a-zA-Z])|\\lor(?![a-zA-Z])|\\vee(?![a-zA-Z])"
 )
-_AND = re.compile(r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])")
+_AND = re.compile(
+    r"\\text\{\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\(?:land|wedge)(?![a-zA-Z])"
+)
 _AND_HOLE = re.compile(_AND.pattern + "|,")
 _WHOLE_TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _MATRIX = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
@@ -161,7 +185,8 @@ _IN_BASE = re.compile(
 )
 _CLOCK = re.compile(
     r"(?P<hour>\d{1,2})\s*(?::\s*(?P<minute>[0-5]\d))?\s*(?:\\text\{)?\s*"
-    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?(?:,? \(?(?:on )?the (?:next|following) day\)?)?",
+    r"(?P<half>[ap](?:\.\s*m\.?|m)|o'clock|noon|midnight)?\s*\}?(?:,? \(?(?:on )?the"
+    r" (?:next|following) day\)?)?",
     re.IGNORECASE,
 )
 _CURRENCY = re.compile(
@@ -169,7 +194,9 @@ _CURRENCY = re.compile(
     r"KRW|"
     r"BRL|RM|Rp|kr|zł)\.?(?=\s*\d)))\s*(?=[-\d.\\(])"
 )
-_MEASURE = re.compile(r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*")
+_MEASURE = re.compile(
+    r"(?<!\d)(\d+)\s*(?:\\text\{\s*)?([A-Za-z]+)\.?\s*(?:,?\s*and\b)?\s*\}?\s*,?\s*"
+)
 
 
 def value(text: str) -> Value:
@@ -190,17 +217,23 @@ def is_variable(text: str) -> bool:
 
 
 def is_left_side(text: str) -> bool:
-    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total", but no power of one."""
+    """Whether `text` can stand left of the `=` of an answer: a name, `a + b`, "the total", but no
+    power of one."""
     text = re.sub(r"^\(\s*[a-z](?:\s*[,;]\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = _OF_A_FUNCTION.sub("", text)
-    text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())  # a_1, f(3), P(x, y)
+    text = re.sub(
+        r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip()
+    )  # a_1, f(3), P(x, y)
     if _FUNCTION.search(text):
         return False
-    return _LEFT_SIDE.fullmatch(text) is not None and not re.search(r"\b(?:not|never|isn't|or|wrong)\b", text)
+    return _LEFT_SIDE.fullmatch(text) is not None and not re.search(
+        r"\b(?:not|never|isn't|or|wrong)\b", text
+    )
 
 
 def trimmed(text: str) -> str:
-    """Without the punctuation that ends a sentence and without braces or one `\\text` around all of it."""
+    """Without the punctuation that ends a sentence and without braces or one `\\text` around all of
+    it."""
     while True:
         before = text
         text = text.strip().rstrip(";,").strip()
@@ -231,7 +264,11 @@ def _matrix(text: str) -> Matrix | None:
     match = _MATRIX.fullmatch(text.strip())
     if match is None or r"\begin" in match[2]:
         return None
-    rows = [row for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2]) if row.strip() and row.strip() != r"\hline"]
+    rows = [
+        row
+        for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[2])
+        if row.strip() and row.strip() != r"\hline"
+    ]
     return Matrix(tuple(tuple(value(cell) for cell in row.split("&")) for row in rows))
 
 
@@ -328,22 +365,36 @@ def _range(signs: list[str], sides: list[str]) -> Interval | Union | None:
 
 
 def _brackets(text: str) -> Value | None:
-    if text == r"\mathbb{R}" or text.casefold() in ("all real numbers", "all reals", "real numbers"):
+    if text == r"\mathbb{R}" or text.casefold() in (
+        "all real numbers",
+        "all reals",
+        "real numbers",
+    ):
         return Interval(MINUS_INFINITY, INFINITY, True, True)
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return Set(())
-    if builder := re.fullmatch(r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}", text):
+    if builder := re.fullmatch(
+        r"\\\{\s*[a-z]\s*(?:\\in\s*\\mathbb\{R\})?\s*(?::|\||\\mid(?![a-z]))(.*)\\\}", text
+    ):
         return value(builder[1])
     if text.startswith(r"\{") and text.endswith(r"\}"):
         return Set(_flattened(_inside(text[2:-2])))
-    if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or closing(text, 0) != len(text) - 1:
+    if (
+        text[:1] not in ("(", "[")
+        or text[-1:] not in (")", "]")
+        or closing(text, 0) != len(text) - 1
+    ):
         return None
     items = _inside(text[1:-1])
     if len(items) < 2:
         return None
     if text[0] == "[" and text[-1] == "]" and all(map(_is_row, items)):
         return Matrix(tuple(item.items for item in items))
-    return Interval(*items, text[0] == "(", text[-1] == ")") if len(items) == 2 else Tuple(tuple(items))
+    return (
+        Interval(*items, text[0] == "(", text[-1] == ")")
+        if len(items) == 2
+        else Tuple(tuple(items))
+    )
 
 
 def _inside(text: str) -> list[Value]:
@@ -352,7 +403,9 @@ def _inside(text: str) -> list[Value]:
 
 def _is_row(item: Value) -> bool:
     """Whether `item` is a row of `[[1, 2], [3, 4]]`."""
-    return isinstance(item, Tuple) or (isinstance(item, Interval) and item.left_open == item.right_open)
+    return isinstance(item, Tuple) or (
+        isinstance(item, Interval) and item.left_open == item.right_open
+    )
 
 
 # ---- single values
@@ -374,21 +427,28 @@ def quantity(text: str) -> Quantity | None:
         return None
     rest = text[end:]
     if scale := re.match(
-        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])(?:\s*\})?", rest
+        r"\s*(?:\\text\{\s*)?(dozen|hundred|thousand|million|billion|trillion)s?(?![a-z])(?:\s*\})?",
+        rest,
     ):
         n, rest = n * SCALES[scale[1]], rest[scale.end() :]
     if percent := re.match(
-        r"\s*(?:%|(?:\\text\{\s*)?(?:percent(?:age(?: points?)?)?|per cent|pct)(?![a-z])\s*\}?)", rest
+        r"\s*(?:%|(?:\\text\{\s*)?(?:percent(?:age(?: points?)?)?|per cent|pct)(?![a-z])\s*\}?)",
+        rest,
     ):
         rest = rest[percent.end() :]
-    if (aside := re.fullmatch(r"\s*\(([A-Za-z -]+)\)", rest)) and number(aside[1]) in (None, n):  # "9 (apples)"
+    if (aside := re.fullmatch(r"\s*\(([A-Za-z -]+)\)", rest)) and number(aside[1]) in (
+        None,
+        n,
+    ):  # "9 (apples)"
         rest = "" if number(aside[1]) == n else f" {aside[1]}"
     follows = _unit_after(rest, currency is not None) if rest.strip() else ""
     if follows is None or (follows and name and follows.split(" ")[0] not in (name, "/")):
         return None
     if name and follows.startswith("/"):
         name = f"{name} {follows}"
-    return Quantity(n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else ""))
+    return Quantity(
+        n, name or follows, percent is not None, text[:end].strip() + (scale[1] if scale else "")
+    )
 
 
 def _money(sign: str) -> str:
@@ -399,7 +459,11 @@ def _money(sign: str) -> str:
 def compound(text: str) -> Measure | None:
     """`6 ft 2 in`, "two hours and thirty minutes"."""
     text = re.sub(r"\\text\{\s*(?:and\s*)?\}|\\text\{ and \}", " ", text)
-    text = re.sub(r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])", lambda m: str(number(m[0].lower()) or m[0]), text)
+    text = re.sub(
+        r"(?<![A-Za-z])[A-Za-z]++(?:-[a-z]++)?(?= [a-z])",
+        lambda m: str(number(m[0].lower()) or m[0]),
+        text,
+    )
     parts = _MEASURE.findall(text)
     names = [unit(name) for _, name in parts]
     if names[:1] == ["h"]:  # 7h 25m
@@ -408,7 +472,9 @@ def compound(text: str) -> Measure | None:
         return None
     if not all(name and known(name) for name in names) or _MEASURE.sub("", text).strip(" }{"):
         return None
-    return Measure(tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True)))
+    return Measure(
+        tuple(Quantity(Fraction(n), name) for (n, _), name in zip(parts, names, strict=True))
+    )
 
 
 def _end_of_words(text: str) -> int:
@@ -418,30 +484,43 @@ def _end_of_words(text: str) -> int:
 
 
 def _unit_after(rest: str, currency: bool) -> str | None:
-    """The unit that follows a number, or None: letters glued to it are variables, as in `2s` and `3x`, except `5km`."""
+    """The unit that follows a number, or None: letters glued to it are variables, as in `2s` and
+    `3x`, except `5km`."""
     name = unit(rest)
     if name is None or rest.lstrip().startswith(("\\text", "^\\circ")):
         return name
     # A difference or a quotient, but "5-foot".
-    if rest.lstrip()[0] in "-/" and not currency and not (known(name) and re.fullmatch(r"-[a-z]{2,}", rest)):
+    if (
+        rest.lstrip()[0] in "-/"
+        and not currency
+        and not (known(name) and re.fullmatch(r"-[a-z]{2,}", rest))
+    ):
         return None
-    if not rest[0].isspace() and rest[0] not in "$£€¥₹¢-" and not (known(name) and len(rest.strip()) > 1):
+    if (
+        not rest[0].isspace()
+        and rest[0] not in "$£€¥₹¢-"
+        and not (known(name) and len(rest.strip()) > 1)
+    ):
         return None
     return name
 
 
 def clock_or_ratio(text: str) -> Clock | Ratio | None:
-    """`3:30 p.m.`, `noon`; `2:3` and `3:30` are ratios, which a comparison with a time reads as one."""
+    """`3:30 p.m.`, `noon`; `2:3` and `3:30` are ratios, which a comparison with a time reads as
+    one."""
     match = _CLOCK.fullmatch(text)
     if match and match["half"] and int(match["hour"]) <= 12 and match["half"].lower() != "o'clock":
         half = {"noon": "p", "midnight": "a"}.get(match["half"].lower(), match["half"][0].lower())
-        return Clock((int(match["hour"]) % 12 + 12 * (half == "p")) * 60 + int(match["minute"] or 0), half)
+        return Clock(
+            (int(match["hour"]) % 12 + 12 * (half == "p")) * 60 + int(match["minute"] or 0), half
+        )
     if match and match["half"] and match["half"].lower() == "o'clock":
         return Clock(int(match["hour"]) * 60 + int(match["minute"] or 0), None)
     if text.lower() in ("noon", "midnight"):
         return Clock(720 * (text.lower() == "noon"), "p" if text.lower() == "noon" else "a")
     spoken = re.split(
-        r"(?:\s+|-)(?:\\text\{\s*)?(?:to|zu|à|pour)(?:\s*\})?(?:\s+|-)", re.sub(r"\\text\{ to \}", " to ", text)
+        r"(?:\s+|-)(?:\\text\{\s*)?(?:to|zu|à|pour)(?:\s*\})?(?:\s+|-)",
+        re.sub(r"\\text\{ to \}", " to ", text),
     )
     if 1 < len(spoken) < 7 and all(number(part) is not None for part in spoken):
         return Ratio(tuple(str(number(part)) for part in spoken), True)
@@ -460,13 +539,18 @@ def in_base(text: str) -> InBase | None:
     name = (match[2] or match[3]).lower()
     base = base_named(name) or 0
     sign, digits = re.fullmatch(r"(-?)0*(.+)", match[1].replace(" ", "")).groups()
-    if not 2 <= base <= 36 or digits.count(".") > 1 or any(int(d, 36) >= base for d in digits.replace(".", "")):
+    if (
+        not 2 <= base <= 36
+        or digits.count(".") > 1
+        or any(int(d, 36) >= base for d in digits.replace(".", ""))
+    ):
         return None
     return InBase(sign + digits, base)
 
 
 def words(text: str) -> Words | None:
-    r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several with a longer one."""
+    r"""Words, not the product of variables: a `\text{…}`, "no", one of three letters, several with
+    a longer one."""
     bare = without_text(text)
     if "\\" in bare or re.search(r"[\d=+*/^_<>|(){}\[\]]", bare):
         return None
@@ -481,19 +565,27 @@ def words(text: str) -> Words | None:
 
 
 def expression(text: str) -> Expr:
-    r"""The expression, with its unit off: a trailing `\text{…}`, `^\circ` or the name of a known unit."""
+    r"""The expression, with its unit off: a trailing `\text{…}`, `^\circ` or the name of a known
+    unit."""
     currency = _CURRENCY.match(text)
     if currency:
         return Expr((currency[1] + text[currency.end() :]).strip(), _money(currency[2]))
-    match = re.search(r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$", text)
+    match = re.search(
+        r"\s*(\\text\{[^{}]*\}\s*(?:\^\s*\{?[23]\}?)?|\^\\circ\s*[CF]?|\\pmod\{\w+\})\s*$", text
+    )
     match = match or re.search(
-        r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu) )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$", text
+        r"(?:(?<=[\d})])|(?<=\\pi))\s((?:(?:square|cubic|sq|cu)"
+        r" )?[a-zA-Z]{2,}(?:\s*\^\s*\{?[23]\}?)?)$",
+        text,
     )
     if r"^\circ" in text and re.search(r"\\(?:sin|cos|tan|cot|sec|csc)", text):
         return Expr(text)
     name = unit(match[1]) if match and match.start() else None
     if name is not None and (
-        match[1].startswith(("\\text", "^", "\\pmod")) or known(name) or not name or name.startswith("unit^")
+        match[1].startswith(("\\text", "^", "\\pmod"))
+        or known(name)
+        or not name
+        or name.startswith("unit^")
     ):
         return Expr(text[: match.start()].strip(), name)
     return Expr(text)

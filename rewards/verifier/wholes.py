@@ -1,7 +1,9 @@
-r"""Spellings of a whole answer: `3\mathbf{i}+4\mathbf{j}` is `(3,4)`, `0x1F` is `1F_{16}`, "third place" is `3 place`.
+r"""Spellings of a whole answer: `3\mathbf{i}+4\mathbf{j}` is `(3,4)`, `0x1F` is `1F_{16}`, "third
+place" is `3 place`.
 
-`respelled` writes an answer, in `plain` spelling, as `value` reads it. A row applies to a whole text alone, where what
-it changes inside a longer one could mean something else. tests/rewards/verifier/test_values.py fires every row.
+`respelled` writes an answer, in `plain` spelling, as `value` reads it. A row applies to a whole
+text alone, where what it changes inside a longer one could mean something else.
+tests/rewards/verifier/test_values.py fires every row.
 """
 
 import re
@@ -17,8 +19,14 @@ _THINGS = (
     "digit|quadrant|century|card|step|room|power|percentile|player|team)"
 )
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_ORDINALS = {"first": 1, "second": 2, **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"}}
-_ORDINALS |= {"third": 3, "fourth": 4} | {word[:-1] + "ieth": n for word, n in WORDS.items() if word.endswith("ty")}
+_ORDINALS = {
+    "first": 1,
+    "second": 2,
+    **{word: n for word, n in PARTS.items() if 2 < n <= 100 and word[-1] == "h"},
+}
+_ORDINALS |= {"third": 3, "fourth": 4} | {
+    word[:-1] + "ieth": n for word, n in WORDS.items() if word.endswith("ty")
+}
 _ORDINAL = "|".join(_ORDINALS)
 _COEFFICIENT = rf"(?:{_N}|\\frac\{{\d+\}}\{{\d+\}}|\d*\\sqrt\{{\d+\}})"
 _GROUPS = re.compile(r";|\\text\{\s*(?:or|and)\s*\}|(?<![a-zA-Z\\])(?:or|and)(?![a-zA-Z])")
@@ -29,7 +37,8 @@ _RANGE = rf"{_END}\s*[^\[\]()]+[,;][^\[\]()]+{_END}"
 
 
 class Whole(NamedTuple):
-    """A row: what `replacement` makes of a match with all of a text; None leaves the text as it is."""
+    """A row: what `replacement` makes of a match with all of a text; None leaves the text as it
+    is."""
 
     name: str
     pattern: str
@@ -49,8 +58,14 @@ def _ordinal_in_words(match: re.Match) -> str | None:
     n = _ORDINALS.get(last)
     if n is None or (tens and (n > 9 or WORDS.get(tens[0], 0) < 20)):
         return None
-    plain_part = last in PARTS and not tens and not match["the"] and not match["thing"]  # "third" may be a share
-    return None if plain_part else f"{n + sum(WORDS[word] for word in tens)}{match['thing'] or ' ordinal'}"
+    plain_part = (
+        last in PARTS and not tens and not match["the"] and not match["thing"]
+    )  # "third" may be a share
+    return (
+        None
+        if plain_part
+        else f"{n + sum(WORDS[word] for word in tens)}{match['thing'] or ' ordinal'}"
+    )
 
 
 def _coordinates(match: re.Match) -> str | None:
@@ -69,7 +84,9 @@ def _coordinates(match: re.Match) -> str | None:
 def _solutions(match: re.Match) -> str | None:
     """`p=5,q=2;p=7,q=2` as points, the names in alphabetical order."""
     parts = split(match[0], _GROUPS)
-    if all(len(set(re.findall(r"[a-z]_\{?(\d)", part))) == 1 for part in parts):  # x_1=2,y_1=3;x_2=3,y_2=2
+    if all(
+        len(set(re.findall(r"[a-z]_\{?(\d)", part))) == 1 for part in parts
+    ):  # x_1=2,y_1=3;x_2=3,y_2=2
         parts = [re.sub(r"(?<=[a-z])_(?:\d|\{\d\})", "", part) for part in parts]
     groups = [dict(re.findall(r"([a-z](?:_\w)?)\s*=\s*([^=,]+)", part)) for part in parts]
     equations = [part.count("=") for part in parts]
@@ -77,7 +94,9 @@ def _solutions(match: re.Match) -> str | None:
         return None
     if equations != [len(g) for g in groups]:
         return None
-    return ", ".join("(" + ",".join(group[name].strip() for name in sorted(group)) + ")" for group in groups)
+    return ", ".join(
+        "(" + ",".join(group[name].strip() for name in sorted(group)) + ")" for group in groups
+    )
 
 
 def _named(match: re.Match) -> str | None:
@@ -89,7 +108,11 @@ def _outward(match: re.Match) -> str | None:
     r"""`]0,5[` as (0,5): a bracket that looks outward leaves its end out."""
     turned = re.sub(
         _RANGE,
-        lambda m: ("(" if m[0][0] == "]" else m[0][0]) + m[0][1:-1] + (")" if m[0][-1] == "[" else m[0][-1]),
+        lambda m: (
+            ("(" if m[0][0] == "]" else m[0][0])
+            + m[0][1:-1]
+            + (")" if m[0][-1] == "[" else m[0][-1])
+        ),
         match[0],
     )
     return turned if turned != match[0] else None
@@ -97,7 +120,10 @@ def _outward(match: re.Match) -> str | None:
 
 def _multiple(match: re.Match) -> str | None:
     r"""`\frac{1}{5}(3,4)` as (3/5,4/5)."""
-    factor, *parts = number(match[1]), *re.split(r"([,;&]|\\\\|\\(?:begin|end)\{\w+\}|[()])", match[2])
+    factor, *parts = (
+        number(match[1]),
+        *re.split(r"([,;&]|\\\\|\\(?:begin|end)\{\w+\}|[()])", match[2]),
+    )
     made = [part if n % 2 or not part.strip() else number(part) for n, part in enumerate(parts)]
     if None in made:
         return None
@@ -115,7 +141,10 @@ def _complement(match: re.Match) -> str | None:
     turned = {"[": ")", "(": "]", "]": "(", ")": "["}
     ends = match[1].split(",")
     if match[1][0] != "\\" and len(ends) == 2:
-        return rf"(-\infty,{ends[0][1:]}{turned[ends[0][0]]} \cup {turned[ends[1][-1]]}{ends[1][:-1]},\infty)"
+        return (
+            rf"(-\infty,{ends[0][1:]}{turned[ends[0][0]]} \cup"
+            rf" {turned[ends[1][-1]]}{ends[1][:-1]},\infty)"
+        )
     holes = [end.strip(r"\{} ") for end in ends]
     values = [number(hole) for hole in holes]
     if match[1][0] != "\\" or (len(holes) > 1 and (None in values or values != sorted(values))):
@@ -126,9 +155,18 @@ def _complement(match: re.Match) -> str | None:
 
 def _roman(match: re.Match) -> str | None:
     """`3 quadrant` of "III", `18 century` of "XVIII century", `1 player` of "Player 1"."""
-    digits = [{"I": 1, "V": 5, "X": 10, "L": 50}[letter] for letter in match["roman"] or match["only"] or ""]
-    n = match["n"] or sum(-one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True))
-    return f"{n}{(match['after'] or ' ' + (match['thing'] or 'quadrant')).lower()}" if match[0] != "I" else None
+    digits = [
+        {"I": 1, "V": 5, "X": 10, "L": 50}[letter]
+        for letter in match["roman"] or match["only"] or ""
+    ]
+    n = match["n"] or sum(
+        -one if one < other else one for one, other in zip(digits, [*digits[1:], 0], strict=True)
+    )
+    return (
+        f"{n}{(match['after'] or ' ' + (match['thing'] or 'quadrant')).lower()}"
+        if match[0] != "I"
+        else None
+    )
 
 
 def _in_base(match: re.Match) -> str | None:
@@ -139,11 +177,15 @@ def _in_base(match: re.Match) -> str | None:
 
 # Sentences that say, in several languages, that there is no solution.
 _NO_SOLUTION = (
-    r"(?i)(?:there are )?none|(?:(?:there (?:is|are|exists?)|(?:it|the (?:equation|system|inequality)|this equation) "
+    r"(?i)(?:there are )?none|(?:(?:there (?:is|are|exists?)|(?:it|the"
+    r" (?:equation|system|inequality)|this equation) "
     r"has|we get) )?no "
-    r"(?:such )?(?:(?:real|integer|whole|complex|valid|rational|such) )?(?:solutions?|roots?|(?:values? of )?[a-z])"
-    r"(?: exists?)?(?: (?:in|over|among) the reals)?|(?:(?:es gibt|die gleichung hat) )?keine (?:reellen? )?"
-    r"lösung(?:en)?|(?:(?:il n'y a|l'équation n'a) )?(?:aucune|pas de) solutions?(?: réelles?)?|(?:no (?:hay|tiene|"
+    r"(?:such )?(?:(?:real|integer|whole|complex|valid|rational|such)"
+    r" )?(?:solutions?|roots?|(?:values? of )?[a-z])"
+    r"(?: exists?)?(?: (?:in|over|among) the reals)?|(?:(?:es gibt|die gleichung hat) )?keine"
+    r" (?:reellen? )?"
+    r"lösung(?:en)?|(?:(?:il n'y a|l'équation n'a) )?(?:aucune|pas de) solutions?(?:"
+    r" réelles?)?|(?:no (?:hay|tiene|"
     r"existe)|sin) soluci(?:ón|ones)(?: real(?:es)?)?|无解|無解|解なし"
 )
 

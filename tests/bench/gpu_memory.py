@@ -1,12 +1,15 @@
-"""One real training step of the largest size against the estimate of `make memory`, for each way to train the model:
+"""One real training step of the largest size against the estimate of `make memory`, for each way to
+train the model:
 
-    python -m tests.bench.gpu_memory recipes/smollm2-arithmetic.yaml [section.key=value …] --arms LoRA QLoRA
+    python -m tests.bench.gpu_memory recipes/smollm2-arithmetic.yaml [section.key=value …] --arms
+    LoRA QLoRA
 
-On a GPU the peak is torch's own counter, and vLLM is left out; without one it is the process's resident memory above
-what it had after a step of the tiny model, by which the libraries are loaded. malloc is told to give freed memory back
-at once, or what it keeps would be measured too. Each arm has a process of its own. `PPO` arms train a critic of the
-policy's size beside the policy, in one backward pass, and keep a reference policy; trl has no PPO any more, so its step
-is written here, and its logits are few at a time where trl's GRPO has a tile of them.
+On a GPU the peak is torch's own counter, and vLLM is left out; without one it is the process's
+resident memory above what it had after a step of the tiny model, by which the libraries are loaded.
+malloc is told to give freed memory back at once, or what it keeps would be measured too. Each arm
+has a process of its own. `PPO` arms train a critic of the policy's size beside the policy, in one
+backward pass, and keep a reference policy; trl has no PPO any more, so its step is written here,
+and its logits are few at a time where trl's GRPO has a tile of them.
 """
 
 import argparse
@@ -72,18 +75,26 @@ def ppo_step(recipe: Recipe, prompt_tokens: int):
     policy, critic = (load_model(recipe, tokenizer).to(device) for _ in range(2))
     reference = None
     if recipe.adapter is not None:
-        policy, critic = (get_peft_model(each, configs.adapter_config(recipe)) for each in (policy, critic))
+        policy, critic = (
+            get_peft_model(each, configs.adapter_config(recipe)) for each in (policy, critic)
+        )
     else:
         reference = load_model(recipe, tokenizer).to(device).eval().requires_grad_(False)
     value = torch.nn.Linear(critic.config.hidden_size, 1, device=device, dtype=critic.dtype)
-    backbone = lambda model: (model.get_base_model() if recipe.adapter is not None else model).base_model  # noqa: E731
-    head = (policy.get_base_model() if recipe.adapter is not None else policy).get_output_embeddings()
+    backbone = lambda model: (
+        (model.get_base_model() if recipe.adapter is not None else model).base_model
+    )  # noqa: E731
+    head = (
+        policy.get_base_model() if recipe.adapter is not None else policy
+    ).get_output_embeddings()
     for model in (policy, critic):
         model.train()
         if args.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
             model.enable_input_require_grads()
-    trained = [p for model in (policy, critic, value) for p in model.parameters() if p.requires_grad]
+    trained = [
+        p for model in (policy, critic, value) for p in model.parameters() if p.requires_grad
+    ]
     optimizer = torch.optim.AdamW(trained)
     tokens = prompt_tokens + args.max_completion_length
     ids = torch.zeros(args.per_device_train_batch_size, tokens, dtype=torch.long, device=device)
@@ -96,9 +107,13 @@ def ppo_step(recipe: Recipe, prompt_tokens: int):
             if reference is not None:
                 with torch.no_grad():
                     backbone(reference)(input_ids=ids, use_cache=False)
-            hidden = backbone(policy)(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)
+            hidden = backbone(policy)(input_ids=ids, use_cache=False).last_hidden_state.flatten(
+                0, 1
+            )
             chunks = zip(hidden.split(LOGITS), ids.flatten().split(LOGITS), strict=True)
-            gained = sum(checkpoint(log_probability, *each, use_reentrant=False).sum() for each in chunks)
+            gained = sum(
+                checkpoint(log_probability, *each, use_reentrant=False).sum() for each in chunks
+            )
             values = value(backbone(critic)(input_ids=ids, use_cache=False).last_hidden_state)
             loss = -gained + values.float().square().sum()
         loss.backward()
@@ -110,7 +125,9 @@ def measure(recipe: Recipe, arm: str) -> str:
     """One line of the table."""
     tokenizer = load_tokenizer(recipe)
     longest = probe_memory.longest_first(load_train(recipe)[0], tokenizer, recipe.prompt.system)[0]
-    tokens = len(prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system)))
+    tokens = len(
+        prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system))
+    )
     recipe = dataclasses.replace(hardware.fitted(recipe), grpo=recipe.grpo | {"use_vllm": False})
     recipe = memory_table.variants(recipe)[arm.removeprefix("PPO, ")]
     parts = memory.estimate(recipe, tokens)
@@ -121,11 +138,16 @@ def measure(recipe: Recipe, arm: str) -> str:
     else:
         measured = peak(lambda: probe_memory.main(recipe))
     total = parts.total
-    return f"| {arm} | {total / memory.GIB:.2f} | {measured / memory.GIB:.2f} | {total / measured:.2f} |"
+    return (
+        f"| {arm} | {total / memory.GIB:.2f} | {measured / memory.GIB:.2f} |"
+        f" {total / measured:.2f} |"
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     recipe_arguments(parser)
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS)
     options = parser.parse_intermixed_args()
@@ -133,10 +155,23 @@ def main():
         print(measure(load_recipe(options.recipe, options.overrides), options.arms[0]))
         return
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    print(f"| {device}, GiB | estimated | measured | estimated ÷ measured |\n| --- | ---: | ---: | ---: |")
+    print(
+        f"| {device}, GiB | estimated | measured | estimated ÷ measured |\n| --- | ---: | ---: |"
+        " ---: |"
+    )
     for arm in options.arms:
-        command = [sys.executable, "-m", "tests.bench.gpu_memory", options.recipe, *options.overrides, "--arms", arm]
-        done = subprocess.run(command, env=os.environ | GIVEN_BACK, capture_output=True, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.bench.gpu_memory",
+            options.recipe,
+            *options.overrides,
+            "--arms",
+            arm,
+        ]
+        done = subprocess.run(
+            command, env=os.environ | GIVEN_BACK, capture_output=True, text=True, check=False
+        )
         failed = f"| {arm} | failed: {' '.join(done.stderr.split())[-300:]} |"
         print(done.stdout.splitlines()[-1] if done.returncode == 0 else failed, flush=True)
 

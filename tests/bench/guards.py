@@ -1,11 +1,11 @@
 """What the guards of a run cost the default recipe's GRPO stage.
 
-    python -m tests.bench.guards               # seconds spent in them, in one run
-    python -m tests.bench.guards --pairs 10    # the same stage with them and without, in turn, and the ratio
+    python -m tests.bench.guards               # seconds spent in them, in one run python -m
+    tests.bench.guards --pairs 10    # the same stage with them and without, in turn, and the ratio
     python -m tests.bench.guards --seal 2      # a checkpoint of 2 GB: its seal, beside its writing
 
-The guards: seals of checkpoints and pruning, signals, the checks of rewards, gradients and weights, the lock, and the
-search for a whole checkpoint.
+The guards: seals of checkpoints and pruning, signals, the checks of rewards, gradients and weights,
+the lock, and the search for a whole checkpoint.
 """
 
 import argparse
@@ -118,14 +118,24 @@ def pairs(recipe_in, home: Path, count: int):
             with contextlib.nullcontext() if guarded else without_guards():
                 took[guarded] = seconds(f"{number}-{guarded}")
         ratios.append(took[True] / took[False])
-        print(f"pair {number + 1}: {took[True]:.2f} s with, {took[False]:.2f} s without, {ratios[-1]:.3f}", flush=True)
-        ours, plain = (load_file(home / f"{number}-{each}/grpo/model.safetensors") for each in (True, False))
+        print(
+            f"pair {number + 1}: {took[True]:.2f} s with, {took[False]:.2f} s without,"
+            f" {ratios[-1]:.3f}",
+            flush=True,
+        )
+        ours, plain = (
+            load_file(home / f"{number}-{each}/grpo/model.safetensors") for each in (True, False)
+        )
         assert all(torch.equal(ours[name], plain[name]) for name in plain)
-    print(f"median {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), weights bit-equal")
+    print(
+        f"median {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}), weights"
+        " bit-equal"
+    )
 
 
 def seal(folder: Path, gigabytes: float):
-    """Medians of three. The write is what the library does, into the page cache; the seal waits for the disk."""
+    """Medians of three. The write is what the library does, into the page cache; the seal waits for
+    the disk."""
     args, writing, sealing = GRPOConfig(output_dir=str(folder), use_cpu=True, bf16=False), [], []
     tensor = torch.randn(int(gigabytes * 1e9 / 4))
     for step in (1, 2, 3):
@@ -134,7 +144,9 @@ def seal(folder: Path, gigabytes: float):
         began = time.perf_counter()
         torch.save({"exp_avg": tensor}, checkpoint / "optimizer.pt")
         written = time.perf_counter()
-        Checkpoints(keep=1).on_save(args, TrainerState(global_step=step, is_world_process_zero=True), None)
+        Checkpoints(keep=1).on_save(
+            args, TrainerState(global_step=step, is_world_process_zero=True), None
+        )
         writing.append(written - began)
         sealing.append(time.perf_counter() - written)
     began = time.perf_counter()
@@ -142,12 +154,15 @@ def seal(folder: Path, gigabytes: float):
     checking = time.perf_counter() - began
     written, sealed = statistics.median(writing), statistics.median(sealing)
     print(
-        f"{gigabytes:g} GB: written in {written:.1f} s, sealed in {sealed:.1f} s, checked on resume in {checking:.1f} s"
+        f"{gigabytes:g} GB: written in {written:.1f} s, sealed in {sealed:.1f} s, checked on resume"
+        f" in {checking:.1f} s"
     )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, metavar="N")
     parser.add_argument("--seal", type=float, metavar="GB")
     options = parser.parse_args()
@@ -157,7 +172,9 @@ def main():
             return
 
         def recipe_in(home: Path):
-            return load_recipe("recipes/tiny-arithmetic.yaml", [f"output_dir={home}", "sft.max_steps=100"])
+            return load_recipe(
+                "recipes/tiny-arithmetic.yaml", [f"output_dir={home}", "sft.max_steps=100"]
+            )
 
         recipe = recipe_in(Path(folder) / "warm")
         sft.main(recipe)

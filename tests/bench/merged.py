@@ -1,9 +1,11 @@
 """Sampling through transformers with the adapter merged against beside its base, both in one run:
 
-    python -m tests.bench.merged recipes/smollm2-arithmetic.yaml [section.key=value …] --pairs 5 --tokens 64
+    python -m tests.bench.merged recipes/smollm2-arithmetic.yaml [section.key=value …] --pairs 5
+    --tokens 64
 
-Tokens a second, in alternating pairs, merging and restoring included; and how much of what an adapter adds survives the
-rounding of the merged weights in the recipe's dtype (training/sampling.py, surviving_share).
+Tokens a second, in alternating pairs, merging and restoring included; and how much of what an
+adapter adds survives the rounding of the merged weights in the recipe's dtype
+(training/sampling.py, surviving_share).
 """
 
 import argparse
@@ -44,14 +46,21 @@ def batch_of(recipe: Recipe, tokenizer, model: PeftModel) -> dict:
     """As many prompts of the training data as GRPO samples at once."""
     size = configs.setting(recipe, "grpo", "per_device_train_batch_size")
     rows = random.Random(0).sample(load_train(recipe)[0], size)
-    ids = [prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system)) for row in rows]
-    return dict(tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device))
+    ids = [
+        prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
+        for row in rows
+    ]
+    return dict(
+        tokenizer.pad({"input_ids": ids}, padding_side="left", return_tensors="pt").to(model.device)
+    )
 
 
 @torch.no_grad()
 def sample(model: PeftModel, batch: dict, tokens: int) -> torch.Tensor:
     torch.manual_seed(2)
-    return model.generate(**batch, do_sample=True, top_k=0, max_new_tokens=tokens, min_new_tokens=tokens)
+    return model.generate(
+        **batch, do_sample=True, top_k=0, max_new_tokens=tokens, min_new_tokens=tokens
+    )
 
 
 def speed(model: PeftModel, batch: dict, tokens: int, pairs: int):
@@ -69,16 +78,24 @@ def speed(model: PeftModel, batch: dict, tokens: int, pairs: int):
     seconds(True), seconds(False)  # the machine's caches, and whatever is made once
     ratios = []
     for pair in range(pairs):
-        took = {merged: seconds(merged) for merged in ((True, False) if pair % 2 else (False, True))}
+        took = {
+            merged: seconds(merged) for merged in ((True, False) if pair % 2 else (False, True))
+        }
         ratios.append(took[False] / took[True])
         beside, merged = (rows * tokens / took[each] for each in (False, True))
-        print(f"pair {pair + 1}: {beside:.0f} tokens/s beside, {merged:.0f} merged, {ratios[-1]:.2f}", flush=True)
-    print(f"merged ÷ beside: median {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        print(
+            f"pair {pair + 1}: {beside:.0f} tokens/s beside, {merged:.0f} merged, {ratios[-1]:.2f}",
+            flush=True,
+        )
+    print(
+        f"merged ÷ beside: median {statistics.median(ratios):.2f} ({min(ratios):.2f} to"
+        f" {max(ratios):.2f})"
+    )
 
 
 def survival(model: PeftModel):
-    """What of an adapter's move is there after a merge, by the size of B; Adam moves it by about the learning rate a
-    step."""
+    """What of an adapter's move is there after a merge, by the size of B; Adam moves it by about
+    the learning rate a step."""
     print("| B | share that survives |\n| ---: | ---: |")
     for size in SIZES:
         resize(model, size)
@@ -86,7 +103,9 @@ def survival(model: PeftModel):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     recipe_arguments(parser)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=64)
@@ -98,7 +117,8 @@ def main():
     keep_base_exact(model)
     batch = batch_of(recipe, tokenizer, model)
     print(
-        f"{hardware.line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of {options.tokens} tokens"
+        f"{hardware.line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of"
+        f" {options.tokens} tokens"
     )
     resize(model, SIZES[-1])
     speed(model, batch, options.tokens, options.pairs)

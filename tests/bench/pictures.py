@@ -1,6 +1,8 @@
-"""Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit them.
+"""Takes the pictures of the page that the docs show, docs/img/*.png. Look at them before you commit
+them.
 
-`python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make explain` has worked out.
+`python -m tests.bench.pictures outputs/x STEP ROW`: a run whose completion ROW of STEP `make
+explain` has worked out.
 """
 
 import argparse
@@ -29,7 +31,9 @@ def main(run: str, step: int, row: int):
     with served(find([run])[0]) as port, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, (address, there, height) in views.items():
-            page = browser.new_page(viewport={"width": 1120, "height": height}, color_scheme="light")
+            page = browser.new_page(
+                viewport={"width": 1120, "height": height}, color_scheme="light"
+            )
             page.goto(f"http://127.0.0.1:{port}/#{address}")
             page.wait_for_selector(there)
             page.wait_for_timeout(1000)

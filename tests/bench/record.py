@@ -40,7 +40,9 @@ def verdicts() -> str:
     lines = []
     for table in TABLES:
         text = (ROOT / "tests/rewards/verifier" / table).read_text(encoding="utf-8")
-        rows = [line.replace("⏎", "\n").split("\t") for line in text.splitlines() if line[:1] != "#"]
+        rows = [
+            line.replace("⏎", "\n").split("\t") for line in text.splitlines() if line[:1] != "#"
+        ]
         golds = [row[1] for row in rows]
         answers = [row[2] for row in rows]
         questions = [row[3] or None for row in rows]
@@ -114,7 +116,9 @@ def write_messages(folder: Path, inputs: Path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, help="whose reports and pages to show; default: the new ones")
+    parser.add_argument(
+        "--runs", type=Path, help="whose reports and pages to show; default: the new ones"
+    )
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     folder = options.folder.resolve()

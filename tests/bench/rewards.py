@@ -2,14 +2,14 @@
 
     make bench-rewards        (MATH_DATA_DIR=folder where the data sets are parquet files)
 
-1. The tables cases.tsv, which the rules were written for, and blind.tsv, whose author had not seen them, in
-   tests/rewards/verifier: agreement, right answers lost, wrong answers paid.
-2. Processor time of a verdict on test problems, beside plain math-verify without its time limits: long completions,
-   all distinct, one side after the other. Ours has its workers' time in it.
+1. The tables cases.tsv, which the rules were written for, and blind.tsv, whose author had not seen
+   them, in tests/rewards/verifier: agreement, right answers lost, wrong answers paid.
+2. Processor time of a verdict on test problems, beside plain math-verify without its time limits:
+   long completions, all distinct, one side after the other. Ours has its workers' time in it.
 3. The slowest of a hostile set, in the main thread and in another one.
 
-`--step` measures instead the processor time that the rewards of a recipe for a GPU take of a training step: 64
-completions of 512 tokens.
+`--step` measures instead the processor time that the rewards of a recipe for a GPU take of a
+training step: 64 completions of 512 tokens.
 """
 
 import argparse
@@ -54,10 +54,13 @@ def trl_wrapped(responses, golds, questions):
     return trl_raw(responses, [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds], questions)
 
 
-# As open-r1's accuracy reward configures math-verify: LaTeX only, the box first, the first match of gold and answer.
+# As open-r1's accuracy reward configures math-verify: LaTeX only, the box first, the first match of
+# gold and answer.
 _LATEX_ONLY = [
     LatexExtractionConfig(
-        normalization_config=NormalizationConfig(units=True), boxed_match_priority=0, try_extract_without_anchor=False
+        normalization_config=NormalizationConfig(units=True),
+        boxed_match_priority=0,
+        try_extract_without_anchor=False,
     )
 ]
 
@@ -75,7 +78,10 @@ def math_verify(responses, golds, questions):
     """Plain math-verify without its time limits, with the gold in a box so that it parses."""
     boxed = [rf"\boxed{{{gold_answer(gold)}}}" for gold in golds]
     read = partial(parse, parsing_timeout=None)
-    return [verify(read(g), read(text), timeout_seconds=None) for g, text in zip(boxed, responses, strict=True)]
+    return [
+        verify(read(g), read(text), timeout_seconds=None)
+        for g, text in zip(boxed, responses, strict=True)
+    ]
 
 
 JUDGES: dict[str, Judge] = {
@@ -93,7 +99,9 @@ def on_the_table(table: list[tuple]):
     print(f"\n{len(cases)} cases, {right} right and {len(cases) - right} wrong answers\n")
     print("| judge | agrees | right answers lost | wrong answers paid | not judged |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    expected, golds, responses, questions = (list(column) for column in list(zip(*cases, strict=True))[:4])
+    expected, golds, responses, questions = (
+        list(column) for column in list(zip(*cases, strict=True))[:4]
+    )
     for name, verdicts_of in JUDGES.items():
         pairs = list(zip(expected, verdicts_of(responses, golds, questions), strict=True))
         lost = sum(e and not v for e, v in pairs)
@@ -128,7 +136,11 @@ def throughput(n: int, repeats: int):
 
 def _both(rows: list[dict], seed: int) -> list[tuple[float, int]]:
     """Processor seconds and the count of right answers: ours, and math-verify's."""
-    given = completions(rows, seed), [row["solution"] for row in rows], [row["problem"] for row in rows]
+    given = (
+        completions(rows, seed),
+        [row["solution"] for row in rows],
+        [row["problem"] for row in rows],
+    )
     made = []
     for judged in (ours, math_verify):
         began = _processor_time()
@@ -145,36 +157,51 @@ def _processor_time() -> float:
 
 
 def completions(rows: list[dict], seed: int, longest: int | None = None) -> list[str]:
-    """A long thought each, from other rows' worked solutions, and the row's gold, spelled otherwise, or for half of
-    them another's. `longest`: characters of the thought."""
+    """A long thought each, from other rows' worked solutions, and the row's gold, spelled
+    otherwise, or for half of them another's. `longest`: characters of the thought."""
     rng = random.Random(seed)
     made = []
     for i, row in enumerate(rows):
         others = rng.sample(rows, 4)
         thought = " ".join(other["reasoning"].replace("\\boxed", "") for other in others)[:longest]
         gold = gold_answer(row["solution"] if i % 2 else others[0]["solution"])
-        gold = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", gold).replace(r"\frac", r"\dfrac").replace(",", ", ")
+        gold = (
+            re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", gold)
+            .replace(r"\frac", r"\dfrac")
+            .replace(",", ", ")
+        )
         made.append(f"<think>Attempt {seed}.{i}: {thought}</think>\n<answer>${gold}$</answer>")
     return made
 
 
 def a_step(repeats: int):
-    """Eight problems a step with eight completions each, in groups, as trl calls the rewards: guarded and counted."""
+    """Eight problems a step with eight completions each, in groups, as trl calls the rewards:
+    guarded and counted."""
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
     rewards = guarded_rewards(recipe)
     Scores(rewards, ends=set())
     began = time.perf_counter()
     judge(rf"\boxed{{{SURD}+1}}", rf"1+{SURD}")
     waited = time.perf_counter() - began
-    print(f"\nthe workers' start, for which the first answer that needs algebra waits: {waited:.2f} s")
-    print("\n| data | " + " | ".join(recipe.rewards) + " | all | slowest step |\n| --- |" + " ---: |" * 5)
+    print(
+        f"\nthe workers' start, for which the first answer that needs algebra waits: {waited:.2f} s"
+    )
+    print(
+        "\n| data | "
+        + " | ".join(recipe.rewards)
+        + " | all | slowest step |\n| --- |"
+        + " ---: |" * 5
+    )
     for data in ("gsm8k", "math"):
         rows = random.Random(0).sample(load(data, "train", {})[0], 8 * repeats)
         took: list[list[float]] = []
         for run in range(repeats):
             batch = [row for row in rows[8 * run : 8 * run + 8] for _ in range(8)]
             columns = {
-                "completions": [[{"role": "assistant", "content": text}] for text in completions(batch, run, 1800)],
+                "completions": [
+                    [{"role": "assistant", "content": text}]
+                    for text in completions(batch, run, 1800)
+                ],
                 "prompts": [[{"role": "user", "content": row["problem"]}] for row in batch],
                 "problem": [row["problem"] for row in batch],
                 "solution": [row["solution"] for row in batch],
@@ -186,7 +213,10 @@ def a_step(repeats: int):
         medians = [statistics.median(each) for each in zip(*took, strict=True)]
         whole = [sum(each) for each in took]
         shown = [*medians, statistics.median(whole), max(whole)]
-        print(f"| {data} | " + " | ".join(f"{1000 * each:.0f} ms" for each in shown) + " |", flush=True)
+        print(
+            f"| {data} | " + " | ".join(f"{1000 * each:.0f} ms" for each in shown) + " |",
+            flush=True,
+        )
 
 
 def _seconds(reward: Callable, columns: dict) -> float:
@@ -215,10 +245,13 @@ def hostile():
     workers = [worker.process.pid for worker in POOL.workers]
     POOL.close()
     time.sleep(1)
-    left = subprocess.run(["ps", "-o", "pid=,stat=", *map(str, workers)], capture_output=True, text=True, check=False)
+    left = subprocess.run(
+        ["ps", "-o", "pid=,stat=", *map(str, workers)], capture_output=True, text=True, check=False
+    )
     alive = [line for line in left.stdout.splitlines() if "Z" not in line]
     print(
-        f"\nhostile set: {len(responses)} completions; slowest {in_main:.2f} s in the main thread, {other[0]:.2f} s in"
+        f"\nhostile set: {len(responses)} completions; slowest {in_main:.2f} s in the main thread,"
+        f" {other[0]:.2f} s in"
     )
     print(f"another; this process alive, {len(alive)} workers left behind")
 
@@ -239,7 +272,9 @@ def main(completions_: int, repeats: int, step: bool, speed: bool):
 if __name__ == "__main__":
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--completions", type=int, default=200, dest="completions_")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--step", action="store_true")

@@ -1,8 +1,10 @@
-"""How much memory do the models of PPO, GRPO and DPO take, by their size? With `make memory`'s own estimator.
+"""How much memory do the models of PPO, GRPO and DPO take, by their size? With `make memory`'s own
+estimator.
 
-`python -m tests.bench.sizes` writes the table that the lab of `make view` shows, viewer/page/memory.json: all weights
-trained as in qwen-math-full, in float32; LoRA as in qwen-math-lora, and QLoRA, that in four bits; always with a KL to a
-reference. The models are Qwen2.5 of 1.5B and 7B and Llama 2 of 13B and 70B, whose shapes stand here.
+`python -m tests.bench.sizes` writes the table that the lab of `make view` shows,
+viewer/page/memory.json: all weights trained as in qwen-math-full, in float32; LoRA as in
+qwen-math-lora, and QLoRA, that in four bits; always with a KL to a reference. The models are
+Qwen2.5 of 1.5B and 7B and Llama 2 of 13B and 70B, whose shapes stand here.
 """
 
 import json
@@ -18,39 +20,59 @@ from training.memory import GIB, Parts, estimate
 
 FILE = Path("viewer/page/memory.json")
 FULL, LORA = "recipes/qwen-math-full.yaml", "recipes/qwen-math-lora.yaml"
-# Name: config, vocabulary, hidden size, MLP's size, layers, attention heads, key-value heads, whether head and
-# embedding are one (config.json of Qwen/Qwen2.5-1.5B and so on).
+# Name: config, vocabulary, hidden size, MLP's size, layers, attention heads, key-value heads,
+# whether head and embedding are one (config.json of Qwen/Qwen2.5-1.5B and so on).
 SHAPES = {
     "1.5B": (Qwen2Config, 151_936, 1536, 8960, 28, 12, 2, True),
     "7B": (Qwen2Config, 152_064, 3584, 18944, 28, 28, 4, False),
     "13B": (LlamaConfig, 32_000, 5120, 13824, 40, 40, 40, False),
     "70B": (LlamaConfig, 32_000, 8192, 28672, 80, 64, 8, False),
 }
-KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+)
 KEYS += ("num_key_value_heads", "tie_word_embeddings")
 
 
 def held(parts: Parts, reward_model: int) -> dict[str, dict[str, int]]:
     """Bytes of what each method holds before it reads a batch.
 
-    `parts`: of GRPO with a KL. PPO adds a critic that is made and trained as the policy is; DPO needs no reward model.
+    `parts`: of GRPO with a KL. PPO adds a critic that is made and trained as the policy is; DPO
+    needs no reward model.
     """
     policy = parts.weights + parts.trained_weights
-    grpo = {"policy": policy, "reference": parts.reference, "reward model": reward_model, "critic": 0}
+    grpo = {
+        "policy": policy,
+        "reference": parts.reference,
+        "reward model": reward_model,
+        "critic": 0,
+    }
     grpo |= {"gradients": parts.gradients, "optimizer": parts.optimizer}
-    ppo = grpo | {"critic": policy, "gradients": 2 * parts.gradients, "optimizer": 2 * parts.optimizer}
+    ppo = grpo | {
+        "critic": policy,
+        "gradients": 2 * parts.gradients,
+        "optimizer": 2 * parts.optimizer,
+    }
     return {"PPO": ppo, "GRPO": grpo, "DPO": grpo | {"reward model": 0}}
 
 
 def table(sizes: list[str]) -> dict:
-    """{size: {"full", "LoRA" and "QLoRA": {"PPO", "GRPO" and "DPO": {part: GiB}}}}; a reward model has the policy's
-    size, in bfloat16."""
+    """{size: {"full", "LoRA" and "QLoRA": {"PPO", "GRPO" and "DPO": {part: GiB}}}}; a reward model
+    has the policy's size, in bfloat16."""
     found = {}
     for size in sizes:
         config, *shape = SHAPES[size]
         with tempfile.TemporaryDirectory() as folder:
-            config(**dict(zip(KEYS, shape, strict=True)), max_position_embeddings=4096).save_pretrained(folder)
-            save_file({}, Path(folder) / "model.safetensors")  # none is read, and a folder without it is no model
+            config(
+                **dict(zip(KEYS, shape, strict=True)), max_position_embeddings=4096
+            ).save_pretrained(folder)
+            save_file(
+                {}, Path(folder) / "model.safetensors"
+            )  # none is read, and a folder without it is no model
             given = [f"model.name_or_path={folder}", "grpo.beta=0.001"]
             full, lora = (load_recipe(each, given, check=()) for each in (FULL, LORA))
             ways = {"full": full, "LoRA": lora, "QLoRA": variants(lora)["QLoRA"]}

@@ -1,9 +1,10 @@
-"""A step of GRPO as it is against one that reads everything that trl reads, in alternating pairs, after `make sft`:
+"""A step of GRPO as it is against one that reads everything that trl reads, in alternating pairs,
+after `make sft`:
 
     python -m tests.bench.step recipes/smollm2-svamp.yaml [section.key=value …] --pairs 3
 
-Both sample the same completions. Processor seconds are what a busy machine changes least; the gradients differ by what
-rounding makes of them.
+Both sample the same completions. Processor seconds are what a busy machine changes least; the
+gradients differ by what rounding makes of them.
 """
 
 import argparse
@@ -29,7 +30,10 @@ SIDES = ("all", "ours")
 
 def step(trainer: GRPOTrainer, rows: list[dict], side: str) -> tuple[float, float, torch.Tensor]:
     """(processor seconds of sampling, of the loss, the gradient) of one batch."""
-    kind, parts = (type(trainer) if side == "ours" else GRPOTrainer), trainer.args.gradient_accumulation_steps
+    kind, parts = (
+        (type(trainer) if side == "ours" else GRPOTrainer),
+        trainer.args.gradient_accumulation_steps,
+    )
     trainer.model.train().zero_grad()
     with ExitStack() as stack:
         if side == "all":
@@ -42,8 +46,13 @@ def step(trainer: GRPOTrainer, rows: list[dict], side: str) -> tuple[float, floa
     for micro in split_tensor_dict(shuffle_sequence_dict(batch), parts):
         kind._compute_loss(trainer, trainer.model, micro).backward()
     learned = time.process_time() - began
-    print(f"{side}: {(batch['advantages'] != 0).float().mean():.0%} of the completions have an advantage")
-    gradient = torch.cat([each.grad.flatten() for each in trainer.model.parameters() if each.grad is not None])
+    print(
+        f"{side}: {(batch['advantages'] != 0).float().mean():.0%} of the completions have an"
+        " advantage"
+    )
+    gradient = torch.cat(
+        [each.grad.flatten() for each in trainer.model.parameters() if each.grad is not None]
+    )
     return sampled, learned, gradient
 
 
@@ -54,19 +63,29 @@ def main():
     options = parser.parse_args()
     recipe = load_recipe(options.recipe, options.overrides, check=())
     tokenizer, args = load_tokenizer(recipe), configs.training_config(recipe, "grpo")
-    trainer = grpo_trainer(recipe, args, tokenizer, load_train(recipe)[0], [], recipe.stage_dir("sft"))
+    trainer = grpo_trainer(
+        recipe, args, tokenizer, load_train(recipe)[0], [], recipe.stage_dir("sft")
+    )
     trainer.current_gradient_accumulation_steps = args.gradient_accumulation_steps
     rows = next(iter(trainer.get_train_dataloader()))
     found = []
     for number in range(options.pairs):
         both = {side: step(trainer, rows, side) for side in (SIDES if number % 2 else SIDES[::-1])}
         (sampled, learned, gradient), ours = both["all"], both["ours"]
-        found.append((ours[0] / sampled, ours[1] / learned, (ours[0] + ours[1]) / (sampled + learned)))
+        found.append(
+            (ours[0] / sampled, ours[1] / learned, (ours[0] + ours[1]) / (sampled + learned))
+        )
         away = (ours[2] - gradient).norm() / gradient.norm()
         times = f"sampling {sampled:.1f} → {ours[0]:.1f} s, loss {learned:.1f} → {ours[1]:.1f} s"
-        print(f"pair {number + 1}: {times}; the gradients differ by {away:.1e} of their norm", flush=True)
+        print(
+            f"pair {number + 1}: {times}; the gradients differ by {away:.1e} of their norm",
+            flush=True,
+        )
     sampled, loss, whole = (statistics.median(each) for each in zip(*found, strict=True))
-    print(f"ours / all, medians of {options.pairs}: sampling {sampled:.2f}, loss {loss:.2f}, both {whole:.2f}")
+    print(
+        f"ours / all, medians of {options.pairs}: sampling {sampled:.2f}, loss {loss:.2f}, both"
+        f" {whole:.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Our GRPO stage against trl's own script on the same configuration: same seed, same steps, same rewards.
+"""Our GRPO stage against trl's own script on the same configuration: same seed, same steps, same
+rewards.
 
     python -m tests.bench.trl_script --pairs 5
 
-Prints the ratio of wall times (ours to trl's; whole processes, alternating order, median over pairs) and whether the
-final weights are equal to the bit.
+Prints the ratio of wall times (ours to trl's; whole processes, alternating order, median over
+pairs) and whether the final weights are equal to the bit.
 """
 
 import argparse
@@ -47,15 +48,23 @@ def main(pairs: int, steps: int):
             seconds[name] = time.monotonic() - began
         ratios.append(seconds["ours"] / seconds["trl"])
         print(
-            f"pair {pair + 1}: ours {seconds['ours']:.1f} s, trl {seconds['trl']:.1f} s, {ratios[-1]:.3f}", flush=True
+            f"pair {pair + 1}: ours {seconds['ours']:.1f} s, trl {seconds['trl']:.1f} s,"
+            f" {ratios[-1]:.3f}",
+            flush=True,
         )
-    ours, trl = (load_file(folder / "model.safetensors") for folder in (root / "ours/grpo", root / "trl"))
+    ours, trl = (
+        load_file(folder / "model.safetensors") for folder in (root / "ours/grpo", root / "trl")
+    )
     equal = ours.keys() == trl.keys() and all((ours[name] == trl[name]).all() for name in ours)
-    print(f"median ratio {statistics.median(ratios):.3f} over {pairs} pairs; final weights bit-equal: {bool(equal)}")
+    print(
+        f"median ratio {statistics.median(ratios):.3f} over {pairs} pairs; final weights bit-equal:"
+        f" {bool(equal)}"
+    )
 
 
 def trl_config(root: Path, overrides: list[str]) -> Path:
-    """The recipe's GRPO stage, spelled for trl's script: its configuration file and its data set."""
+    """The recipe's GRPO stage, spelled for trl's script: its configuration file and its data
+    set."""
     recipe = load_recipe(RECIPE, overrides)
     rows, _ = load_train(recipe)
     dataset: Dataset = with_prompts(rows, load_tokenizer(recipe), recipe.prompt.system)
@@ -80,7 +89,9 @@ def run(*command: str):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--steps", type=int, default=120)
     main(**vars(parser.parse_args()))

@@ -1,5 +1,5 @@
-"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed held-out split; and training
-problems that a benchmark asks too are found, and not trained on."""
+"""Loaders: gold answers as the data sets write them, bad rows dropped and counted, a fixed held-out
+split; and training problems that a benchmark asks too are found, and not trained on."""
 
 import json
 import time
@@ -51,7 +51,11 @@ def test_gold_answer(text, gold):
 
 
 def test_boxed_finds_every_box_in_order():
-    assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == ["1", r"\sqrt{2}", "3"]
+    assert boxed(r"\boxed{1} and \boxed{\sqrt{2}} and \boxed 3, \boxeder{4}") == [
+        "1",
+        r"\sqrt{2}",
+        "3",
+    ]
 
 
 def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
@@ -68,7 +72,9 @@ def test_bad_rows_of_a_parquet_are_dropped_and_counted(tmp_path):
     pd.DataFrame(rows, columns=["question", "answer"]).to_parquet(tmp_path / "gsm8k-train.parquet")
     problems, report = load("gsm8k", "train", {}, str(tmp_path))
     assert [row["solution"] for row in problems] == ["2", "1000"]
-    dropped = "2 without a problem: rows 2, 3; 3 without a gold answer: rows 4, 5, 6; 1 repeated: row 7"
+    dropped = (
+        "2 without a problem: rows 2, 3; 3 without a gold answer: rows 4, 5, 6; 1 repeated: row 7"
+    )
     assert report == f"gsm8k train: 2 problems, 6 dropped ({dropped})"
 
 
@@ -77,9 +83,18 @@ BENCHMARKS = {
     "aime-2024": ({"problem": ["Find it."], "answer": ["025"]}, "25"),
     "aime-2025": ({"problem": ["Find it."], "answer": ["82"], "id": ["0"]}, "82"),
     "amc-2023": ({"question": ["Find it."], "answer": ["27.0"]}, "27"),
-    "minerva-math": ({"question": ["Find it."], "answer": ["3.3e-10"], "type": ["Physics"]}, "3.3e-10"),
-    "olympiadbench": ({"question": ["Find it."], "final_answer": [["$1,3$"]], "subfield": ["Algebra"]}, "$1,3$"),
-    "svamp-test": ({"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": ["3.0"], "Type": ["Sum"]}, "3"),
+    "minerva-math": (
+        {"question": ["Find it."], "answer": ["3.3e-10"], "type": ["Physics"]},
+        "3.3e-10",
+    ),
+    "olympiadbench": (
+        {"question": ["Find it."], "final_answer": [["$1,3$"]], "subfield": ["Algebra"]},
+        "$1,3$",
+    ),
+    "svamp-test": (
+        {"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": ["3.0"], "Type": ["Sum"]},
+        "3",
+    ),
     "asdiv": ({"body": ["Ann has 9."], "question": ["How many?"], "answer": ["9 (apples)"]}, "9"),
 }
 
@@ -117,8 +132,15 @@ def test_a_benchmark_is_read_with_the_hubs_columns_and_never_trained_on(file, tm
         ("-" * 20_000 + "8", "8", None),
     ],
 )
-def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(equation, answer, reasoning, tmp_path):
-    columns = {"Body": ["Ann has 3"], "Question": ["How many?"], "Answer": [answer], "Equation": [equation]}
+def test_an_equation_of_svamp_is_its_reasoning_where_it_gives_the_answer(
+    equation, answer, reasoning, tmp_path
+):
+    columns = {
+        "Body": ["Ann has 3"],
+        "Question": ["How many?"],
+        "Answer": [answer],
+        "Equation": [equation],
+    }
     pd.DataFrame(columns).to_parquet(tmp_path / "svamp-train.parquet")
     (row,), _ = load("svamp", "train", {}, str(tmp_path))
     assert row["reasoning"] == reasoning
@@ -140,9 +162,17 @@ def test_a_problem_of_asdiv_with_several_answers_is_dropped(tmp_path):
 
 
 def test_level_and_subject_are_kept_in_one_spelling(tmp_path):
-    columns = {"problem": ["a?", "b?"], "solution": [r"$\boxed{1}$"] * 2, "level": ["Level 3", "Level ?"]}
-    pd.DataFrame(columns | {"type": ["Algebra", "Geometry"]}).to_parquet(tmp_path / "math-test.parquet")
-    pd.DataFrame(columns | {"level": [3, 5], "subject": ["Algebra"] * 2}).to_parquet(tmp_path / "math-500.parquet")
+    columns = {
+        "problem": ["a?", "b?"],
+        "solution": [r"$\boxed{1}$"] * 2,
+        "level": ["Level 3", "Level ?"],
+    }
+    pd.DataFrame(columns | {"type": ["Algebra", "Geometry"]}).to_parquet(
+        tmp_path / "math-test.parquet"
+    )
+    pd.DataFrame(columns | {"level": [3, 5], "subject": ["Algebra"] * 2}).to_parquet(
+        tmp_path / "math-500.parquet"
+    )
     kept = [
         [(row["level"], row["subject"]) for row in load(name, "test", {}, str(tmp_path))[0]]
         for name in ("math", "math-500")
@@ -151,7 +181,11 @@ def test_level_and_subject_are_kept_in_one_spelling(tmp_path):
 
 
 def test_a_math_row_without_a_box_has_no_gold(tmp_path):
-    rows = [(r"What is $2^3$?", r"We have $\boxed{8}$."), ("And $3^2$?", "It is 9."), ("Empty?", r"$\boxed{}$")]
+    rows = [
+        (r"What is $2^3$?", r"We have $\boxed{8}$."),
+        ("And $3^2$?", "It is 9."),
+        ("Empty?", r"$\boxed{}$"),
+    ]
     pd.DataFrame(rows, columns=["problem", "solution"]).to_parquet(tmp_path / "math-test.parquet")
     problems, report = load("math", "test", {}, str(tmp_path))
     assert [row["solution"] for row in problems] == ["8"]
@@ -159,7 +193,9 @@ def test_a_math_row_without_a_box_has_no_gold(tmp_path):
 
 
 def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, monkeypatch):
-    pd.DataFrame([("q", "#### 1")], columns=["question", "answer"]).to_parquet(tmp_path / "gsm8k-test.parquet")
+    pd.DataFrame([("q", "#### 1")], columns=["question", "answer"]).to_parquet(
+        tmp_path / "gsm8k-test.parquet"
+    )
     monkeypatch.setenv("MATH_DATA_DIR", str(tmp_path))
     assert load("gsm8k", "test", {})[0][0]["solution"] == "1"
 
@@ -167,10 +203,18 @@ def test_the_environment_names_the_folder_where_the_recipe_does_not(tmp_path, mo
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_a_file_of_the_users_own(suffix, tmp_path):
     frame = pd.DataFrame(
-        {"problem": ["2+3?", None, "What is half of 1?"], "answer": ["5", "6", r"\frac12"], "hint": "h"}
+        {
+            "problem": ["2+3?", None, "What is half of 1?"],
+            "answer": ["5", "6", r"\frac12"],
+            "hint": "h",
+        }
     )
     file = tmp_path / f"my-exam.{suffix}"
-    frame.to_parquet(file) if suffix == "parquet" else frame.to_json(file, orient="records", lines=True)
+    (
+        frame.to_parquet(file)
+        if suffix == "parquet"
+        else frame.to_json(file, orient="records", lines=True)
+    )
     problems, report = load(str(file), "test", {})
     assert [(row["problem"], row["solution"], row["hint"]) for row in problems] == [
         ("2+3?", "5", "h"),
@@ -201,7 +245,10 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", r"0 problems; it needs a row for each, with its answer \(docs/your-data.md\)"),
         ('{"problem": ' + "[" * 900 + "]" * 900 + "}\n", "is nested too deeply"),
-        ('{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"), "is not UTF-8 .*: save it in"),
+        (
+            '{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"),
+            "is not UTF-8 .*: save it in",
+        ),
     ],
 )
 def test_a_broken_file_of_the_users_own_is_named(content, message, tmp_path):
@@ -230,10 +277,18 @@ def test_what_is_wrong_with_the_folder_is_named(name, columns, message, tmp_path
 def test_a_data_set_of_ones_own_is_a_dotted_path(own_file):
     own_file(
         "my_puzzles.py",
-        "def puzzles(split, hard=False):\n    return [{'problem': f'{split} {hard}?', 'solution': 1}]\n",
+        "def puzzles(split, hard=False):\n    return [{'problem': f'{split} {hard}?', 'solution':"
+        " 1}]\n",
     )
     rows, _ = load("my_puzzles.puzzles", "train", {"hard": True})
-    assert rows == [{"problem": "train True?", "solution": "1", "reasoning": None, "source": "my_puzzles.puzzles"}]
+    assert rows == [
+        {
+            "problem": "train True?",
+            "solution": "1",
+            "reasoning": None,
+            "source": "my_puzzles.puzzles",
+        }
+    ]
 
 
 MUTE = """
@@ -248,12 +303,21 @@ class Mute(Exception):
     ("body", "message"),
     [
         ("return [{'question': 'x', 'solution': 1}]", "problem missing"),
-        ("raise SystemExit('bye')", r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye"),
+        (
+            "raise SystemExit('bye')",
+            r"data set my_broken\.puzzles: .*my_broken\.py:2: SystemExit: bye",
+        ),
         ("return [{3: 4}]", "a column is named by text, not by 3"),
-        ("return [{'problem': 'x', 'solution': float('nan')}]", "1 without a gold answer: row 1.*nothing is left"),
+        (
+            "return [{'problem': 'x', 'solution': float('nan')}]",
+            "1 without a gold answer: row 1.*nothing is left",
+        ),
         ("raise Mute()", r"my_broken\.py:2: Mute: it has no text"),
         ("return [Mute()]", "a list of rows .*, not <Mute instance at"),
-        ("return [{'problem': 'x', 'solution': Mute()}]", r"row 1 cannot be read: .*my_broken\.py:\d+: ValueError: no"),
+        (
+            "return [{'problem': 'x', 'solution': Mute()}]",
+            r"row 1 cannot be read: .*my_broken\.py:\d+: ValueError: no",
+        ),
     ],
 )
 def test_a_data_set_of_ones_own_that_fails_is_named(body, message, own_file):
@@ -272,7 +336,9 @@ def test_the_held_out_split_depends_on_the_rows_alone():
         split_validation(rows, 100)
 
 
-LONG = "Ann has three red apples and Bob has four green pears that he bought at the market on Monday."
+LONG = (
+    "Ann has three red apples and Bob has four green pears that he bought at the market on Monday."
+)
 
 
 def rows(*problems):
@@ -307,17 +373,29 @@ def recipe_of(tmp_path, train, benchmark):
     for name, problems in (("train", train), ("exam", benchmark)):
         lines = [json.dumps({"problem": problem, "answer": 7}) for problem in problems]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    overrides = [f"data.train=[{tmp_path}/train.jsonl]", f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]"]
-    return load_recipe("recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2", "sft=null"])
+    overrides = [
+        f"data.train=[{tmp_path}/train.jsonl]",
+        f"evaluate.benchmarks=[{tmp_path}/exam.jsonl]",
+    ]
+    return load_recipe(
+        "recipes/tiny-arithmetic.yaml", [*overrides, "data.validation=2", "sft=null"]
+    )
 
 
 def test_training_drops_the_overlap_and_says_so(tmp_path, capsys):
-    recipe = recipe_of(tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)])
+    recipe = recipe_of(
+        tmp_path, [f"What is {i} + 1?" for i in range(12)], [f"What is {i}+1" for i in range(6, 20)]
+    )
     rows, held_out = train_and_held_out(recipe)
     kept, _ = load_train(recipe)
     assert len(rows) == 10 and len(held_out) == 2
-    assert {row["problem"] for row in kept} == {r["problem"] for r in rows if int(r["problem"].split()[2]) < 6}
-    assert f"{10 - len(kept)} training problems dropped that overlap with the benchmarks" in capsys.readouterr().out
+    assert {row["problem"] for row in kept} == {
+        r["problem"] for r in rows if int(r["problem"].split()[2]) < 6
+    }
+    assert (
+        f"{10 - len(kept)} training problems dropped that overlap with the benchmarks"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_benchmark_that_is_the_training_set_leaves_nothing(tmp_path):

@@ -8,10 +8,15 @@ import pytest
 from tests.support import ROOT, hub
 from tests.waits import run_command
 
-ASK = "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h; print(h.constants.HF_HUB_OFFLINE)"
+ASK = (
+    "from data import hub; hub.reach(); hub.reach(); import huggingface_hub as h;"
+    " print(h.constants.HF_HUB_OFFLINE)"
+)
 
 
-@pytest.mark.parametrize(("status", "offline", "asked"), [(503, "True", 3), (429, "True", 3), (404, "False", 1)])
+@pytest.mark.parametrize(
+    ("status", "offline", "asked"), [(503, "True", 3), (429, "True", 3), (404, "False", 1)]
+)
 def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, tmp_path):
     with hub(tmp_path, status) as (environment, requests):
         done = run_command(
@@ -29,7 +34,12 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 
 @pytest.mark.train
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
-    overrides = ["model.build=null", "model.name_or_path=a/model", "sft=null", f"output_dir={tmp_path / 'out'}"]
+    overrides = [
+        "model.build=null",
+        "model.name_or_path=a/model",
+        "sft=null",
+        f"output_dir={tmp_path / 'out'}",
+    ]
     with hub(tmp_path, 503) as (environment, requests):
         done = run_command(  # the client reads its environment when it is imported
             [sys.executable, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml", *overrides],

@@ -1,4 +1,5 @@
-"""Which code a recipe may name: functions of the Python files that the user has trusted, and nothing else runs."""
+"""Which code a recipe may name: functions of the Python files that the user has trusted, and
+nothing else runs."""
 
 import importlib.util
 import py_compile
@@ -74,15 +75,21 @@ def refused(path: str) -> str:
 def test_a_function_of_a_trusted_file_is_found(own):
     assert reward("mine_here.reward")(["a"]) == [0.0]
     assert named_function("mine_here.puzzles", "split")("train") == []
-    trusted("pack_here/sub.py", "def reward(completions):\n    return [1.0]\n")  # a package without __init__.py
+    trusted(
+        "pack_here/sub.py", "def reward(completions):\n    return [1.0]\n"
+    )  # a package without __init__.py
     assert reward("pack_here.sub.reward")(["a"]) == [1.0]
 
 
 def test_a_package_is_the_files_it_runs(own):
     trusted("pack_here/__init__.py", "LIMIT = 3\n")
-    text = "from . import LIMIT\nfrom .near import f\n\ndef reward(completions):\n    return LIMIT\n"
+    text = (
+        "from . import LIMIT\nfrom .near import f\n\ndef reward(completions):\n    return LIMIT\n"
+    )
     trusted("pack_here/sub.py", text)
-    written("pack_here/near.py", "def f(completions):\n    pass\n")  # a trusted file may import what it likes
+    written(
+        "pack_here/near.py", "def f(completions):\n    pass\n"
+    )  # a trusted file may import what it likes
     assert reward("pack_here.sub.reward")([]) == 3
     assert sys.modules["pack_here"].sub is sys.modules["pack_here.sub"]
     assert "make trust FILE=pack_here/near.py" in refused("pack_here.near.f")
@@ -136,10 +143,20 @@ def test_what_may_not_be_named(own, path, message):
     assert "this" not in sys.modules
 
 
-STRANGERS = {  # files of others, none of them trusted, to a dotted path and what `make trust` would have to be given
+# files of others, none of them trusted, to a dotted path and what `make trust` would have to be
+# given
+STRANGERS = {
     "beside the recipe": ({"theirs_here.py": NOT_RUN}, "theirs_here.f", "theirs_here.py"),
-    "a model's folder": ({"a_here/modeling.py": NOT_RUN}, "a_here.modeling.f", "a_here/modeling.py"),
-    "a run's folder": ({"outputs/x/evil_here.py": NOT_RUN}, "outputs.x.evil_here.f", "outputs/x/evil_here.py"),
+    "a model's folder": (
+        {"a_here/modeling.py": NOT_RUN},
+        "a_here.modeling.f",
+        "a_here/modeling.py",
+    ),
+    "a run's folder": (
+        {"outputs/x/evil_here.py": NOT_RUN},
+        "outputs.x.evil_here.f",
+        "outputs/x/evil_here.py",
+    ),
     "its packages": (
         {f"p_here/{each}.py": NOT_RUN for each in ("__init__", "q/__init__", "q/f")},
         "p_here.q.f.f",
@@ -163,7 +180,9 @@ def test_what_was_not_trusted_does_not_run(own, name):
     if path == "p_here.link.f":
         Path("p_here/link.py").symlink_to(own / list(files)[1])
     message = refused(path)
-    assert message.startswith("you have not trusted ") and message.endswith(f": make trust FILE={given}")
+    assert message.startswith("you have not trusted ") and message.endswith(
+        f": make trust FILE={given}"
+    )
 
 
 def test_a_trusted_module_of_an_untrusted_package_does_not_run(own):
@@ -185,27 +204,34 @@ def test_a_link_is_what_it_leads_to(own):
 
 
 def test_nothing_runs_in_place_of_a_trusted_file(own):
-    """Python would rather import the folder, the compiled module, or what was compiled of another source."""
+    """Python would rather import the folder, the compiled module, or what was compiled of another
+    source."""
     written("mine_here/__init__.py", NOT_RUN)
     written("mine_here.so", "")
     written("other.py", NOT_RUN)
     cached = importlib.util.cache_from_source(own / "mine_here.py")
-    py_compile.compile("other.py", cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    py_compile.compile(
+        "other.py", cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
     assert reward("mine_here.reward")
 
 
 def test_a_file_is_not_another_that_was_imported_before(own):
     trusted("statistics.py", FILE)
     importlib.import_module("statistics")
-    assert refused("statistics.reward") == (
-        "statistics.py is hidden by another module statistics: give your file another name"
+    assert (
+        refused("statistics.reward")
+        == "statistics.py is hidden by another module statistics: give your file another name"
     )
 
 
 def test_a_name_that_cannot_be_shown_is_not_told_as_a_command(own):
     written("a\u202eb\n/theirs.py", NOT_RUN)
     Path("link_here.py").symlink_to(own / "a\u202eb\n/theirs.py")
-    assert refused("link_here.f") == r"['a\u202eb\n/theirs.py']: rename what has characters that cannot be shown"
+    assert (
+        refused("link_here.f")
+        == r"['a\u202eb\n/theirs.py']: rename what has characters that cannot be shown"
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +239,10 @@ def test_a_name_that_cannot_be_shown_is_not_told_as_a_command(own):
     [
         ("def reward(:\n", "broken_here.py:1: SyntaxError"),
         ("\n\n1 / 0\n", "broken_here.py:3: ZeroDivisionError: division by zero"),
-        ("import no_such_package\n", "broken_here.py:1: ModuleNotFoundError: No module named 'no_such_package'"),
+        (
+            "import no_such_package\n",
+            "broken_here.py:1: ModuleNotFoundError: No module named 'no_such_package'",
+        ),
         ("import json\njson.loads('{')\n", "broken_here.py:2: JSONDecodeError"),
         ("import sys\nsys.exit('bye')\n", "broken_here.py:2: SystemExit: bye"),
     ],

@@ -1,4 +1,5 @@
-"""Data sets made on the spot are right, distinct and apart from their test split; a wrong check is named."""
+"""Data sets made on the spot are right, distinct and apart from their test split; a wrong check is
+named."""
 
 import json
 import re
@@ -37,7 +38,14 @@ def test_the_splits_are_apart_and_a_problem_never_changes_sides(made, few, many)
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"largest": 12}, {"numbers": 2}, {"numbers": 4, "rows": 300}, {"numbers": 4, "target": 24}, {"rows": 50}],
+    [
+        {},
+        {"largest": 12},
+        {"numbers": 2},
+        {"numbers": 4, "rows": 300},
+        {"numbers": 4, "target": 24},
+        {"rows": 50},
+    ],
     ids=str,
 )
 def test_problems_are_right_distinct_and_apart(arguments):
@@ -51,8 +59,12 @@ def test_problems_are_right_distinct_and_apart(arguments):
         assert len(needed["numbers"]) == arguments.get("numbers", 3)
         assert max(needed["numbers"]) <= arguments.get("largest", 9)
         assert needed["target"] == arguments.get("target", needed["target"])
-        assert re.findall(r"\d+", row["problem"]) == list(map(str, [needed["target"], *needed["numbers"]]))
-        assert judge(f"<answer>{row['solution']}</answer>", "", check=row["check"], strict=True).right
+        assert re.findall(r"\d+", row["problem"]) == list(
+            map(str, [needed["target"], *needed["numbers"]])
+        )
+        assert judge(
+            f"<answer>{row['solution']}</answer>", "", check=row["check"], strict=True
+        ).right
 
 
 def test_the_worked_search_is_true_and_ends_in_the_solution():
@@ -67,7 +79,9 @@ def test_the_worked_search_is_true_and_ends_in_the_solution():
             assert len(steps) == 3
             assert {eval(step) for step in steps} == {int(steps[-1])}
             made = json.dumps({"countdown": {**needed, "target": int(steps[-1])}})
-            assert judge(f"<answer>{steps[0]}</answer>", "", check=made).right  # with the numbers that are given
+            assert judge(
+                f"<answer>{steps[0]}</answer>", "", check=made
+            ).right  # with the numbers that are given
         assert all(int(attempt.split("=")[-1]) != needed["target"] for attempt in wrong)
     assert lengths == {0, 1, 2, 3}
 
@@ -121,15 +135,24 @@ def test_arguments_out_of_range(made, arguments, message):
 )
 def test_a_wrong_check_of_the_users_own_is_named_with_its_row(check, message, tmp_path):
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "problem": "?", "check": check})))
-    with pytest.raises(DataError, match=rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"):
+    file.write_text(
+        "".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "problem": "?", "check": check}))
+    )
+    with pytest.raises(
+        DataError, match=rf"mine\.jsonl row 2 has a `check` that cannot be used: {message}"
+    ):
         load(str(file), "train", {})
 
 
 def test_a_check_is_part_of_what_a_problem_is_judged_by(tmp_path):
-    (tmp_path / "mine.jsonl").write_text(json.dumps(ROW) + "\n" + json.dumps({"problem": "2+3?", "solution": 5}) + "\n")
+    (tmp_path / "mine.jsonl").write_text(
+        json.dumps(ROW) + "\n" + json.dumps({"problem": "2+3?", "solution": 5}) + "\n"
+    )
     rows, _ = load(str(tmp_path / "mine.jsonl"), "train", {})
-    assert list(map(judged_by, rows)) == [[ROW["problem"], ROW["solution"], ROW["check"]], ["2+3?", "5"]]
+    assert list(map(judged_by, rows)) == [
+        [ROW["problem"], ROW["solution"], ROW["check"]],
+        ["2+3?", "5"],
+    ]
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])
@@ -143,7 +166,9 @@ def test_arithmetic_is_right(digits):
 
 
 def _worked(problem: str, **arguments) -> tuple[str, str, str]:
-    rows = {row["problem"]: row for split in ("train", "test") for row in arithmetic(split, **arguments)}
+    rows = {
+        row["problem"]: row for split in ("train", "test") for row in arithmetic(split, **arguments)
+    }
     return tuple(rows[problem][key] for key in ("reasoning", "answer", "solution"))
 
 
@@ -153,7 +178,9 @@ def test_arithmetic_writes_carries_out_or_forgets_them():
     assert _worked("What is 47 + 85?", rows=8100, slips=1.0) == ("7+5=12, 4+8=12", "122", "132")
     assert _worked("What is 21 + 34?", rows=8100, slips=1.0) == ("1+4=5, 2+3=5", "55", "55")
     wrong = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
-    assert 0.18 < sum(wrong) / len(wrong) < 0.27  # 45% of the sums have a carry to forget, half of them do
+    assert (
+        0.18 < sum(wrong) / len(wrong) < 0.27
+    )  # 45% of the sums have a carry to forget, half of them do
 
 
 def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():

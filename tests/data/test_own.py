@@ -32,15 +32,57 @@ BOX = r"We have $\boxed{5}$."
     ("row", "columns", "solution", "reasoning", "said"),
     [
         ({"problem": "2+3?", "answer": "5"}, None, "5", None, ""),
-        ({"Question": "2+3?", "ground_truth": "5"}, None, "5", None, " (Question → problem, ground_truth → answer)"),
-        ({"prompt": "2+3?", "solution": "5"}, None, "5", None, " (prompt → problem, solution → answer)"),
-        ({"question": "2+3?", "prompt": "?", "answer": "5"}, None, "5", None, " (question → problem, without prompt,"),
+        (
+            {"Question": "2+3?", "ground_truth": "5"},
+            None,
+            "5",
+            None,
+            " (Question → problem, ground_truth → answer)",
+        ),
+        (
+            {"prompt": "2+3?", "solution": "5"},
+            None,
+            "5",
+            None,
+            " (prompt → problem, solution → answer)",
+        ),
+        (
+            {"question": "2+3?", "prompt": "?", "answer": "5"},
+            None,
+            "5",
+            None,
+            " (question → problem, without prompt,",
+        ),
         ({"prompt": CHAT, "answer": "5"}, None, "5", None, " (prompt → problem)"),
-        ({"prompt": CHAT, "answer": "5", "completion": "x"}, None, "5", None, "without completion, which the trainer"),
-        ({"instruction": "2+3?", "output": "5"}, None, "5", None, " (instruction → problem, output → answer)"),
+        (
+            {"prompt": CHAT, "answer": "5", "completion": "x"},
+            None,
+            "5",
+            None,
+            "without completion, which the trainer",
+        ),
+        (
+            {"instruction": "2+3?", "output": "5"},
+            None,
+            "5",
+            None,
+            " (instruction → problem, output → answer)",
+        ),
         ({"query": "2+3?", "label": 5}, None, "5", None, " (query → problem, label → answer)"),
-        ({"problem": "2+3?", "answer": "5", "rationale": "so"}, None, "5", "so", " (rationale → reasoning)"),
-        ({"problem": "2+3?", "answer": "5", "solution": "so"}, None, "5", "so", " (solution → reasoning)"),
+        (
+            {"problem": "2+3?", "answer": "5", "rationale": "so"},
+            None,
+            "5",
+            "so",
+            " (rationale → reasoning)",
+        ),
+        (
+            {"problem": "2+3?", "answer": "5", "solution": "so"},
+            None,
+            "5",
+            "so",
+            " (solution → reasoning)",
+        ),
         (
             {"problem": "2+3?", "answer": "5", "solution": "5"},
             None,
@@ -55,7 +97,13 @@ BOX = r"We have $\boxed{5}$."
             "so",
             " (gold → answer, solution → reasoning)",
         ),
-        ({"problem": "2+3?", "final_answer": "5", "answer": "It is 5."}, None, "5", None, " (final_answer → answer)"),
+        (
+            {"problem": "2+3?", "final_answer": "5", "answer": "It is 5."},
+            None,
+            "5",
+            None,
+            " (final_answer → answer)",
+        ),
         ({"problem": "2+3?", "final_answer": ["5"]}, None, "5", None, " (final_answer → answer)"),
         (
             {"question": "2+3?", "answer": GSM8K},
@@ -64,8 +112,20 @@ BOX = r"We have $\boxed{5}$."
             "Two and three make 5.",
             " (question → problem, worked solutions in answer → reasoning)",
         ),
-        ({"question": "2+3?", "answer": GSM8K, "cot": "so"}, None, "5", "so", " (question → problem, cot → reasoning)"),
-        ({"problem": "2+3?", "solution": BOX}, None, "5", BOX, "worked solutions in solution → reasoning"),
+        (
+            {"question": "2+3?", "answer": GSM8K, "cot": "so"},
+            None,
+            "5",
+            "so",
+            " (question → problem, cot → reasoning)",
+        ),
+        (
+            {"problem": "2+3?", "solution": BOX},
+            None,
+            "5",
+            BOX,
+            "worked solutions in solution → reasoning",
+        ),
         ({"problem": "2+3?", "answer": r"$\boxed{5}$"}, None, "5", None, ""),
         (
             {"q": "2+3?", "a": "5", "why": "so", "answer": "6"},
@@ -74,7 +134,13 @@ BOX = r"We have $\boxed{5}$."
             "so",
             " (q → problem, a → answer, why → reasoning)",
         ),
-        ({"q": "2+3?", "answer": "5"}, {"problem": "q"}, "5", None, " (q → problem)"),  # the others are guessed
+        (
+            {"q": "2+3?", "answer": "5"},
+            {"problem": "q"},
+            "5",
+            None,
+            " (q → problem)",
+        ),  # the others are guessed
         ({"problem": "2+3?", "a": "5"}, {"solution": "a"}, "5", None, " (a → answer)"),
     ],
 )
@@ -82,10 +148,18 @@ def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path)
     file = tmp_path / "mine.jsonl"
     file.write_text(json.dumps(row) + "\n")
     (found,), report = load(str(file), "train", {"columns": columns} if columns else {})
-    assert (found["problem"], found["solution"], found["reasoning"]) == ("2+3?", solution, reasoning)
+    assert (found["problem"], found["solution"], found["reasoning"]) == (
+        "2+3?",
+        solution,
+        reasoning,
+    )
     assert said in report.partition("1 problems")[2] and bool(said) == report.endswith(")")
     given = for_rewards(found)
-    gold = next(row[each] for each in ((columns or {}).get("answer"), *row) if each and str(solution) in str(row[each]))
+    gold = next(
+        row[each]
+        for each in ((columns or {}).get("answer"), *row)
+        if each and str(solution) in str(row[each])
+    )
     assert given["solution"] == solution and given["answer"] == gold
     assert not (TAKEN | {"reasoning", RAW}) & given.keys()
     others = row.keys() - TAKEN - {"problem", "answer", "solution"}
@@ -96,11 +170,21 @@ def test_columns_of_any_names(row, columns, solution, reasoning, said, tmp_path)
     ("file", "content"),
     [
         ("mine.csv", 'question,answer,hint\n"2+3,\n or?",5,h\n'),
-        ("mine.csv", '\ufeffquestion;answer;hint\n"2+3,\n or?";5;h\n'),  # as spreadsheets write it in Europe
+        (
+            "mine.csv",
+            '\ufeffquestion;answer;hint\n"2+3,\n or?";5;h\n',
+        ),  # as spreadsheets write it in Europe
         ("mine.json", '[{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]'),
         ("mine.json", '{"data": [{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}]}'),
         ("mine.json", '{"question": "2+3,\\n or?", "answer": "5", "hint": "h"}\n' * 2),
-        ("mine", {"data/train-00000-of-00001.parquet": "5", "data/test-00000-of-00001.parquet": "6", "README.md": ""}),
+        (
+            "mine",
+            {
+                "data/train-00000-of-00001.parquet": "5",
+                "data/test-00000-of-00001.parquet": "6",
+                "README.md": "",
+            },
+        ),
         ("mine", {"train.jsonl": "5", "test.jsonl": "6", "dataset_infos.json": ""}),
         ("mine", {"all.csv": "5"}),
     ],
@@ -109,7 +193,10 @@ def test_files_and_folders(file, content, tmp_path):
     for name, gold in content.items() if isinstance(content, dict) else ():
         (path := tmp_path / file / name).parent.mkdir(parents=True, exist_ok=True)
         frame = pd.DataFrame({"question": ["2+3,\n or?"], "answer": [gold], "hint": ["h"]})
-        writers = {".parquet": frame.to_parquet, ".csv": lambda path, of=frame: of.to_csv(path, index=False)}
+        writers = {
+            ".parquet": frame.to_parquet,
+            ".csv": lambda path, of=frame: of.to_csv(path, index=False),
+        }
         lines = frame.to_json(orient="records", lines=True)
         writers.get(path.suffix, lambda path, text=lines: path.write_text(text))(path)
     if isinstance(content, str):
@@ -125,17 +212,47 @@ def test_files_and_folders(file, content, tmp_path):
     [
         ("mine.csv", "problem,answer\n2+3?,5,6\n", None, "line 2 has more cells"),
         ("mine.csv", 'problem,answer\n"2+3?,5\n', None, "cannot be read: unexpected end of data"),
-        ("mine.csv", "problem,answer\n,\n", None, "1 dropped .1 without a problem: row 1.; nothing is left"),
+        (
+            "mine.csv",
+            "problem,answer\n,\n",
+            None,
+            "1 dropped .1 without a problem: row 1.; nothing is left",
+        ),
         ("mine.json", '[{"problem": "2+3?"', None, "line 1 is not JSON"),
         ("mine.json", "[5]", None, "row 1 is '5', not an object"),
-        ("mine.json", '{"problem": {"0": "2+3?"}, "answer": {"0": "5"}}', None, "columns, not rows"),
+        (
+            "mine.json",
+            '{"problem": {"0": "2+3?"}, "answer": {"0": "5"}}',
+            None,
+            "columns, not rows",
+        ),
         ("mine.json", '{"problem": ["2+3?"], "answer": ["5"]}', None, "columns, not rows"),
-        ("mine.csv", ",".join(f"c{each}" for each in range(900)) + "\n1\n", None, "c18, c19, …: say which"),
+        (
+            "mine.csv",
+            ",".join(f"c{each}" for each in range(900)) + "\n1\n",
+            None,
+            "c18, c19, …: say which",
+        ),
         ("mine.json", "[" * 100_000, None, "is nested too deeply|is not JSON"),
-        ("mine.csv", "a,b\n1,2\n", None, r"has the columns a, b: say .* \{problem: …, answer: …, reasoning: …\}\}"),
-        ("mine.csv", "instruction,input,output\nAdd up,3 and 4,7\n", None, r"\{problem: …, answer: output"),  # Alpaca's
+        (
+            "mine.csv",
+            "a,b\n1,2\n",
+            None,
+            r"has the columns a, b: say .* \{problem: …, answer: …, reasoning: …\}\}",
+        ),
+        (
+            "mine.csv",
+            "instruction,input,output\nAdd up,3 and 4,7\n",
+            None,
+            r"\{problem: …, answer: output",
+        ),  # Alpaca's
         ("mine.csv", "q,a\n1,2\n", {"problem": "k"}, "has no column 'k', but q, a"),
-        ("validation.csv", "q,a\n1,2\n", "folder", "no file of the split 'train', but other.csv, validation.csv: set"),
+        (
+            "validation.csv",
+            "q,a\n1,2\n",
+            "folder",
+            "no file of the split 'train', but other.csv, validation.csv: set",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp_path):
@@ -148,7 +265,9 @@ def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp
 
 def test_a_row_of_ones_own_function_may_call_its_gold_answer(own_file):
     rows = [{"problem": "2+3?", "answer": GSM8K}, {"problem": "2+4?", "answer": 6}]
-    rows.append({"problem": "2+5?", "solution": "7", "answer": "8"})  # as ever: the gold, and what a warm start writes
+    rows.append(
+        {"problem": "2+5?", "solution": "7", "answer": "8"}
+    )  # as ever: the gold, and what a warm start writes
     own_file("my_rows.py", f"def rows(split):\n    return {rows!r}\n")
     found, _ = load("my_rows.rows", "train", {})
     assert [row["solution"] for row in found] == ["5", "6", "7"]
@@ -172,38 +291,76 @@ def test_a_limit_counts_what_is_usable_and_a_weight_what_is_seen(tmp_path, own_f
     assert weighted(rows) == rows
     counts = {}
     for weight in (2, 0.5, 1.5):
-        kept = [row["problem"] for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])]
+        kept = [
+            row["problem"]
+            for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
+        ]
         assert kept == [
-            row["problem"] for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
+            row["problem"]
+            for row in weighted(load(str(file), "train", {"limit": 200, "weight": weight})[0])
         ]
         counts[weight] = len(kept)
     assert counts[2] == 400 and 75 < counts[0.5] < 125 and counts[1.5] == 200 + counts[0.5]
-    own_file("my_limit.py", "def rows(split, limit):\n    return [{'problem': f'{limit}?', 'answer': 1}] * 2\n")
+    own_file(
+        "my_limit.py",
+        "def rows(split, limit):\n    return [{'problem': f'{limit}?', 'answer': 1}] * 2\n",
+    )
     assert load("my_limit.rows", "train", {"limit": 1})[0][0]["problem"] == "1?"  # its own
 
 
 SETS = {  # rows as the Hub has them, with problems of ours
     "NuminaMath-CoT": (
-        {"source": "cn_k12", "problem": "2+3?", "solution": r"So $2+3=\boxed{5}$.", "messages": [{"role": "user"}]},
+        {
+            "source": "cn_k12",
+            "problem": "2+3?",
+            "solution": r"So $2+3=\boxed{5}$.",
+            "messages": [{"role": "user"}],
+        },
         {"where": {"source": ["cn_k12", "olympiads"]}},
     ),
     "NuminaMath-1.5": (
-        {"problem": "2+3?", "solution": "It is 5.", "answer": "5", "problem_type": "Algebra", "source": "olympiads"}
-        | {"question_type": "math-word-problem", "problem_is_valid": "Yes", "solution_is_valid": "Yes"},
+        {
+            "problem": "2+3?",
+            "solution": "It is 5.",
+            "answer": "5",
+            "problem_type": "Algebra",
+            "source": "olympiads",
+        }
+        | {
+            "question_type": "math-word-problem",
+            "problem_is_valid": "Yes",
+            "solution_is_valid": "Yes",
+        },
         {"where": {"question_type": "math-word-problem", "problem_is_valid": "yes"}},
     ),
     "DeepScaleR": ({"problem": "2+3?", "answer": "5", "solution": ""}, {}),
     "BigMath": (
-        {"problem": "2+3?", "answer": "5", "source": "orca_math", "domain": ["Algebra"], "llama8b_solve_rate": 0.4},
+        {
+            "problem": "2+3?",
+            "answer": "5",
+            "source": "orca_math",
+            "domain": ["Algebra"],
+            "llama8b_solve_rate": 0.4,
+        },
         {"where": {"llama8b_solve_rate": {"min": 0.1, "max": 0.9}, "domain": "algebra"}},
     ),
     "OpenR1-Math": (
-        {"problem": "2+3?", "solution": "It is 5.", "answer": "5", "generations": ["a"], "correctness_count": 2}
+        {
+            "problem": "2+3?",
+            "solution": "It is 5.",
+            "answer": "5",
+            "generations": ["a"],
+            "correctness_count": 2,
+        }
         | {"is_reasoning_complete": [True]},
         {"where": {"correctness_count": {"min": 1}, "is_reasoning_complete": True}},
     ),
     "DAPO-17k": (
-        {"data_source": "math_dapo", "prompt": [{"role": "user", "content": "2+3?"}], "ability": "MATH"}
+        {
+            "data_source": "math_dapo",
+            "prompt": [{"role": "user", "content": "2+3?"}],
+            "ability": "MATH",
+        }
         | {"reward_model": {"ground_truth": "5", "style": "rule"}, "extra_info": {"index": "0"}},
         {"columns": {"answer": "reward_model.ground_truth"}},
     ),
@@ -220,8 +377,13 @@ def test_the_sets_that_people_train_on(name, tmp_path):
 
 def test_where_takes_rows_by_their_columns(tmp_path):
     file = tmp_path / "mine.csv"
-    rows = [(i, level, source) for i, (level, source) in enumerate([(1, "a"), (2, "a"), (3, "b"), ("", "b")])]
-    file.write_text("problem,answer,level,source\n" + "".join(f"{i}?,{i},{level},{s}\n" for i, level, s in rows))
+    rows = [
+        (i, level, source)
+        for i, (level, source) in enumerate([(1, "a"), (2, "a"), (3, "b"), ("", "b")])
+    ]
+    file.write_text(
+        "problem,answer,level,source\n" + "".join(f"{i}?,{i},{level},{s}\n" for i, level, s in rows)
+    )
     for where, kept in [
         ({"level": 2}, "1"),
         ({"level": [1, 3]}, "02"),
@@ -232,31 +394,60 @@ def test_where_takes_rows_by_their_columns(tmp_path):
         ({"answer": [0, "3"]}, "03"),
     ]:
         found, report = load(str(file), "train", {"where": where})
-        assert "".join(row["solution"] for row in found) == kept and f"{4 - len(kept)} others passed over" in report
-    assert [each["solution"] for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]] == ["2"]
+        assert (
+            "".join(row["solution"] for row in found) == kept
+            and f"{4 - len(kept)} others passed over" in report
+        )
+    assert [
+        each["solution"]
+        for each in load(str(file), "train", {"where": {"source": "b"}, "limit": 1})[0]
+    ] == ["2"]
     file = tmp_path / "mine.jsonl"
     optional = [{"level": 4.0}, {"level": " 4 "}, {}, {"level": "4.0", "is": {"valid": "Yes"}}]
-    lines = [json.dumps({"problem": f"{i}?", "answer": str(i)} | each) for i, each in enumerate(optional)]
+    lines = [
+        json.dumps({"problem": f"{i}?", "answer": str(i)} | each) for i, each in enumerate(optional)
+    ]
     file.write_text("\n".join(lines))
     for where, kept in ({"level": 4}, "013"), ({"is.valid": True}, "3"):
-        assert "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0]) == kept
+        assert (
+            "".join(row["solution"] for row in load(str(file), "train", {"where": where})[0])
+            == kept
+        )
     # Columns under trl's names, and under ours that are others there.
-    theirs = [{"prompt": f"{i}?", "key": str(i), "answer": "ab"[i % 2], "completion": i // 2} for i in range(4)]
+    theirs = [
+        {"prompt": f"{i}?", "key": str(i), "answer": "ab"[i % 2], "completion": i // 2}
+        for i in range(4)
+    ]
     trls = tmp_path / "trls.jsonl"
     trls.write_text("\n".join(map(json.dumps, theirs)))
-    for where, kept in ({"prompt": "1?"}, "1"), ({"completion": 1}, "23"), ({"answer": "b"}, "13"), ({"key": 2}, "2"):
+    for where, kept in (
+        ({"prompt": "1?"}, "1"),
+        ({"completion": 1}, "23"),
+        ({"answer": "b"}, "13"),
+        ({"key": 2}, "2"),
+    ):
         found, _ = load(str(trls), "train", {"where": where, "columns": {"answer": "key"}})
-        assert "".join(row["solution"] for row in found) == kept and not {"prompt", "completion"} & found[0].keys()
-    with pytest.raises(DataError, match="has no column 'lvl' for `where`, but problem, level, solution, reasoning, an"):
+        assert (
+            "".join(row["solution"] for row in found) == kept
+            and not {"prompt", "completion"} & found[0].keys()
+        )
+    with pytest.raises(
+        DataError,
+        match="has no column 'lvl' for `where`, but problem, level, solution, reasoning, an",
+    ):
         load(str(file), "train", {"where": {"lvl": 2}})
-    with pytest.raises(DataError, match=r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"):
+    with pytest.raises(
+        DataError, match=r"by `where`; level has 4.0, ' 4 ', None, '4.0'; nothing is left to use"
+    ):
         load(str(file), "train", {"where": {"level": 9}})
 
 
 def test_a_weight_moves_no_held_out_problem_into_training():
     def split(weight):
         train = f"data.train=[arithmetic: {{digits: 2, rows: 900, weight: {weight}}}]"
-        return load_train(load_recipe("recipes/tiny-arithmetic.yaml", [train, "data.validation=100"]))
+        return load_train(
+            load_recipe("recipes/tiny-arithmetic.yaml", [train, "data.validation=100"])
+        )
 
     (rows, held_out), (same, also) = split(2), split(1)
     assert [row["problem"] for row in rows + held_out] == [row["problem"] for row in same + also]
@@ -269,7 +460,8 @@ SHA = "e53f048856ff4f594e959d75785d2c2d37b678ee"
 
 
 def downloaded(home, **splits) -> dict[str, str]:
-    """An environment whose cache has `someone/sums`, as `datasets` leaves it, and which asks no Hub."""
+    """An environment whose cache has `someone/sums`, as `datasets` leaves it, and which asks no
+    Hub."""
     files = {}
     for split, frame in splits.items():
         files[split] = str(home / f"{split}.parquet")
@@ -285,7 +477,11 @@ def downloaded(home, **splits) -> dict[str, str]:
     place = home / f"datasets/someone___sums/main/0.0.0/{SHA}"
     place.parent.mkdir(parents=True)
     next(each for each in (home / "datasets").rglob(SHA) if each.is_dir()).rename(place)
-    return {"HF_HOME": str(home), "HF_DATASETS_CACHE": str(home / "datasets"), "HF_HUB_OFFLINE": "1"}
+    return {
+        "HF_HOME": str(home),
+        "HF_DATASETS_CACHE": str(home / "datasets"),
+        "HF_HUB_OFFLINE": "1",
+    }
 
 
 READ = """
@@ -305,7 +501,13 @@ for given in json.loads(sys.argv[1]):
 def test_a_data_set_of_the_hub(tmp_path):
     frame = pd.DataFrame({"question": ["2+3?", "2+4?"], "answer": [GSM8K, "#### 6"]})
     environment = downloaded(tmp_path, train=frame, test=frame[:1])
-    given = [{}, {"split": "test", "config": "main"}, {"config": "other"}, {"split": "dev"}, {"revision": "0" * 40}]
+    given = [
+        {},
+        {"split": "test", "config": "main"},
+        {"config": "other"},
+        {"split": "dev"},
+        {"revision": "0" * 40},
+    ]
     done = run_command(
         [sys.executable, "-c", READ, json.dumps(given)],
         cwd=ROOT,
@@ -315,7 +517,10 @@ def test_a_data_set_of_the_hub(tmp_path):
         check=True,
     )
     train, test, config, split, revision = done.stdout.splitlines()
-    assert "someone/sums train: 2 problems (question → problem, worked solutions in answer → reasoning)" in train
+    assert (
+        "someone/sums train: 2 problems (question → problem, worked solutions in answer →"
+        " reasoning)" in train
+    )
     assert f"['5', '6'], {{'someone/sums': '{SHA}'}}" in train
     assert "1 problems (split test, question → problem" in test
     assert "['DataError', \"someone/sums: Couldn't find cache" in config and "'main'" in config
@@ -327,7 +532,12 @@ def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
     monkeypatch.setattr(hub, "reach", lambda: None)
     for raised, kind in (
         (RuntimeError("Dataset scripts are no longer supported, but found sums.py"), DataError),
-        (datasets.exceptions.DatasetNotFoundError("'someone/sums' is a gated dataset on the Hub."), DataError),
+        (
+            datasets.exceptions.DatasetNotFoundError(
+                "'someone/sums' is a gated dataset on the Hub."
+            ),
+            DataError,
+        ),
         (TypeError("argument of type 'int' is not iterable"), DataError),  # in its card
         (ConnectionError("no answer"), NotReached),
         (httpx.ReadTimeout("late"), NotReached),
@@ -349,7 +559,9 @@ def test_the_library_runs_nothing_of_a_data_set_and_reads_nothing_outside_it(tmp
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
     packaged = datasets.packaged_modules
     with pytest.raises(ValueError, match="Data files don't belong to someone/sums"):
-        packaged.parquet.Parquet(repo_id="someone/sums", data_files=str(tmp_path / "x.parquet")).download_and_prepare()
+        packaged.parquet.Parquet(
+            repo_id="someone/sums", data_files=str(tmp_path / "x.parquet")
+        ).download_and_prepare()
     with pytest.raises(ValueError, match=r"Pickle loading .* is disabled"):
         datasets.load_dataset("pandas", data_files=str(tmp_path / "x.pkl"))
     (tmp_path / "sums").mkdir()

@@ -13,7 +13,10 @@ from tests.support import ROOT, TEMPLATES
 from training.model import load_tokenizer, with_arguments
 
 SYSTEM = "Think."
-OPENING = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+OPENING = (
+    "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{%"
+    " endif %}"
+)
 
 # As Qwen3's: without thinking, the answer begins after an empty thought.
 WITHOUT_THOUGHT = "{% if not enable_thinking|default(true) %}<|empty thought|>{% endif %}"
@@ -24,10 +27,15 @@ THINKS = (
 )
 
 
-@pytest.fixture(scope="module", params=["tiny-qwen3", "tiny-qwen2", "no template", "opens the thought", "an argument"])
+@pytest.fixture(
+    scope="module",
+    params=["tiny-qwen3", "tiny-qwen2", "no template", "opens the thought", "an argument"],
+)
 def tokenizer(request, tmp_path_factory, tiny_qwen2):
     if request.param == "tiny-qwen3":
-        return AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 1, tmp_path_factory.mktemp("built")))
+        return AutoTokenizer.from_pretrained(
+            built_model("tiny-qwen3", 1, tmp_path_factory.mktemp("built"))
+        )
     tokenizer = AutoTokenizer.from_pretrained(tiny_qwen2)
     if request.param == "no template":
         tokenizer.chat_template = prompt.PLAIN_CHAT_TEMPLATE
@@ -44,7 +52,9 @@ def test_sft_learns_after_the_very_tokens_that_grpo_and_evaluation_prompt_with(t
     example = tokenised([row], tokenizer, SYSTEM, 512)[0]
     completion_starts = example["completion_mask"].index(1)
     # As GRPOTrainer does it (a batch of one).
-    sampled_from = tokenizer.apply_chat_template([conversation], add_generation_prompt=True, return_dict=True)
+    sampled_from = tokenizer.apply_chat_template(
+        [conversation], add_generation_prompt=True, return_dict=True
+    )
     assert example["input_ids"][:completion_starts] == sampled_from["input_ids"][0]
     assert prompt.prompt_ids(tokenizer, conversation) == sampled_from["input_ids"][0]
     assert example["input_ids"][-1] == tokenizer.eos_token_id
@@ -63,7 +73,10 @@ def test_rows_too_long_or_without_a_worked_solution_are_left_out(tokenizer, caps
         {"problem": "none", "solution": "2", "reasoning": None},
     ]
     assert len(tokenised(rows, tokenizer, None, 256)) == 1
-    assert "left out 1 rows without a worked solution and 1 with more than 256 tokens" in capsys.readouterr().out
+    assert (
+        "left out 1 rows without a worked solution and 1 with more than 256 tokens"
+        in capsys.readouterr().out
+    )
 
 
 def test_think_opened_and_end_of_turn(tiny_qwen2):
@@ -79,7 +92,10 @@ def test_think_opened_and_end_of_turn(tiny_qwen2):
 QWEN = "<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\n"
 R1 = "<｜{}｜>".format
 # As SmolLM3's, which trl has no copy of: today's date stands in it, and no argument changes that.
-SMOLLM3 = "{{ strftime_now('%d %B %Y') }}" + "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+SMOLLM3 = (
+    "{{ strftime_now('%d %B %Y') }}"
+    + "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +103,57 @@ SMOLLM3 = "{{ strftime_now('%d %B %Y') }}" + "{% for m in messages %}<|im_start|
     [
         ("qwen3", {}, QWEN, "<|im_end|>", False, False),
         ("qwen3", {"enable_thinking": True}, QWEN, "<|im_end|>", False, False),
-        ("qwen3", {"enable_thinking": False}, QWEN + "<think>\n\n</think>\n\n", "<|im_end|>", False, False),
+        (
+            "qwen3",
+            {"enable_thinking": False},
+            QWEN + "<think>\n\n</think>\n\n",
+            "<|im_end|>",
+            False,
+            False,
+        ),
         ("qwen3_instruct_2507", {}, QWEN, "<|im_end|>", False, False),
         ("qwen3_5_think", {}, QWEN + "<think>\n", "<|im_end|>", True, False),
         ("llama3_2", {}, "assistant<|end_header_id|>\n\n", "<|eot_id|>", False, True),
-        ("llama3_2", {"date_string": "26 Jul 2024"}, "assistant<|end_header_id|>\n\n", "<|eot_id|>", False, False),
-        ("deepseek_r1_distill", {}, R1("Assistant") + "<think>\n", R1("end▁of▁sentence"), True, False),
+        (
+            "llama3_2",
+            {"date_string": "26 Jul 2024"},
+            "assistant<|end_header_id|>\n\n",
+            "<|eot_id|>",
+            False,
+            False,
+        ),
+        (
+            "deepseek_r1_distill",
+            {},
+            R1("Assistant") + "<think>\n",
+            R1("end▁of▁sentence"),
+            True,
+            False,
+        ),
         (SMOLLM3, {}, "<|im_start|>?<|im_end|>", "<|im_end|>", False, True),
     ],
 )
 def test_the_templates_of_known_models(template, arguments, tail, end, opened, dated, tiny_qwen2):
     """Where a completion starts, and what ends it."""
-    tokenizer, file = AutoTokenizer.from_pretrained(tiny_qwen2), TEMPLATES / f"{template[:40]}.jinja"
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]})
-    tokenizer.chat_template = with_arguments(file.read_text() if file.is_file() else template, arguments)
+    tokenizer, file = (
+        AutoTokenizer.from_pretrained(tiny_qwen2),
+        TEMPLATES / f"{template[:40]}.jinja",
+    )
+    tokenizer.add_special_tokens(
+        {"additional_special_tokens": ["<|im_end|>", "<|eot_id|>", R1("end▁of▁sentence")]}
+    )
+    tokenizer.chat_template = with_arguments(
+        file.read_text() if file.is_file() else template, arguments
+    )
     conversation = prompt.messages("?", None)
     text = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=False)
     assert text.endswith(tail)
     assert tokenizer.decode(prompt.prompt_ids(tokenizer, conversation)) == text
-    found = prompt.end_of_turn(tokenizer), prompt.think_opened(tokenizer), prompt.tells_the_day(tokenizer)
+    found = (
+        prompt.end_of_turn(tokenizer),
+        prompt.think_opened(tokenizer),
+        prompt.tells_the_day(tokenizer),
+    )
     assert found == (end, opened, dated)
 
 
@@ -114,9 +162,12 @@ def test_a_recipe_gives_its_template_arguments():
     for thinks, thought in ("false", True), ("true", False):
         argument = f"model.chat_template_kwargs={{enable_thinking: {thinks}}}"
         tokenizer = load_tokenizer(load_recipe(recipe, [own, argument]))
-        text = tokenizer.apply_chat_template(prompt.messages("?", None), add_generation_prompt=True, tokenize=False)
+        text = tokenizer.apply_chat_template(
+            prompt.messages("?", None), add_generation_prompt=True, tokenize=False
+        )
         assert text == "?\n" + "<|empty thought|>" * thought
-    # A model that was merged has the argument in its template: a later recipe changes it, and so does who applies it.
+    # A model that was merged has the argument in its template: a later recipe changes it, and so
+    # does who applies it.
     template = with_arguments(tokenizer.chat_template, {"enable_thinking": False})
     for later, given in (
         (with_arguments(template, {"enable_thinking": True}), {}),
@@ -127,9 +178,13 @@ def test_a_recipe_gives_its_template_arguments():
             prompt.messages("?", None), add_generation_prompt=True, tokenize=False, **given
         )
         assert text == "?\n"
-    with pytest.raises(ValueError, match="reads no argument 'm', but enable_thinking"):  # it is a variable of its own
+    with pytest.raises(
+        ValueError, match="reads no argument 'm', but enable_thinking"
+    ):  # it is a variable of its own
         with_arguments(THINKS, {"m": True})
-    with pytest.raises(ValueError, match="reads no argument 'tools', but none"):  # a key of the recipe gives them
+    with pytest.raises(
+        ValueError, match="reads no argument 'tools', but none"
+    ):  # a key of the recipe gives them
         with_arguments("{% for each in tools %}{% endfor %}", {"tools": "calculator"})
     kinds = {"no": False, "number": 2, "text": 'a "quoted" %} {{ text }} 😀'}
     tokenizer.chat_template = with_arguments("{{ [no, number, text] | tojson }}", kinds)
@@ -148,6 +203,8 @@ def test_a_tokenizer_comes_back_from_disk_as_it_was(tmp_path):
 
 
 def test_a_model_built_twice_from_a_seed_is_the_same(tmp_path):
-    files = [built_model("tiny-qwen3", 7, tmp_path / name) / "model.safetensors" for name in ("a", "b")]
+    files = [
+        built_model("tiny-qwen3", 7, tmp_path / name) / "model.safetensors" for name in ("a", "b")
+    ]
     other = built_model("tiny-qwen3", 8, tmp_path / "c") / "model.safetensors"
     assert files[0].read_bytes() == files[1].read_bytes() != other.read_bytes()

@@ -1,4 +1,5 @@
-"""The audit passes every shipped recipe, and fails a reward that pays a cheat or hides a right answer."""
+"""The audit passes every shipped recipe, and fails a reward that pays a cheat or hides a right
+answer."""
 
 from pathlib import Path
 
@@ -60,7 +61,12 @@ OF_COUNTDOWN = (
     ("source", "reward", "data", "beaten"),
     [
         (LISTS, "own.mentions_it: {}", "arithmetic", ("all candidates", "one or the other")),
-        ("", "format_tags: {}", "arithmetic", ("wrong, worked out",)),  # a mistake earns as much as a right answer
+        (
+            "",
+            "format_tags: {}",
+            "arithmetic",
+            ("wrong, worked out",),
+        ),  # a mistake earns as much as a right answer
         (
             TALKS,
             "correct_answer: {}, own.long_text: {weight: 0.25}",
@@ -78,7 +84,10 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file
         audited(reward, data)
     out = capsys.readouterr().out
     marked = [line for line in out.splitlines() if "an honest answer on " in line]
-    assert all(("← as much as" in line) == (reward in ("format_tags: {}", "own.by_row: {}")) for line in marked)
+    assert all(
+        ("← as much as" in line) == (reward in ("format_tags: {}", "own.by_row: {}"))
+        for line in marked
+    )
     assert all(any(f"  {name}  ←" in line for line in marked) for name in beaten)
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     assert str(failed.value.code).endswith(more) and str(failed.value.code).count(";") <= 2
@@ -88,14 +97,16 @@ def test_a_reward_that_pays_a_cheat_fails(source, reward, data, beaten, own_file
 def test_golds_the_verifier_cannot_judge_are_listed(own_file, capsys):
     own_file(
         "towers.py",
-        "def problems(split):\n"
-        "    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n"
-        "    return [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n",
+        "def problems(split):\n    golds = ['((9!)!)!', '2', '3', '4', '5', '6']\n    return"
+        " [{'problem': f'What comes next, {gold}?', 'solution': gold} for gold in golds]\n",
     )
     audited("correct_answer: {}", data="towers.problems")
     printed = capsys.readouterr().out
     assert "4 of 5 gold answers are accepted when repeated" in printed
-    assert "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'" in printed
+    assert (
+        "cannot be told from a wrong answer: gold '((9!)!)!' of 'What comes next, ((9!)!)!?'"
+        in printed
+    )
 
 
 ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often right
@@ -104,11 +115,16 @@ ONES = "countdown: {numbers: 2, largest: 2}"  # a number times one is often righ
 @pytest.mark.parametrize(
     ("data", "rows", "cheat"),
     [
-        *((data, 5, "a number left out") for data in ("countdown", "arithmetic: {rows: 2000}, countdown", ONES)),
+        *(
+            (data, 5, "a number left out")
+            for data in ("countdown", "arithmetic: {rows: 2000}, countdown", ONES)
+        ),
         ("", 2, "the results looked up in its caller"),
     ],
 )
-def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(data, rows, cheat, tmp_path, capsys):
+def test_the_cheats_on_a_check_are_tried_where_the_data_has_one(
+    data, rows, cheat, tmp_path, capsys
+):
     data = data or str(programs(tmp_path))
     audited("correct_answer: {run_programs: true}, format_tags: {weight: 0.25}", data, rows)
     printed = capsys.readouterr().out

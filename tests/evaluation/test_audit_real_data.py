@@ -1,4 +1,5 @@
-"""No cheat beats an honest answer on any problem of GSM8K's test set and MATH-500, with the rewards of any recipe."""
+"""No cheat beats an honest answer on any problem of GSM8K's test set and MATH-500, with the rewards
+of any recipe."""
 
 import os
 from pathlib import Path
@@ -12,7 +13,8 @@ from tests.support import SHIPPED
 
 REAL_DATA = os.environ.get("REAL_DATA", "")
 BENCHMARKS = ("gsm8k", "math-500")
-# They are the same for every problem and take two thirds of an audit's time; test_audit.py scores them on a sample.
+# They are the same for every problem and take two thirds of an audit's time; test_audit.py scores
+# them on a sample.
 LONG = {"brackets without end", "100,000 characters", "100,000 digits"}
 
 
@@ -30,7 +32,9 @@ RECIPES = _rewards_and_prompts()
 
 
 @pytest.mark.train
-@pytest.mark.skipif(not REAL_DATA, reason="REAL_DATA names no folder with gsm8k-test.parquet and math-500.parquet")
+@pytest.mark.skipif(
+    not REAL_DATA, reason="REAL_DATA names no folder with gsm8k-test.parquet and math-500.parquet"
+)
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_cheat_beats_honesty_on_real_problems(name, monkeypatch):
     cheats = {cheat: respond for cheat, respond in audit.CHEATS.items() if cheat not in LONG}
@@ -40,5 +44,7 @@ def test_no_cheat_beats_honesty_on_real_problems(name, monkeypatch):
     assert len(rows) > 1800
     gradable, ungraded = audit.by_gradability(rows, recipe)
     assert ungraded == []
-    table = audit.audited(audit.with_wrong_answers(gradable), gradable, recipe, audit.bound_rewards(recipe))
+    table = audit.audited(
+        audit.with_wrong_answers(gradable), gradable, recipe, audit.bound_rewards(recipe)
+    )
     assert {pay.name: pay.beats for pay in table if pay.beats} == {}

@@ -18,8 +18,8 @@ STEPS, AT_ONCE = 4, 24  # of a run that is made
 
 
 def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> Path:
-    """A finished run in a recipe's folder, whose policy has the first `right` of n held-out problems right, and whose
-    warm start had 40. Its answers have 7 tokens each, and had 10."""
+    """A finished run in a recipe's folder, whose policy has the first `right` of n held-out
+    problems right, and whose warm start had 40. Its answers have 7 tokens each, and had 10."""
     path = made.run(folder, steps=STEPS, **grpo)
     (path / "data.json").write_text('{"problems": 9}')
     text = (path / "recipe.yaml").read_text()
@@ -35,8 +35,16 @@ def test_what_each_run_cost_and_reached(tmp_path):
     lines = table(arms)
     name = str(tmp_path).strip("/")
     before = "40.0% (30.9% to 49.8%)"  # Wilson's
-    assert lines[2] == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 10 → 7 | 25.0% | 3 s |"
-    assert lines[3] == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 10 → 7 | 25.0% | 3 s |"
+    assert (
+        lines[2]
+        == f"| {name}/a | 1 | 4 | 96 | 100 | {before} → 50.0% (40.4% to 59.6%) | 10 → 7 | 25.0% |"
+        " 3 s |"
+    )
+    assert (
+        lines[3]
+        == f"| {name}/b | 1 | 4 | 48 | 100 | {before} → 70.0% (60.4% to 78.1%) | 10 → 7 | 25.0% |"
+        " 3 s |"
+    )
     assert lines[5:9] == [
         f"| setting | {name}/a | {name}/b |",
         "| --- | ---: | ---: |",
@@ -44,7 +52,9 @@ def test_what_each_run_cost_and_reached(tmp_path):
         "| `grpo.num_iterations` | `1` | `2` |",
     ]
     # 20 problems won of 100: a standard error of sqrt(0.2 · 0.8 / 99), and p = 2 / 2^20.
-    assert lines[10:] == [f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"]
+    assert lines[10:] == [
+        f"- {name}/a → {name}/b: +20.0 ± 8.0 points (n = 100, 20 won, 0 lost, p = 1.9e-06)"
+    ]
 
 
 def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
@@ -52,9 +62,10 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
         for seed, each in enumerate(right, 1):
             run(tmp_path / recipe / f"seed-{seed}", right=each, seed=seed, beta=beta)
     arms = read([str(tmp_path / "a"), str(tmp_path / "b")])
-    assert [(len(arm.runs), arm.name.endswith(f"/{x}/seed-*")) for arm, x in zip(arms, "ab", strict=True)] == [
-        (3, True)
-    ] * 2
+    assert [
+        (len(arm.runs), arm.name.endswith(f"/{x}/seed-*"))
+        for arm, x in zip(arms, "ab", strict=True)
+    ] == [(3, True)] * 2
     # Student's t of two degrees of freedom is 4.303: 10 points of standard deviation over sqrt(3).
     assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 | 10 → 7 |" in table(arms)[2]
     assert difference(*arms) == "+11.7 ± 7.2 points over 3 seeds in common"
@@ -73,19 +84,32 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
             shutil.rmtree(folder / stage / "completions")
             answers(folder / "eval/held-out", stage, [i < right for i in range(100)])
     own = {"completions": 96, "kept": 7}
-    (tmp_path / "b/sft/summary.json").write_text(json.dumps({"steps": STEPS, "seconds": 3.0, "own_solutions": own}))
+    (tmp_path / "b/sft/summary.json").write_text(
+        json.dumps({"steps": STEPS, "seconds": 3.0, "own_solutions": own})
+    )
     arms = read([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
     cells = [line.split(" | ") for line in table(arms)[2:4]]
-    assert [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)] == [True, True]
-    assert [each[3] for each in cells] == ["0", "96"]  # completions, sampled of nobody and of its own
+    assert [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)] == [
+        True,
+        True,
+    ]
+    assert [each[3] for each in cells] == [
+        "0",
+        "96",
+    ]  # completions, sampled of nobody and of its own
     assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
     assert difference(*arms).startswith("+15.0 ")
     arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
-    assert arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"  # those of GRPO
+    assert (
+        arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
+    )  # those of GRPO
     assert "+5.0 ± 4.4 points" in difference(*arms)
     with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
         recipe.write("dpo: {beta: 0.5}\n")
-    assert [line.split(" | ")[0] for line in table(read([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]] == [
+    assert [
+        line.split(" | ")[0]
+        for line in table(read([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]
+    ] == [
         "| `dpo.beta`"  # and none of the defaults of trl.DPOConfig
     ]
 
@@ -114,8 +138,12 @@ NOT_COMPARED = {
     "they were asked differently (problems)": asked,
     "evaluated with other weights": moved,
     "not evaluated": lambda folder: (folder / "eval").rename(folder / "gone"),
-    "its answers cannot be compared": lambda folder: (folder / "eval/held-out/grpo.jsonl").write_text("{\n"),
-    "its evaluation holds a link": lambda folder: (folder / "eval/held-out/x").symlink_to("/etc/passwd"),
+    "its answers cannot be compared": (
+        lambda folder: (folder / "eval/held-out/grpo.jsonl").write_text("{\n")
+    ),
+    "its evaluation holds a link": (
+        lambda folder: (folder / "eval/held-out/x").symlink_to("/etc/passwd")
+    ),
 }
 
 
@@ -142,7 +170,9 @@ def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
     ],
 )
 def test_completions_are_counted(grpo, step, expected, tmp_path):
-    assert compare_runs.compared_run(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
+    assert (
+        compare_runs.compared_run(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
+    )
 
 
 REFUSED = {  # the arguments, below a folder with two runs, and a part of the message
@@ -174,11 +204,15 @@ def test_what_is_no_run_is_one_message(name, tmp_path):
 def test_the_stage_writes_a_page_and_a_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(Path("outputs/a"))
-    run(Path("outputs/b"), num_iterations=0)  # its completions are not known: the picture is over steps
+    run(
+        Path("outputs/b"), num_iterations=0
+    )  # its completions are not known: the picture is over steps
     compare.main(["outputs/a", "outputs/b"])
     assert "| a | 1 | 4 | 96 |" in capsys.readouterr().out
     page = Path("outputs/compare/report.md").read_text()
-    assert "- a → b: no significant change (+0.0 ± 0.0 points, n = 100, 0 won, 0 lost, p = 1)" in page
+    assert (
+        "- a → b: no significant change (+0.0 ± 0.0 points, n = 100, 0 won, 0 lost, p = 1)" in page
+    )
     assert "| b | 1 | 4 |  |" in page and "(curves.png)" in page
     assert Path("outputs/compare/curves.png").read_bytes().startswith(b"\x89PNG")
     Path("outputs/compare/report.md").unlink()

@@ -26,30 +26,57 @@ TINY = "recipes/tiny-arithmetic.yaml"
     ("override", "message"),
     [
         ("evaluate.engine=vlm", "'vlm' is not one of transformers, vllm"),
-        ("evaluate.samples=4", "4 greedy answers to a problem would all be the same; set evaluate.temperature"),
+        (
+            "evaluate.samples=4",
+            "4 greedy answers to a problem would all be the same; set evaluate.temperature",
+        ),
         ("evaluate.temperature=-1", "expected a number from 0 to 100, got -1"),
         ("evaluate.benchmarks=[gsm9k]", "unknown data set 'gsm9k'; did you mean gsm8k?"),
         ("evaluate.benchmarks=[no/such.jsonl]", "data set 'no/such.jsonl': there is no such file"),
         ("evaluate.benchmarks=[./mine.json]", "there is no such file"),
         ("evaluate.benchmarks=[arithmetic, arithmetic]", "arithmetic is named 2 times"),
         ("evaluate.benchmarks=[arithmetic: 3]", "expected arguments such as {digits: 2}, got 3"),
-        ("evaluate.batch_size=0", "evaluate.batch_size: expected a whole number from 1 to 65,536, got 0"),
+        (
+            "evaluate.batch_size=0",
+            "evaluate.batch_size: expected a whole number from 1 to 65,536, got 0",
+        ),
         ("evaluate.top_p=2", "evaluate.top_p: expected a number above 0 and at most 1, got 2"),
         (
             "evaluate.benchmarks=[arithmetic: {samples: 0}]",
             "arithmetic: samples: expected a whole number from 1 to 10,0",
         ),
-        ("evaluate.benchmarks=[arithmetic: {temperature: -1}]", "temperature: expected a number from 0 to 100, got -1"),
-        ("evaluate.benchmarks=[arithmetic: {top_p: 2}]", "top_p: expected a number above 0 and at most 1, got 2"),
-        ("evaluate.benchmarks=[arithmetic: {limit: 0}]", "arithmetic: limit: expected a whole number from 1 up, got 0"),
-        ("evaluate.benchmarks=[arithmetic: {samples: 4}]", "arithmetic: samples: 4 greedy answers to a problem would"),
+        (
+            "evaluate.benchmarks=[arithmetic: {temperature: -1}]",
+            "temperature: expected a number from 0 to 100, got -1",
+        ),
+        (
+            "evaluate.benchmarks=[arithmetic: {top_p: 2}]",
+            "top_p: expected a number above 0 and at most 1, got 2",
+        ),
+        (
+            "evaluate.benchmarks=[arithmetic: {limit: 0}]",
+            "arithmetic: limit: expected a whole number from 1 up, got 0",
+        ),
+        (
+            "evaluate.benchmarks=[arithmetic: {samples: 4}]",
+            "arithmetic: samples: 4 greedy answers to a problem would",
+        ),
         (
             "evaluate.benchmarks=[arithmetic: {top_p: 0.9}]",
             "arithmetic: top_p: greedy answers do not read it; set temp",
         ),
-        ("evaluate.benchmarks=[arithmetic: {sampels: 4}]", "unknown argument 'sampels'; did you mean samples?"),
-        ("evaluate.benchmarks=[arithmetic: {samples: }]", "arithmetic: samples: expected a whole number"),
-        ("data.train=[arithmetic: {samples: 4}]", "arithmetic: 'samples' is for evaluate.benchmarks"),
+        (
+            "evaluate.benchmarks=[arithmetic: {sampels: 4}]",
+            "unknown argument 'sampels'; did you mean samples?",
+        ),
+        (
+            "evaluate.benchmarks=[arithmetic: {samples: }]",
+            "arithmetic: samples: expected a whole number",
+        ),
+        (
+            "data.train=[arithmetic: {samples: 4}]",
+            "arithmetic: 'samples' is for evaluate.benchmarks",
+        ),
         ("evaluate.limit=-5", "evaluate.limit: expected a whole number from 1 up, got -5"),
     ],
 )
@@ -61,13 +88,21 @@ def test_a_wrong_value_is_a_fault_of_the_recipe(override, message):
 
 
 def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_path, own_file):
-    """A set's own settings stand in place of the section's, but those that its function takes itself."""
-    own_file("my_set.py", "def rows(split, samples):\n    return [{'problem': '1?', 'answer': 1}] * samples\n")
+    """A set's own settings stand in place of the section's, but those that its function takes
+    itself."""
+    own_file(
+        "my_set.py",
+        "def rows(split, samples):\n    return [{'problem': '1?', 'answer': 1}] * samples\n",
+    )
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "exam.csv").write_text("problem,answer\n1?,1\n")
     exam, long = tmp_path / "a/exam.csv", "x" * 120
-    entries = ["arithmetic", {"arithmetic": {"samples": 8, "temperature": 1}}, {"arithmetic": {"temperature": 0}}]
+    entries = [
+        "arithmetic",
+        {"arithmetic": {"samples": 8, "temperature": 1}},
+        {"arithmetic": {"temperature": 0}},
+    ]
     entries += [{"my_set.rows": {"samples": 2}}, str(exam), str(tmp_path / "b/exam.csv")]
     entries += [{str(exam): {"columns": {"answer": each}}} for each in ("answer", "problem")]
     entries += [{str(exam): {"where": {"problem": [long, each]}}} for each in "ab"]
@@ -86,11 +121,21 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
         Sampling(temperature=0.6, top_p=0.95, limit=9),
     ]
     sampled = "arithmetic-samples-8-temperature-1"
-    assert list(asked)[:4] == ["arithmetic", sampled, "arithmetic-temperature-0", "my_set.rows-samples-2"]
+    assert list(asked)[:4] == [
+        "arithmetic",
+        sampled,
+        "arithmetic-temperature-0",
+        "my_set.rows-samples-2",
+    ]
     assert len({each[:100] for each in asked}) == len(entries) and max(map(len, asked)) <= 100
     assert benchmark_labels([*entries[::-1], "gsm8k"])[-2::-1] == list(asked)
     head = answers.settings(Contestant("base", recipe, sampling=asked[sampled]), [], [])
-    assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == (8, 1, 0.95, recipe.seed)
+    assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == (
+        8,
+        1,
+        0.95,
+        recipe.seed,
+    )
 
 
 def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
@@ -102,7 +147,9 @@ def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
         return answers.Answers(tmp_path, base, tokenizer, rows)
 
     head = there().settings
-    write_lines(tmp_path / "base.jsonl", [{key: head[key] for key in head if key != "top_p"}])  # as once
+    write_lines(
+        tmp_path / "base.jsonl", [{key: head[key] for key in head if key != "top_p"}]
+    )  # as once
     assert there(limit=1, top_p=1).done == []
     for key, value in (("top_p", 0.9), ("samples", 2), ("temperature", 0.7)):
         with pytest.raises(RecipeError, match=rf"made with different settings \({key}\): move it"):
@@ -117,12 +164,18 @@ def test_vllm_samples_as_it_is_asked(monkeypatch):
     def generate(asked, parameters, **_):
         given.extend(parameters)
         out = SimpleNamespace(token_ids=[5, 0], finish_reason="stop")
-        return [SimpleNamespace(prompt_token_ids=each["prompt_token_ids"], outputs=[out]) for each in asked]
+        return [
+            SimpleNamespace(prompt_token_ids=each["prompt_token_ids"], outputs=[out])
+            for each in asked
+        ]
 
     tokenizer = SimpleNamespace(eos_token_id=0, decode=lambda tokens, **_: str(tokens))
     recipe = load_recipe(TINY, ["evaluate.max_new_tokens=9"], check=())
     policy = _by_vllm(SimpleNamespace(generate=generate), None, recipe, tokenizer)
-    assert policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3})) == [("[5]", 1, False, None)] * 2
+    assert (
+        policy([[1], [2]], 7, Sampling(64, 0.6, 0.95, more={"top_k": 3}))
+        == [("[5]", 1, False, None)] * 2
+    )
     same = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "stop_token_ids": [0], "top_k": 3}
     assert given == [same | {"seed": 7}, same | {"seed": 8}]
 
@@ -164,7 +217,9 @@ def test_vllm_for_gpus_without_a_gpu(monkeypatch):
         (False, True, ["model.dtype=float32"], "float32"),
     ],
 )
-def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, computes_in, monkeypatch):
+def test_vllm_computes_in_what_training_computes_in(
+    gpu, bfloat16, overrides, computes_in, monkeypatch
+):
     """Its engine and its server are told so, and the answers say so."""
     asked = {}
 
@@ -184,17 +239,23 @@ def test_vllm_computes_in_what_training_computes_in(gpu, bfloat16, overrides, co
 
 
 def test_who_shares_an_engine(tmp_path):
-    """With vLLM a base, shown an example or not, and the adapters on it; with transformers the same model alone."""
+    """With vLLM a base, shown an example or not, and the adapters on it; with transformers the same
+    model alone."""
     for name in ("sft", "grpo"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "adapter_config.json").write_text("{}")
     models = [None, None, tmp_path / "sft", tmp_path / "grpo", tmp_path]
     for engines, groups in (("vllm", [4, 1]), ("transformers", [2, 1, 1, 1])):
         recipe = load_recipe(TINY, [f"evaluate.engine={engines}"], check=())
-        assert [len(list(each)) for _, each in groupby(models, key=lambda model: shared(recipe, model))] == groups
+        assert [
+            len(list(each)) for _, each in groupby(models, key=lambda model: shared(recipe, model))
+        ] == groups
 
 
 def test_an_adapter_of_another_base_is_refused(tmp_path):
     written = {"peft_type": "LORA", "base_model_name_or_path": "Qwen/Qwen2.5-Math-1.5B"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(written))
-    refused(r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is", trained=tmp_path)
+    refused(
+        r"is an adapter of Qwen/Qwen2\.5-Math-1\.5B, but the recipe's base model is",
+        trained=tmp_path,
+    )

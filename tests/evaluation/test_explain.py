@@ -23,7 +23,8 @@ ADVANTAGES = [1.2, -0.4, 0.0, -0.8]
 
 @pytest.fixture(scope="module")
 def models():
-    """(tokenizer, new, old, reference): policies a few percent apart, so that some ratios leave the clip range."""
+    """(tokenizer, new, old, reference): policies a few percent apart, so that some ratios leave the
+    clip range."""
     folder = built_model("tiny-qwen3", 42)
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     new = AutoModelForCausalLM.from_pretrained(folder)
@@ -70,23 +71,37 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     here = {"use_cpu": True, "bf16": False, "report_to": "none", "gradient_checkpointing": False}
     args = GRPOConfig(str(tmp_path), **sizes, **here, **options)
     data = Dataset.from_list([{"prompt": "1"}] * 4)
-    trainer = GRPOTrainer(new, lambda prompts, **_: [0.0] * len(prompts), args, data, processing_class=tokenizer)
+    trainer = GRPOTrainer(
+        new, lambda prompts, **_: [0.0] * len(prompts), args, data, processing_class=tokenizer
+    )
     trainer.model.train()  # tells trl that this is no evaluation; the model has no dropout
     trainer.current_gradient_accumulation_steps = 1
     prompt = tokenizer("What is 1 + 1?")["input_ids"]
     completions = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
     temperature, longest = settings["temperature"], max(map(len, completions))
-    columns = [[logged(model, prompt, ids, temperature) for ids in completions] for model in (new, old, reference)]
-    padded = [torch.stack([torch.nn.functional.pad(row, (0, longest - len(row))) for row in each]) for each in columns]
-    ids = torch.tensor([each + [tokenizer.pad_token_id] * (longest - len(each)) for each in completions])
+    columns = [
+        [logged(model, prompt, ids, temperature) for ids in completions]
+        for model in (new, old, reference)
+    ]
+    padded = [
+        torch.stack([torch.nn.functional.pad(row, (0, longest - len(row))) for row in each])
+        for each in columns
+    ]
+    ids = torch.tensor(
+        [each + [tokenizer.pad_token_id] * (longest - len(each)) for each in completions]
+    )
     mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in completions])
-    shares = torch.linspace(-1, 2, longest) if of_steps else torch.zeros(longest)  # what steps would add
+    shares = (
+        torch.linspace(-1, 2, longest) if of_steps else torch.zeros(longest)
+    )  # what steps would add
     inputs = {
         "prompt_ids": torch.tensor([prompt] * 4),
         "prompt_mask": torch.ones(4, len(prompt), dtype=torch.long),
         "completion_ids": ids,
         "completion_mask": mask,
-        "advantages": torch.tensor(ADVANTAGES)[:, None] + shares if of_steps else torch.tensor(ADVANTAGES),
+        "advantages": (
+            torch.tensor(ADVANTAGES)[:, None] + shares if of_steps else torch.tensor(ADVANTAGES)
+        ),
         "num_items_in_batch": mask.sum(),
         "old_per_token_logps": padded[1],
     }
@@ -97,7 +112,9 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     ours, stopped = 0.0, 0
     for now, before, there, advantage in zip(*columns, ADVANTAGES, strict=True):
         found = explain.terms(now, before, there, advantage + shares[: len(now)], settings)
-        ours += found.loss.sum().item() * (explain.weight(len(now), batch, settings) or 1 / sum(batch))  # bnpo
+        ours += found.loss.sum().item() * (
+            explain.weight(len(now), batch, settings) or 1 / sum(batch)
+        )  # bnpo
         stopped += int(found.stopped.sum())
     assert ours == pytest.approx(theirs, abs=2e-6)
     assert abs(theirs) > 1e-3
@@ -105,7 +122,13 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
         assert stopped > 0  # or the clip was not tried
 
 
-OTHERS = ["loss_type=sapo", "loss_type=vespo", "top_entropy_quantile=0.5", "delta=2.0", "entropy_coef=0.1"]
+OTHERS = [
+    "loss_type=sapo",
+    "loss_type=vespo",
+    "top_entropy_quantile=0.5",
+    "delta=2.0",
+    "entropy_coef=0.1",
+]
 OTHERS += ["use_adaptive_entropy=true", "mask_truncated_completions=true"]
 
 
@@ -118,7 +141,13 @@ def test_a_loss_that_is_not_worked_out_is_refused(override):
 
 @pytest.mark.train
 def test_what_steps_add_is_in_the_advantages_of_a_real_runs_tokens(tmp_path):
-    given = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1", f"output_dir={tmp_path}"]
+    given = [
+        "sft=null",
+        "grpo.max_steps=2",
+        "grpo.save_steps=2",
+        "grpo.logging_steps=1",
+        f"output_dir={tmp_path}",
+    ]
     steps = "tests.varied_reward.of_length: {weight: 0.5, steps: '1'}"
     rewards = f"rewards={{tests.varied_reward.varied: {{weight: 1.0}}, {steps}}}"
     run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, rewards)

@@ -1,4 +1,5 @@
-"""The lines of a model's card, run as they stand there: an adapter, and the model that `make merge` makes of it."""
+"""The lines of a model's card, run as they stand there: an adapter, and the model that `make merge`
+makes of it."""
 
 import os
 from pathlib import Path
@@ -16,10 +17,24 @@ from tests import stage_process
 from tests.support import ROOT, run_stage
 from training.model import load_model, load_tokenizer
 
-SHORT = ["model.build=null", "prompt.system=Think first.", "data.validation=8", "evaluate.batch_size=8"]
-SHORT += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "sft.max_steps=40", "sft.logging_steps=20"]
+SHORT = [
+    "model.build=null",
+    "prompt.system=Think first.",
+    "data.validation=8",
+    "evaluate.batch_size=8",
+]
+SHORT += [
+    "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
+    "sft.max_steps=40",
+    "sft.logging_steps=20",
+]
 SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
-SHORT += ["grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.max_completion_length=24"]
+SHORT += [
+    "grpo.max_steps=2",
+    "grpo.num_iterations=1",
+    "grpo.logging_steps=1",
+    "grpo.max_completion_length=24",
+]
 
 
 pytestmark = pytest.mark.train  # a whole chain, which CI runs beside the fast tests
@@ -58,7 +73,9 @@ def test_the_lines_of_the_card_give_the_policys_answer(stage, arguments, tmp_pat
     (code,) = [block.content for block in MarkdownIt().parse(card) if block.info == "python"]
     assert "Think first." in code and f"'tiny/{stage}'" in code
     (tmp_path / "card.py").write_text(code)
-    done = stage_process.run(str(tmp_path / "card.py"), [], folder_of(arguments).parent, dict(os.environ))
+    done = stage_process.run(
+        str(tmp_path / "card.py"), [], folder_of(arguments).parent, dict(os.environ)
+    )
     assert done.stdout == answer + "\n", done.stderr
 
 
@@ -66,7 +83,10 @@ def test_a_card_says_what_was_measured_and_no_path_of_this_machine(arguments):
     for stage, what in (
         ("sft", "A LoRA adapter for mathematics, made by an SFT warm start."),
         ("grpo", "A LoRA adapter for mathematics, made by GRPO after an SFT warm start."),
-        ("merged", "A model for mathematics, made by GRPO after an SFT warm start, its adapter merged in."),
+        (
+            "merged",
+            "A model for mathematics, made by GRPO after an SFT warm start, its adapter merged in.",
+        ),
     ):
         card = (folder_of(arguments) / stage / "README.md").read_text()
         assert what in card and "Base: `tiny-qwen3-seed42`, a local folder." in card

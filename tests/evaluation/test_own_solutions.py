@@ -1,4 +1,5 @@
-"""Which completions a warm start of the model's own making learns from, and what the model is asked."""
+"""Which completions a warm start of the model's own making learns from, and what the model is
+asked."""
 
 import pytest
 
@@ -24,7 +25,11 @@ def completion(response: str, truncated: bool) -> dict:
     [
         ("<think>1+1=2</think><answer>2</answer>", False, ("1+1=2", "2")),
         ("\n<think>\n1+1=2\n</think>\n\n<answer> 2 </answer>\n", False, ("\n1+1=2\n", "2")),
-        ("<think>so</think><answer>2.0</answer>", False, ("so", "2.0")),  # equal, spelled in its own way
+        (
+            "<think>so</think><answer>2.0</answer>",
+            False,
+            ("so", "2.0"),
+        ),  # equal, spelled in its own way
         ("<think>1+1=2</think><answer>2</answer>", True, None),
         ("<think>1+1=3</think><answer>3</answer>", False, None),
         # Right, and not in the form: all of it is the reasoning.
@@ -43,20 +48,34 @@ def completion(response: str, truncated: bool) -> dict:
 )
 def test_a_solution_is_right_and_ended_by_itself_in_whatever_form(response, truncated, solution):
     found = own_solutions.accepted([completion(response, truncated)], [ROW])
-    assert [(each["reasoning"], each["answer"]) for each in found] == ([solution] if solution else [])
+    assert [(each["reasoning"], each["answer"]) for each in found] == (
+        [solution] if solution else []
+    )
 
 
 def test_few_are_kept_of_a_problem_and_none_twice():
-    thoughts = [(1, "a"), (0, "1+1=2"), (0, "1+1 =\n2"), (0, "1 +  1 = 2"), (0, "1 + 1 = 2"), (0, "two")]
+    thoughts = [
+        (1, "a"),
+        (0, "1+1=2"),
+        (0, "1+1 =\n2"),
+        (0, "1 +  1 = 2"),
+        (0, "1 + 1 = 2"),
+        (0, "two"),
+    ]
     solutions = [{"id": i, "reasoning": thought, "answer": "2"} for i, thought in thoughts]
     rows = [ROW, ROW | {"problem": "What is 0 + 2?"}]
 
     def kept(most: int) -> list[tuple]:
-        return [(row["problem"], row["reasoning"]) for row in own_solutions.kept(solutions, rows, most)]
+        return [
+            (row["problem"], row["reasoning"]) for row in own_solutions.kept(solutions, rows, most)
+        ]
 
     first, second = (row["problem"] for row in rows)
     assert kept(1) == [(second, "a"), (first, "1+1=2")]
-    assert kept(3) == [(second, "a"), *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2"))]
+    assert kept(3) == [
+        (second, "a"),
+        *((first, each) for each in ("1+1=2", "1+1 =\n2", "1 +  1 = 2")),
+    ]
     assert len(kept(9)) == 5  # "1 +  1 = 2" and "1 + 1 = 2" are one
     assert own_solutions.kept(solutions, rows, 1)[1] == ROW | {"reasoning": "1+1=2", "answer": "2"}
 
@@ -74,13 +93,25 @@ def test_the_base_model_is_asked_as_in_every_other_stage(tmp_path):
     conversations = [prompt.messages(row["problem"], "Add.") for row in answers.rows]
     assert answers.prompts == [prompt.prompt_ids(tokenizer, each) for each in conversations]
     assert len(answers.rows) == 5 and sum(map(len, answers.missing().values())) == 15
-    asked = {key: answers.settings[key] for key in ("trained", "temperature", "max_new_tokens", "samples", "strict")}
-    assert asked == {"trained": None, "temperature": 2.0, "max_new_tokens": 48, "samples": 1, "strict": False}
+    asked = {
+        key: answers.settings[key]
+        for key in ("trained", "temperature", "max_new_tokens", "samples", "strict")
+    }
+    assert asked == {
+        "trained": None,
+        "temperature": 2.0,
+        "max_new_tokens": 48,
+        "samples": 1,
+        "strict": False,
+    }
 
 
 def test_what_is_announced(tmp_path):
     recipe = recipe_of(tmp_path, "data.own_solutions={problems: 5}")
-    told = "own solutions: 4 problems × 4 completions of the base model at temperature 1: at most 768 tokens"
+    told = (
+        "own solutions: 4 problems × 4 completions of the base model at temperature 1: at most 768"
+        " tokens"
+    )
     assert own_solutions.announced(recipe, [ROW] * 4) == told
 
 
@@ -89,4 +120,9 @@ def test_the_defaults_are_written_into_the_saved_recipe(tmp_path):
     assert recipe.data.own_solutions == OwnSolutions()
     assert recipe.resolved()["data"]["own_solutions"] == vars(OwnSolutions())
     assert recipe_of(tmp_path).data.own_solutions is None
-    assert recipe_of(tmp_path, "data.own_solutions={keep: 1}", "data.own_solutions=null").data.own_solutions is None
+    assert (
+        recipe_of(
+            tmp_path, "data.own_solutions={keep: 1}", "data.own_solutions=null"
+        ).data.own_solutions
+        is None
+    )

@@ -21,26 +21,33 @@ TINY = "recipes/tiny-arithmetic.yaml"
 
 @pytest.mark.parametrize(("n", "group"), [(8, 8), (16, 8), (5, 2)])
 def test_the_share_of_groups_without_signal_is_unbiased(n, group):
-    """Over all samples of n completions its mean is exact; with the measured share in place of p it is too high."""
+    """Over all samples of n completions its mean is exact; with the measured share in place of p it
+    is too high."""
     for p in (0.0, 0.03, 0.5, 0.8, 1.0):
         chances = [math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
         true = p**group + (1 - p) ** group
         mean = sum(chance * all_alike(n, c, group) for c, chance in enumerate(chances))
-        plugged = sum(chance * ((c / n) ** group + (1 - c / n) ** group) for c, chance in enumerate(chances))
+        plugged = sum(
+            chance * ((c / n) ** group + (1 - c / n) ** group) for c, chance in enumerate(chances)
+        )
         assert mean == pytest.approx(true, abs=1e-12)
         assert p in (0, 1) or plugged > true + 1e-3
 
 
 def batches(problems: int, samples: int, size: int = 32, every: int = 1000) -> dict[int, list]:
     recipe = SimpleNamespace(evaluate=SimpleNamespace(batch_size=size))
-    asked = SimpleNamespace(recipe=recipe, rows=range(problems), samples=samples, blocks=-(-every // size))
+    asked = SimpleNamespace(
+        recipe=recipe, rows=range(problems), samples=samples, blocks=-(-every // size)
+    )
     return probe.RepeatedAnswers.batches(asked)
 
 
 def test_more_problems_and_more_samples_leave_the_batches_as_they_are():
     small, large = batches(96, 4), batches(1000, 9)
     assert small.items() <= large.items()
-    assert sorted(each for batch in large.values() for each in batch) == [(i, s) for i in range(1000) for s in range(9)]
+    assert sorted(each for batch in large.values() for each in batch) == [
+        (i, s) for i in range(1000) for s in range(9)
+    ]
     # Part of a batch of problems is answered anew once there are more.
     changed = [number for number, batch in batches(100, 4).items() if batch != large[number]]
     assert len(changed) == 4 and all(len(batches(100, 4)[number]) == 4 for number in changed)
@@ -93,8 +100,16 @@ def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
 
 
 def test_the_engine_is_given_the_sampling_of_training():
-    overrides = ["sft=null", "grpo.top_p=0.9", "grpo.top_k=1", "grpo.temperature=3", "grpo.max_completion_length=7"]
-    recipe = load_recipe(TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=())
+    overrides = [
+        "sft=null",
+        "grpo.top_p=0.9",
+        "grpo.top_k=1",
+        "grpo.temperature=3",
+        "grpo.max_completion_length=7",
+    ]
+    recipe = load_recipe(
+        TINY, [*overrides, "evaluate.samples=3", "evaluate.temperature=0.5"], check=()
+    )
     policy = probe.starting_policy(recipe)
     more = {"top_k": 1, "repetition_penalty": 1.0}
     assert policy.asked == Sampling(temperature=3.0, top_p=0.9, more=more)
@@ -111,9 +126,15 @@ def test_the_engine_is_given_the_sampling_of_training():
 
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
-    assert probe.starting_policy(load_recipe(TINY, overrides, check=())).asked.more["min_new_tokens"] == 3
+    assert (
+        probe.starting_policy(load_recipe(TINY, overrides, check=())).asked.more["min_new_tokens"]
+        == 3
+    )
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
-    with pytest.raises(RecipeError, match=r"are options of transformers: a probe needs evaluate\.engine: transformers"):
+    with pytest.raises(
+        RecipeError,
+        match=r"are options of transformers: a probe needs evaluate\.engine: transformers",
+    ):
         probe.starting_policy(other)
 
 
@@ -122,7 +143,9 @@ LINE = {"id": 0, "right": 1, "n": 4}
 
 
 def test_what_a_probe_wrote_is_read(tmp_path):
-    write_lines(tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}])
+    write_lines(
+        tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}]
+    )
     assert probe.read(tmp_path / "pass_rates.jsonl") == (HEAD | {"probed": 2}, {0: 0.25, 7: 1.0})
 
 
@@ -132,19 +155,27 @@ def test_what_a_probe_wrote_is_read(tmp_path):
         [],
         [[1]],
         [{}, LINE],
-        *([HEAD | head, LINE] for head in ({"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5})),
+        *(
+            [HEAD | head, LINE]
+            for head in ({"probed": "x"}, {"probed": 0}, {"probed": -3}, {"samples": 2.5})
+        ),
         [HEAD | {"samples": 10**400}, LINE],
         [HEAD, {"id": 1}],
         [HEAD | {"probed": 2}, LINE],  # cut off after a whole line
         [HEAD | {"probed": 2}, LINE, LINE],
         *([HEAD, LINE | {"id": i}] for i in (None, 0.5, -1, True, math.inf)),
-        *([HEAD, LINE | counts] for counts in ({"n": 0, "right": 0}, {"n": -1, "right": 3}, {"right": 5})),
+        *(
+            [HEAD, LINE | counts]
+            for counts in ({"n": 0, "right": 0}, {"n": -1, "right": 3}, {"right": 5})
+        ),
         *([HEAD, LINE | {"right": right}] for right in (-1, 0.5, 10**400, "1")),
     ],
 )
 def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     write_lines(tmp_path / "pass_rates.jsonl", lines)
-    with pytest.raises(RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"):
+    with pytest.raises(
+        RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
+    ):
         probe.read(tmp_path / "pass_rates.jsonl")
 
 
@@ -156,5 +187,11 @@ def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
 
 
 def test_an_answer_that_is_there_twice_counts_once():
-    done = [{"id": i, "sample": sample, "right": right} for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]]
-    assert probe.RepeatedAnswers.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [1, 0]
+    done = [
+        {"id": i, "sample": sample, "right": right}
+        for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]
+    ]
+    assert probe.RepeatedAnswers.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [
+        1,
+        0,
+    ]

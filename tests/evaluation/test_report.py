@@ -1,4 +1,5 @@
-"""The report of an evaluation: its table, its verdicts, its picture; and the same again from the answers alone."""
+"""The report of an evaluation: its table, its verdicts, its picture; and the same again from the
+answers alone."""
 
 import json
 
@@ -14,9 +15,21 @@ def answers(folder, label, right, samples=1, lenient=None, tokens=10, **terms):
     lines = [{"problems": "p", "samples": samples} | terms]
     for i, each in enumerate(right):
         for sample, r in enumerate([each] * samples if isinstance(each, bool) else each):
-            line = {"id": i, "sample": sample, "problem": f"{i} + 0?", "gold": str(i), "level": "1" if i < 60 else "2"}
-            line |= {"right": r, "strict": r and i > 0, "lenient": r if lenient is None else lenient[i]}
-            lines.append(line | {"answer": str(i) if r else "-1", "truncated": False, "tokens": tokens})
+            line = {
+                "id": i,
+                "sample": sample,
+                "problem": f"{i} + 0?",
+                "gold": str(i),
+                "level": "1" if i < 60 else "2",
+            }
+            line |= {
+                "right": r,
+                "strict": r and i > 0,
+                "lenient": r if lenient is None else lenient[i],
+            }
+            lines.append(
+                line | {"answer": str(i) if r else "-1", "truncated": False, "tokens": tokens}
+            )
     write_lines(folder / f"{label}.jsonl", lines)
 
 
@@ -25,14 +38,19 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     answers(tmp_path, "sft", [True, False] * 49 + [True, True])
     answers(tmp_path, "grpo", [True] * 100)
     text = write(tmp_path, ["base", "sft", "grpo"])
-    assert "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)" in text
+    assert (
+        "base → sft: no significant change (+1.0 ± 2.0 points, n = 100, 1 won, 0 lost, p = 1)"
+        in text
+    )
     assert "sft → grpo: +49.0 ± 10.0 points (n = 100, 49 won, 0 lost, p = 3.6e-15)" in text
     assert "base → grpo: +50.0 ± 10.1 points (n = 100, 50 won, 0 lost" in text
     assert "| base | 50.0% | 40.4% to 59.6% | 49.0% | 50.0% | 100.0% | 0.0% | 10 |" in text
     written = (tmp_path / "report.md").read_text()
     assert written.startswith(text)
     assert "| 2 | 40 | 50.0% (35% to 65%) | 52.5% (37% to 67%) | 100.0% (91% to 100%) |" in written
-    assert "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`" in written
+    assert (
+        "## sft → grpo: won, 3 of 49\n\n```\n1 + 0?\n```\n\ngold `1`, sft `-1`, grpo `1`" in written
+    )
     assert json.loads((tmp_path / "summary.json").read_text())["grpo"]["accuracy"] == 1.0
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
@@ -42,13 +60,22 @@ def test_the_report_says_when_nothing_is_significant(tmp_path):
     [
         (
             (20, 8),
-            "- grpo is worse than base: read what it lost (`make view`). Are its answers cut off, or wrong ones paid ",
+            (
+                "- grpo is worse than base: read what it lost (`make view`). Are its answers cut"
+                " off, or wrong ones paid "
+            ),
         ),
         (
             (40, 20, 90),
-            "- sft is worse than base: read what it lost (`make view`). Are its answers cut off? Else take a lower ",
+            (
+                "- sft is worse than base: read what it lost (`make view`). Are its answers cut"
+                " off? Else take a lower "
+            ),
         ),
-        ((40, 37, 34), "- grpo is worse than base: "),  # in two steps, neither of which is significant
+        (
+            (40, 37, 34),
+            "- grpo is worse than base: ",
+        ),  # in two steps, neither of which is significant
         ((8, 20), None),
         ((20, 18), None),
     ],
@@ -72,23 +99,34 @@ def test_what_of_a_gain_is_form(tmp_path):
     answers(tmp_path, "base+example", [True] * 45 + [False] * 55)
     answers(tmp_path, "grpo", [True] * 50 + [False] * 50)
     text = write(tmp_path, ["base", "base+example", "grpo"])
-    assert "base → grpo: +50.0" in text and "base+example → grpo: " not in text  # a control, not a stage
+    assert (
+        "base → grpo: +50.0" in text and "base+example → grpo: " not in text
+    )  # a control, not a stage
     assert (
         "form or reasoning? base → grpo, strict +49.0 ± 10.0; base → grpo, lenient +10.0 ± 6.0; "
-        "base+example → grpo, lenient +5.0 ± 4.4 points"
-    ) in text
+        "base+example → grpo, lenient +5.0 ± 4.4 points" in text
+    )
 
 
 def test_several_samples_a_problem(tmp_path):
     sampled = {"samples": 4, "temperature": 0.6}
     answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20, **sampled, top_p=1.0)
-    answers(tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20, **sampled)  # as once
+    answers(
+        tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20, **sampled
+    )  # as once
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
-    assert "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text and "| pass@2 | pass@4 | maj@4 |" in text
+    assert (
+        "(n = 40 × 4, temperature `0.6`) | avg@4 |" in text
+        and "| pass@2 | pass@4 | maj@4 |" in text
+    )
     assert figures["base"]["accuracy"] == 0.125 and figures["base"]["pass@4"] == 0.5
     assert figures["base"]["pass@2"] == pytest.approx(0.25) and figures["base"]["maj@4"] == 0.0
-    assert figures["grpo"]["accuracy"] == 0.5 and figures["grpo"]["pass@4"] == 1.0 and figures["grpo"]["maj@4"] == 0.5
+    assert (
+        figures["grpo"]["accuracy"] == 0.5
+        and figures["grpo"]["pass@4"] == 1.0
+        and figures["grpo"]["maj@4"] == 0.5
+    )
     low, high = figures["grpo"]["interval_95"]
     assert 0.4 < low < 0.5 < high < 0.6
     assert "base → grpo: +37.5" in text and "95% interval" in text
@@ -101,17 +139,28 @@ def test_several_samples_a_problem(tmp_path):
 
 
 def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
-    """Problems, golds, answers, levels, subjects and the names of files; each level and subject is a row."""
+    """Problems, golds, answers, levels, subjects and the names of files; each level and subject is
+    a row."""
     folder = tmp_path / "![x](y) $x|`"
     folder.mkdir()
     labels = ["base", "[x](y)|<b>"]
     for label in labels:
-        answers(folder, label, [(label != "base") ^ (i >= len(MARKDOWN)) for i in range(2 * len(MARKDOWN))])
+        answers(
+            folder,
+            label,
+            [(label != "base") ^ (i >= len(MARKDOWN)) for i in range(2 * len(MARKDOWN))],
+        )
         file = folder / f"{label}.jsonl"
         head, *lines = map(json.loads, file.read_text().splitlines())
         for i, line in enumerate(lines):
             text = MARKDOWN[i % len(MARKDOWN)]
-            line |= {"problem": f"{text}\x1b[2J", "gold": text, "answer": text, "level": text, "subject": text}
+            line |= {
+                "problem": f"{text}\x1b[2J",
+                "gold": text,
+                "answer": text,
+                "level": text,
+                "subject": text,
+            }
         write_lines(file, [head, *lines])
     table = write(folder, labels)
     assert kinds(table)["tr_open"] == 3
@@ -127,15 +176,24 @@ def test_what_a_stranger_wrote_is_only_text_in_the_report(tmp_path):
 def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
     answers(tmp_path, "base", [True, False] * 50)
     answers(tmp_path, "grpo", [True] * 100)
-    timed = ['{"seconds": 2.0, "tokens": 600}', '{"seco', '{"seconds": 3.0, "tokens": 400}', '{"seconds": 9']
+    timed = [
+        '{"seconds": 2.0, "tokens": 600}',
+        '{"seco',
+        '{"seconds": 3.0, "tokens": 400}',
+        '{"seconds": 9',
+    ]
     timed += ['{"seconds": null}', "[]", '{"seconds": 1, "tokens": 1%s}' % ("0" * 400)]
-    (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")  # a full disk tore some
+    (tmp_path / "base.seconds.jsonl").write_bytes(
+        "\n".join(timed).encode() + b"\n\xff"
+    )  # a full disk tore some
     text = write(tmp_path, ["base", "grpo"])
     assert "| 10 | 200 |" in text
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()
-    done = run_stage("report", *sorted(tmp_path.glob("*.jsonl"), reverse=True))  # the stages' order is their own
+    done = run_stage(
+        "report", *sorted(tmp_path.glob("*.jsonl"), reverse=True)
+    )  # the stages' order is their own
     assert done.stdout.startswith(text), done.stderr
     assert {name: (tmp_path / name).read_bytes() for name in first} == first
 

@@ -1,4 +1,5 @@
-"""The report of a run and its card: made from the files of the run alone, whatever a stranger wrote into them."""
+"""The report of a run and its card: made from the files of the run alone, whatever a stranger wrote
+into them."""
 
 import json
 import subprocess
@@ -32,23 +33,61 @@ sft: {max_steps: 200}
 grpo: {max_steps: 40, num_generations: 2, learning_rate: 1.0e-5}
 evaluate: {benchmarks: [gsm8k], max_new_tokens: 512}
 """
-SUMMARY = {"steps": 30, "seconds": 100.0, "best_checkpoint": "/home/ann/runs/lora/grpo/checkpoint-20"}
-SUMMARY |= {"best_accuracy": 0.5, "resumed_from": "checkpoint-10", "stopped": "grpo: stopped at step 30: flat"}
-SUMMARY["time"] = {"sampling": {"seconds": 60.0, "share": 0.75}, "update": {"seconds": 20.0, "share": 0.25}}
-VERSIONS = {"packages": {"trl": "1.16.0"}, "commit": "abc", "hardware": ["a card"], "seed": 42, "local": []}
-CARD_FIELDS = {"base_model", "base_model_relation", "datasets", "language", "license", "library_name", "pipeline_tag"}
+SUMMARY = {
+    "steps": 30,
+    "seconds": 100.0,
+    "best_checkpoint": "/home/ann/runs/lora/grpo/checkpoint-20",
+}
+SUMMARY |= {
+    "best_accuracy": 0.5,
+    "resumed_from": "checkpoint-10",
+    "stopped": "grpo: stopped at step 30: flat",
+}
+SUMMARY["time"] = {
+    "sampling": {"seconds": 60.0, "share": 0.75},
+    "update": {"seconds": 20.0, "share": 0.25},
+}
+VERSIONS = {
+    "packages": {"trl": "1.16.0"},
+    "commit": "abc",
+    "hardware": ["a card"],
+    "seed": 42,
+    "local": [],
+}
+CARD_FIELDS = {
+    "base_model",
+    "base_model_relation",
+    "datasets",
+    "language",
+    "license",
+    "library_name",
+    "pipeline_tag",
+}
 CARD_FIELDS |= {"tags"}
-# A text that would end a block of code, the front matter, a table or a line of code, and rewrite a terminal.
-HOSTILE = "x\n---\nlicense: mit\n```\n``````\n# owned\n\x1b]0;owned\x07|`|<img src=x>[owned](http://x)"
+# A text that would end a block of code, the front matter, a table or a line of code, and rewrite a
+# terminal.
+HOSTILE = (
+    "x\n---\nlicense: mit\n```\n``````\n# owned\n\x1b]0;owned\x07|`|<img src=x>[owned](http://x)"
+)
 
 
 def groups(completion: str = "<answer>4</answer>") -> pd.DataFrame:
     """A file of completions: two groups of two."""
-    system, asked = {"role": "system", "content": "Think first."}, ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"]
-    columns = {"step": 10, "prompt": [[system, {"role": "user", "content": each}] for each in asked]}
-    columns["completion"] = [[{"role": "assistant", "content": f"{completion} {i}"}] for i in range(4)]
+    system, asked = (
+        {"role": "system", "content": "Think first."},
+        ["2 + 0?", "2 + 0?", "2 + 1?", "2 + 1?"],
+    )
+    columns = {
+        "step": 10,
+        "prompt": [[system, {"role": "user", "content": each}] for each in asked],
+    }
+    columns["completion"] = [
+        [{"role": "assistant", "content": f"{completion} {i}"}] for i in range(4)
+    ]
     columns |= {"correct_answer": [0.0, 1.0] * 2, "short": [None] * 4, "gold": "4", "tokens": 5}
-    return pd.DataFrame(columns | {"truncated": [False, True, False, False], "advantage": [-0.7, 0.7] * 2})
+    return pd.DataFrame(
+        columns | {"truncated": [False, True, False, False], "advantage": [-0.7, 0.7] * 2}
+    )
 
 
 @pytest.fixture
@@ -57,12 +96,22 @@ def run(tmp_path) -> Path:
     folder = tmp_path / "lora/grpo"
     (folder / "completions").mkdir(parents=True)
     (folder / "recipe.yaml").write_text(RECIPE)
-    for name, value in (("summary", SUMMARY), ("versions", VERSIONS), ("data", {"problems": 14000})):
+    for name, value in (
+        ("summary", SUMMARY),
+        ("versions", VERSIONS),
+        ("data", {"problems": 14000}),
+    ):
         (folder / f"{name}.json").write_text(json.dumps(value))
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         (folder / name).write_text("{}")
     lines = [
-        {"step": 10 * i, "reward": i / 4, "rewards/correct_answer/mean": i / 5, "learning_rate": 1e-5 / i, "kl": 0.1}
+        {
+            "step": 10 * i,
+            "reward": i / 4,
+            "rewards/correct_answer/mean": i / 5,
+            "learning_rate": 1e-5 / i,
+            "kl": 0.1,
+        }
         for i in (1, 2, 3)
     ]
     lines += [{"step": 20, "eval_rewards/correct_answer/mean": 0.5, "eval_right": "0101"}]
@@ -123,7 +172,10 @@ def test_the_front_matter_is_the_hubs(run, undrawn):
         "pipeline_tag": "text-generation",
         "tags": ["trl", "grpo", "lora"],
     }
-    assert "`gsm8k`: [openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k), licence mit by its card" in card
+    assert (
+        "`gsm8k`: [openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k), licence mit by its"
+        " card" in card
+    )
     assert "The licence of the base applies; no file here names it." in card
 
 
@@ -158,7 +210,10 @@ def test_a_licence_is_the_one_that_the_bases_own_card_names(run, tmp_path, undra
     base = tmp_path / "base"
     base.mkdir()
     (run / "recipe.yaml").write_text(RECIPE.replace("Qwen/Qwen2.5-Math-1.5B", str(base)))
-    for card, licence in (("---\nlicense: apache-2.0\n---\n", "apache-2.0"), ("---\nlicense: other\n---\n", None)):
+    for card, licence in (
+        ("---\nlicense: apache-2.0\n---\n", "apache-2.0"),
+        ("---\nlicense: other\n---\n", None),
+    ):
         (base / "README.md").write_text(card)
         _, text = written(run)
         assert front_matter(text).get("license") == licence
@@ -174,29 +229,45 @@ def test_the_report_says_what_happened(run):
         "How did it learn?",
         *(f"A group of step {step}" for step in (10, 20, 30)),
     ]
-    assert "- recipe: LoRA (r `32`), SFT warm start of `200` steps, GRPO (max_steps `40`, num_generations `2`" in report
+    assert (
+        "- recipe: LoRA (r `32`), SFT warm start of `200` steps, GRPO (max_steps `40`,"
+        " num_generations `2`" in report
+    )
     assert "30 steps on `a card` in 80 s: sampling 75.0%, update 25.0%" in report
     assert "It ended at step 30 of 40." in report and "`grpo: stopped at step 30: flat`" in report
     assert "It was interrupted, and resumed from `checkpoint-10`." in report
-    assert "It kept `checkpoint-20`, whose held-out accuracy is 50.0%; at the last evaluation it was 50.0%." in report
     assert (
-        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage -0.7\n\n"
-        "```\n<answer>4</answer> 0" in report
+        "It kept `checkpoint-20`, whose held-out accuracy is 50.0%; at the last evaluation it was"
+        " 50.0%." in report
+    )
+    assert (
+        "```\n2 + 0?\n```\n\ngold `4`\n\n1. `correct_answer` 0, `short` none, 5 tokens, advantage"
+        " -0.7\n\n```\n<answer>4</answer> 0" in report
     )
     assert "\n2. `correct_answer` 1, `short` none, 5 tokens, truncated, advantage +0.7\n" in report
     assert "2 + 1?" not in report  # another group
-    assert "It was not evaluated." in report and "It was not evaluated: nothing is known of its accuracy." in card
+    assert (
+        "It was not evaluated." in report
+        and "It was not evaluated: nothing is known of its accuracy." in card
+    )
     assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_what_the_metrics_show_to_be_wrong_is_in_the_report(run):
     assert "look at" not in written(run)[0]
-    write_lines(run / "metrics.jsonl", [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)])
+    write_lines(
+        run / "metrics.jsonl",
+        [{"step": i, "reward": 1.0, "groups_without_signal": 0.9} for i in range(1, 30)],
+    )
     report, _ = written(run)
     assert "## What is there to look at?\n\n- `step 8: " in report and "90%" in report
     # A setting is quoted as text.
-    (run / "recipe.yaml").write_text(json.dumps({"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}}))
-    write_lines(run / "metrics.jsonl", [{"step": i, "completions/clipped_ratio": 0.9} for i in range(1, 30)])
+    (run / "recipe.yaml").write_text(
+        json.dumps({"grpo": {"max_completion_length": "5 ![x](http://x) <b>\x1b"}})
+    )
+    write_lines(
+        run / "metrics.jsonl", [{"step": i, "completions/clipped_ratio": 0.9} for i in range(1, 30)]
+    )
     report, _ = written(run)
     assert "grpo.max_completion_length (now 5 ![x](http://x) <b>\\x1b)" in report
     found = kinds(report)
@@ -232,10 +303,15 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
     with pytest.raises(RecipeError, match="holds no finished run"):
         run_pages.write(run)
     (run / "kept").rename(run / "summary.json")
-    holder = "import sys; from pathlib import Path; from training.writing import lock; lock(Path(sys.argv[1]))\n"
+    holder = (
+        "import sys; from pathlib import Path; from training.writing import lock;"
+        " lock(Path(sys.argv[1]))\n"
+    )
     holder += "print('locked', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", holder, str(run)]
-    with start_command(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with start_command(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         assert other.stdout.readline() == "locked\n"
         with pytest.raises(RecipeError, match=f"in use by process {other.pid}"):
             run_pages.write(run)
@@ -244,7 +320,8 @@ def test_a_run_that_is_not_finished_or_in_use_is_left_alone(run):
 
 
 def test_a_text_cannot_break_out(run):
-    """Of its block of code, of the front matter, of a table or of its line, wherever a stranger can put one."""
+    """Of its block of code, of the front matter, of a table or of its line, wherever a stranger can
+    put one."""
     recipe = {
         "model": {"name_or_path": HOSTILE, "dtype": HOSTILE, "revision": HOSTILE},
         "data": {"train": [HOSTILE, {HOSTILE: {HOSTILE: HOSTILE}}]},
@@ -256,12 +333,17 @@ def test_a_text_cannot_break_out(run):
     }
     (run / "recipe.yaml").write_text(json.dumps(recipe))  # which is YAML
     (run / "versions.json").write_text(json.dumps({"hardware": [HOSTILE], HOSTILE: HOSTILE}))
-    summary = SUMMARY | dict.fromkeys(("best_checkpoint", "resumed_from", "stopped"), HOSTILE + "\ud800")
+    summary = SUMMARY | dict.fromkeys(
+        ("best_checkpoint", "resumed_from", "stopped"), HOSTILE + "\ud800"
+    )
     (run / "summary.json").write_text(json.dumps(summary))
     frame = groups(HOSTILE).rename(columns={"correct_answer": HOSTILE})
     frame["prompt"] = [[{"role": "user", "content": HOSTILE}]] * 4
     frame.to_parquet(run / "completions/completions_00010.parquet")
-    write_lines(run / "metrics.jsonl", [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}])
+    write_lines(
+        run / "metrics.jsonl",
+        [{"step": 1, f"rewards/{HOSTILE}\ud800$\\frac$/mean": 1.0, "reward": 1.0}],
+    )
     report, card = written(run)
     assert "# owned" in report and "# owned" in card  # there, as text
     assert all("` was given for each step" in text for text in (report, card))
@@ -279,18 +361,33 @@ def test_a_text_cannot_break_out(run):
         ("recipe.yaml", "- a\n"),
         ("recipe.yaml", "a: &x [*x]"),
         ("recipe.yaml", "model: 1\ndata: [x]\ngrpo: null\nprompt: x\nrewards: {a: 1}"),
-        ("recipe.yaml", "data: {train: [1, {}, [x], {a: 1}]}\nmodel: {name_or_path: 1, build: [x]}"),
+        (
+            "recipe.yaml",
+            "data: {train: [1, {}, [x], {a: 1}]}\nmodel: {name_or_path: 1, build: [x]}",
+        ),
         ("summary.json", "[]"),
-        ("summary.json", '{"steps": "x", "seconds": NaN, "time": {"sampling": {"share": "x"}, "update": 3}}'),
-        ("summary.json", '{"steps": 1e400, "best_accuracy": true, "best_checkpoint": 3, "stopped": []}'),
+        (
+            "summary.json",
+            '{"steps": "x", "seconds": NaN, "time": {"sampling": {"share": "x"}, "update": 3}}',
+        ),
+        (
+            "summary.json",
+            '{"steps": 1e400, "best_accuracy": true, "best_checkpoint": 3, "stopped": []}',
+        ),
         ("recipe.yaml", f"grpo: {{max_steps: {10**400}}}"),
         ("recipe.yaml", f"seed: 0x{'f' * 5000}"),
-        ("metrics.jsonl", f'{{"step": 1, "reward": {10**400}}}\n{{"step": 2, "reward": 1, "seconds/rest": null}}'),
+        (
+            "metrics.jsonl",
+            f'{{"step": 1, "reward": {10**400}}}\n{{"step": 2, "reward": 1, "seconds/rest": null}}',
+        ),
         ("versions.json", '{"hardware": 3, "local": 3, "packages": [], "revisions": 3}'),
         ("versions.json", "{" * 100_000),
         ("data.json", f'{{"problems": {10**400}}}'),
         ("data.json", '{"problems": "x"}'),
-        ("metrics.jsonl", '[]\n{"step": true}\n{"step": 1, "reward": 1e999, "kl": [], "eval_right": "x"}\n{"st'),
+        (
+            "metrics.jsonl",
+            '[]\n{"step": true}\n{"step": 1, "reward": 1e999, "kl": [], "eval_right": "x"}\n{"st',
+        ),
         ("metrics.jsonl", '{"step": 1, "reward": 1e308}\n{"step": 9e99, "reward": 1}'),
         ("metrics.jsonl", ""),
         ("completions/completions_00010.parquet", "torn"),
@@ -312,7 +409,9 @@ def test_files_that_no_run_wrote_are_a_message_or_are_left_out(name, content, ru
 
 def test_long_texts_are_cut(run, undrawn):
     for number in (10, 20, 30):
-        groups("word " * 10_000 + "line\n" * 1000).to_parquet(run / f"completions/completions_{number:05}.parquet")
+        groups("word " * 10_000 + "line\n" * 1000).to_parquet(
+            run / f"completions/completions_{number:05}.parquet"
+        )
     report, _ = written(run)
     assert len(report) < 12_000 and report.count("\n") < 300 and " … " in report
 
@@ -325,7 +424,14 @@ def test_a_link_in_the_folder_is_refused(run, tmp_path):
 
 
 # The ways that not every run goes.
-OWN = {"completions": 2000, "problems": 500, "solved": 150, "accepted": 310, "kept": 290, "tokens": 9}
+OWN = {
+    "completions": 2000,
+    "problems": 500,
+    "solved": 150,
+    "accepted": 310,
+    "kept": 290,
+    "tokens": 9,
+}
 TOLD = ": of 2,000 completions of 500 problems 310 are accepted, for 150 problems, and 290 kept"
 
 
@@ -345,20 +451,28 @@ def of(folder, **recipe) -> FinishedRun:
         (None, ""),
     ],
 )
-def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(summary, counts, stage, tmp_path):
+def test_a_warm_start_of_the_models_own_solutions_is_told_with_its_counts(
+    summary, counts, stage, tmp_path
+):
     (tmp_path / "sft").mkdir()
     if summary is not None:
         (tmp_path / "sft/summary.json").write_text(summary)
     given = {"train": ["arithmetic"], "own_solutions": {"samples": 4}}
     lines = run_pages.data(of(tmp_path / stage, data=given, sft={"max_steps": 5}))
     assert lines[1:] == [f"for the warm start the base model's own right solutions{counts}"]
-    for other in ({"data": given}, {"data": given | {"own_solutions": None}, "sft": {"max_steps": 5}}):
+    for other in (
+        {"data": given},
+        {"data": given | {"own_solutions": None}, "sft": {"max_steps": 5}},
+    ):
         assert run_pages.data(of(tmp_path / stage, **other)) == lines[:1]
 
 
 def test_rewards_of_steps_are_told_of_grpo_alone(tmp_path):
     rewards = {"correct_answer": {"weight": 1.0}, "true_equations": {"weight": 0.5, "steps": "\n"}}
     assert run_pages.of_steps(of(tmp_path / "grpo", rewards=rewards)) == [
-        'process supervision: `true_equations` was given for each step, with `"\\n"` between two steps',
+        (
+            'process supervision: `true_equations` was given for each step, with `"\\n"` between'
+            " two steps"
+        ),
     ]
     assert run_pages.of_steps(of(tmp_path / "sft", rewards=rewards)) == []

@@ -7,7 +7,16 @@ from itertools import combinations
 import pytest
 from scipy.stats import ttest_rel
 
-from evaluation.statistics import interval, majority, mcnemar, paired_difference, pass_at_k, resampled, verdict, wilson
+from evaluation.statistics import (
+    interval,
+    majority,
+    mcnemar,
+    paired_difference,
+    pass_at_k,
+    resampled,
+    verdict,
+    wilson,
+)
 
 
 def test_wilson_is_the_formula_of_1927():
@@ -15,7 +24,9 @@ def test_wilson_is_the_formula_of_1927():
     p = right / n
     centre, half = (p + z * z / (2 * n)), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    assert wilson(right, n) == pytest.approx(((centre - half) / scale, (centre + half) / scale), abs=1e-6)
+    assert wilson(right, n) == pytest.approx(
+        ((centre - half) / scale, (centre + half) / scale), abs=1e-6
+    )
     assert wilson(0, 10)[0] == 0.0
     assert wilson(10, 10)[1] == 1.0
 
@@ -25,24 +36,31 @@ def test_the_paired_standard_error_is_that_of_the_t_test():
     after = [i % 2 == 0 or i % 3 == 0 for i in range(200)]
     mean, error = paired_difference(before, after)
     assert mean == pytest.approx((sum(after) - sum(before)) / 200)
-    assert mean / error == pytest.approx(ttest_rel([int(b) for b in after], [int(b) for b in before]).statistic)
+    assert mean / error == pytest.approx(
+        ttest_rel([int(b) for b in after], [int(b) for b in before]).statistic
+    )
     assert math.isnan(paired_difference([True], [True])[1])  # one problem has none
 
 
-@pytest.mark.parametrize(("won", "lost", "p"), [(0, 0, 1), (5, 5, 1), (0, 6, 2 * 0.5**6), (9, 1, 2 * 11 * 0.5**10)])
+@pytest.mark.parametrize(
+    ("won", "lost", "p"), [(0, 0, 1), (5, 5, 1), (0, 6, 2 * 0.5**6), (9, 1, 2 * 11 * 0.5**10)]
+)
 def test_mcnemars_p_is_that_of_a_fair_coin(won, lost, p):
     assert mcnemar(won, lost) == pytest.approx(p)
 
 
 def simulated(gain: float, n: int, rng: random.Random) -> tuple[list[bool], list[bool]]:
-    """Problems of mixed difficulty, answered by two models of which the second is right `gain` more often."""
+    """Problems of mixed difficulty, answered by two models of which the second is right `gain` more
+    often."""
     difficulty = [rng.uniform(0.1, 0.8) for _ in range(n)]
     return [rng.random() < d for d in difficulty], [rng.random() < d + gain for d in difficulty]
 
 
 def test_of_a_thousand_equal_models_few_are_said_to_differ():
     rng = random.Random(1)
-    assert sum("no significant" not in verdict(*simulated(0.0, 300, rng)) for _ in range(1000)) <= 60
+    assert (
+        sum("no significant" not in verdict(*simulated(0.0, 300, rng)) for _ in range(1000)) <= 60
+    )
 
 
 def test_the_interval_covers_the_true_difference_as_often_as_it_says():
@@ -51,7 +69,9 @@ def test_the_interval_covers_the_true_difference_as_often_as_it_says():
     assert 930 <= sum(abs(mean - 0.1) <= 1.96 * error for mean, error in found) <= 970
 
 
-@pytest.mark.parametrize(("n", "right", "k"), [(8, 3, 1), (8, 3, 4), (8, 0, 8), (8, 8, 1), (5, 4, 2), (6, 1, 6)])
+@pytest.mark.parametrize(
+    ("n", "right", "k"), [(8, 3, 1), (8, 3, 4), (8, 0, 8), (8, 8, 1), (5, 4, 2), (6, 1, 6)]
+)
 def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, right, k):
     draws = list(combinations([True] * right + [False] * (n - right), k))
     assert pass_at_k(n, right, k) == pytest.approx(sum(map(any, draws)) / len(draws))
@@ -61,7 +81,11 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_answer(n, right, k):
     ("answers", "right", "expected"),
     [
         (["5", "5", "6"], [True, True, False], 1.0),
-        (["1/2", "0.5", "6", "6"], [True, True, False, False], 0.5),  # one answer, however it is spelled; a draw
+        (
+            ["1/2", "0.5", "6", "6"],
+            [True, True, False, False],
+            0.5,
+        ),  # one answer, however it is spelled; a draw
         (["5", "6", "6"], [True, False, False], 0.0),
         (["5", None, None], [True, False, False], 1.0),  # no answer is no vote
         ([None, None], [False, False], 0.0),
@@ -77,7 +101,9 @@ def test_with_several_samples_a_problem_still_counts_once():
     rng, covered, claimed = random.Random(3), 0, 0
     for _ in range(300):
         difficulty = [rng.choice([0.0, 0.1, 0.9, 1.0]) for _ in range(100)]
-        first, second = ([sum(rng.random() < d for _ in range(4)) / 4 for d in difficulty] for _ in range(2))
+        first, second = (
+            [sum(rng.random() < d for _ in range(4)) / 4 for d in difficulty] for _ in range(2)
+        )
         low, high = resampled(first)
         covered += low <= 0.5 <= high
         claimed += "no significant" not in verdict(first, second)

@@ -1,5 +1,5 @@
-"""vLLM as the evaluation's engine, for real: on a CPU by `make test-vllm`, in an environment of its own, on a GPU by
-`make test-gpu`.
+"""vLLM as the evaluation's engine, for real: on a CPU by `make test-vllm`, in an environment of its
+own, on a GPU by `make test-gpu`.
 """
 
 import json
@@ -16,29 +16,56 @@ from tests.waits import run_command
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
-LEAST = 40 if GPU else 48  # of 50 answers that are the same; on a CPU float16 alone changed 4 of transformers' own
+LEAST = (
+    40 if GPU else 48
+)  # of 50 answers that are the same; on a CPU float16 alone changed 4 of transformers' own
 FOLDERS = os.environ["PATH"].split(os.pathsep)
-WITHOUT_NVCC = {"PATH": os.pathsep.join(each for each in FOLDERS if not (Path(each) / "nvcc").is_file())}
-RECIPE = ["recipes/smollm2-arithmetic.yaml", "model.dtype=float32", "data.worked=320", "sft.max_steps=20"]
+WITHOUT_NVCC = {
+    "PATH": os.pathsep.join(each for each in FOLDERS if not (Path(each) / "nvcc").is_file())
+}
+RECIPE = [
+    "recipes/smollm2-arithmetic.yaml",
+    "model.dtype=float32",
+    "data.worked=320",
+    "sft.max_steps=20",
+]
 RECIPE += ["evaluate.limit=50"]
 DTYPE = "float16" if GPU else "float32"  # vLLM's kernels for adapters have no float32 on a GPU
 
 
 def answered(folder, engine, *models):
-    arguments = [*RECIPE, f"output_dir={folder}", f"evaluate.engine={engine}", f"model.dtype={DTYPE}", "--held-out"]
-    run_stage("evaluate", *arguments, *(each for model in models for each in ("--model", model)), **WITHOUT_NVCC)
+    arguments = [
+        *RECIPE,
+        f"output_dir={folder}",
+        f"evaluate.engine={engine}",
+        f"model.dtype={DTYPE}",
+        "--held-out",
+    ]
+    run_stage(
+        "evaluate",
+        *arguments,
+        *(each for model in models for each in ("--model", model)),
+        **WITHOUT_NVCC,
+    )
     files = sorted((folder / "eval/models/held-out").glob("*.jsonl"))
-    lines = {file.stem: file.read_text().splitlines()[1:] for file in files if "seconds" not in file.name}
-    return {label: {each["id"]: each for each in map(json.loads, items)} for label, items in lines.items()}
+    lines = {
+        file.stem: file.read_text().splitlines()[1:] for file in files if "seconds" not in file.name
+    }
+    return {
+        label: {each["id"]: each for each in map(json.loads, items)}
+        for label, items in lines.items()
+    }
 
 
 def test_both_engines_answer_alike(tmp_path):
-    """The base model, and an adapter that vLLM serves beside it, in one process and without a compiler for kernels: in
-    float32 the same greedy answers but for a near tie, and equal lengths and ends. (Both are given the same token ids:
-    the engine itself refuses anything else.)"""
+    """The base model, and an adapter that vLLM serves beside it, in one process and without a
+    compiler for kernels: in float32 the same greedy answers but for a near tie, and equal lengths
+    and ends. (Both are given the same token ids: the engine itself refuses anything else.)"""
     run_stage("sft", *RECIPE, f"output_dir={tmp_path}")
     adapter = tmp_path / "sft"
-    ours = answered(tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter)
+    ours = answered(
+        tmp_path / "transformers", "transformers", "outputs/models/smollm2-135m-instruct", adapter
+    )
     theirs = answered(tmp_path / "vllm", "vllm", "outputs/models/smollm2-135m-instruct", adapter)
     assert ours.keys() == theirs.keys() and len(ours) == 2
     for label in ours:
@@ -46,11 +73,15 @@ def test_both_engines_answer_alike(tmp_path):
         same = [(a, b) for a, b in pairs if a["response"] == b["response"]]
         print(f"{label}: {len(same)} of {len(pairs)} answers are the same")
         which = "adapter" if label.endswith("sft") else "base"
-        GPU_TABLE[f"vLLM and transformers in {DTYPE}, {which}: same answers"] = f"{len(same)} of {len(pairs)}"
+        GPU_TABLE[f"vLLM and transformers in {DTYPE}, {which}: same answers"] = (
+            f"{len(same)} of {len(pairs)}"
+        )
         assert len(same) >= LEAST
         assert all((a["tokens"], a["truncated"]) == (b["tokens"], b["truncated"]) for a, b in same)
     base, tuned = theirs.values()
-    assert sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40  # the adapter is really there
+    assert (
+        sum(base[i]["response"] != tuned[i]["response"] for i in range(50)) > 40
+    )  # the adapter is really there
 
 
 COUNTING = """
@@ -73,12 +104,19 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
     """They answer as each does by an engine of its own."""
     for rank in (4, 16):
         base = Qwen2ForCausalLM.from_pretrained(peaked_qwen2)
-        adapted = get_peft_model(base, LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM"))
+        adapted = get_peft_model(
+            base, LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM")
+        )
         for name, weight in adapted.named_parameters():
             if "lora_B" in name:
                 torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(rank))
         adapted.save_pretrained(tmp_path / f"rank-{rank}")
-    arguments = ["recipes/tiny-arithmetic.yaml", "model.build=null", f"model.name_or_path={peaked_qwen2}", "adapter={}"]
+    arguments = [
+        "recipes/tiny-arithmetic.yaml",
+        "model.build=null",
+        f"model.name_or_path={peaked_qwen2}",
+        "adapter={}",
+    ]
     arguments += [f"model.dtype={DTYPE}", "evaluate.engine=vllm", "evaluate.limit=20", "--held-out"]
     for model in (peaked_qwen2, tmp_path / "rank-4", tmp_path / "rank-16"):
         arguments += ["--model", model]
@@ -88,7 +126,11 @@ def test_one_engine_serves_a_base_and_its_adapters(peaked_qwen2, tmp_path):
         environment |= os.environ | WITHOUT_NVCC | {"VLLM_CPU_KVCACHE_SPACE": "1"}
         done = run_command(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]
-        files = [each for each in folder.glob("eval/models/held-out/*.jsonl") if "seconds" not in each.name]
+        files = [
+            each
+            for each in folder.glob("eval/models/held-out/*.jsonl")
+            if "seconds" not in each.name
+        ]
         said = [line for each in sorted(files) for line in each.read_text().splitlines()[1:]]
         return done.stdout.count("an engine starts"), said
 

@@ -1,7 +1,8 @@
-"""Faults, injected for real into runs of the tiny recipe; a line each: fault, what is required, what happened.
+"""Faults, injected for real into runs of the tiny recipe; a line each: fault, what is required,
+what happened.
 
-make faults
-python -m tests.faults [--only kill] [--trl]     # --trl: under trl's own trainer with an auto-resume line
+make faults python -m tests.faults [--only kill] [--trl]     # --trl: under trl's own trainer with
+an auto-resume line
 """
 
 import argparse
@@ -14,7 +15,11 @@ from pathlib import Path
 from tests.faults import checkpoints, inputs, kills, limits, processes, rewards
 from tests.faults.arena import PATIENCE, Arena
 
-FAULTS = [fault for group in (kills, checkpoints, rewards, limits, inputs, processes) for fault in group.FAULTS]
+FAULTS = [
+    fault
+    for group in (kills, checkpoints, rewards, limits, inputs, processes)
+    for fault in group.FAULTS
+]
 
 
 def soak(home: Path, kills: int):
@@ -34,7 +39,8 @@ def soak(home: Path, kills: int):
 
 
 def inject(home: Path, name: str, trl: bool) -> int:
-    """How many of the faults with this in their name did not end as required; under trl nothing is."""
+    """How many of the faults with this in their name did not end as required; under trl nothing
+    is."""
     chosen = [fault for fault in FAULTS if name in fault.name]
     failed, began = 0, time.monotonic()
     for number, fault in enumerate(chosen, 1):
@@ -54,10 +60,18 @@ def inject(home: Path, name: str, trl: bool) -> int:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="faults with this in their name")
-    parser.add_argument("--trl", action="store_true", help="the same faults under trl's own trainer, with auto-resume")
-    parser.add_argument("--soak", type=int, metavar="KILLS", help="kill one run so often, and let it end")
+    parser.add_argument(
+        "--trl",
+        action="store_true",
+        help="the same faults under trl's own trainer, with auto-resume",
+    )
+    parser.add_argument(
+        "--soak", type=int, metavar="KILLS", help="kill one run so often, and let it end"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faults-") as home:
         if options.soak:

@@ -43,12 +43,22 @@ class Arena:
             self._finish(self.command(home, module="stages.sft"))
         shutil.copytree(home / "sft", self.folder / "sft")
 
-    def command(self, folder: Path, *overrides: str, module: str | None = None, launcher: list[str] = ()) -> list[str]:
+    def command(
+        self, folder: Path, *overrides: str, module: str | None = None, launcher: list[str] = ()
+    ) -> list[str]:
         module = module or ("tests.trl_auto_resume" if self.trl else "stages.grpo")
-        recipe = ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *self.always, *overrides]
+        recipe = [
+            "recipes/tiny-arithmetic.yaml",
+            f"output_dir={folder}",
+            *SHORT,
+            *self.always,
+            *overrides,
+        ]
         return [*(launcher or [sys.executable]), "-m", module, *recipe]
 
-    def start(self, *overrides: str, launcher: list[str] = (), **environment: str) -> subprocess.Popen:
+    def start(
+        self, *overrides: str, launcher: list[str] = (), **environment: str
+    ) -> subprocess.Popen:
         return start_command(
             self.command(self.folder, *overrides, launcher=launcher),
             cwd=ROOT,
@@ -75,22 +85,33 @@ class Arena:
     def when(self, file: str, process: subprocess.Popen):
         """Wait until a file of the run is there."""
         try:
-            until(lambda: not file or (self.grpo / file).exists(), PATIENCE, running=[process], pause=0.001)
+            until(
+                lambda: not file or (self.grpo / file).exists(),
+                PATIENCE,
+                running=[process],
+                pause=0.001,
+            )
         except AssertionError as failure:
             end(process)
             failure.add_note(process.communicate(timeout=PATIENCE)[0][-2000:])
             raise
 
-    def interrupted(self, *overrides: str, after: str = SECOND, wait: float = 0.3, **environment: str):
-        """A run that was killed so many seconds after a file of it was there, or after its start."""
+    def interrupted(
+        self, *overrides: str, after: str = SECOND, wait: float = 0.3, **environment: str
+    ):
+        """A run that was killed so many seconds after a file of it was there, or after its
+        start."""
         process = self.start(*overrides, **environment)
         self.when(after, process)
         time.sleep(wait)
         process.kill()
         process.communicate(timeout=PATIENCE)
 
-    def compared(self, outcome: Outcome, *overrides: str, launcher: list[str] = (), **noted: object) -> Outcome:
-        """An outcome with the weights there are now, beside those of a run that nothing happened to."""
+    def compared(
+        self, outcome: Outcome, *overrides: str, launcher: list[str] = (), **noted: object
+    ) -> Outcome:
+        """An outcome with the weights there are now, beside those of a run that nothing happened
+        to."""
         noted = {what.replace("_", " "): value for what, value in noted.items()}
         return outcome._replace(weights=self._weights(*overrides, launcher=launcher), noted=noted)
 
@@ -126,5 +147,9 @@ def finite(folder: Path) -> bool:
 def ranks(launcher: subprocess.Popen) -> list[psutil.Process]:
     """A launcher's ranks, in order, without the verifier's workers."""
     below = psutil.Process(launcher.pid).children(recursive=True)
-    found = [each for each in below if "RANK" in each.environ() and "rewards" not in " ".join(each.cmdline())]
+    found = [
+        each
+        for each in below
+        if "RANK" in each.environ() and "rewards" not in " ".join(each.cmdline())
+    ]
     return sorted(found, key=lambda each: each.environ()["RANK"])

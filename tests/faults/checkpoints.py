@@ -61,7 +61,9 @@ def full_disk(arena: Arena) -> Outcome:
         HF_HUB_OFFLINE=1 {ours} > {arena.folder}/second 2>&1
         cp -r {mount}/grpo {arena.grpo}
     """
-    done = run_command(["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, check=False)
+    done = run_command(
+        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, check=False
+    )
     if done.returncode == 99:
         raise RuntimeError(f"no file system can be mounted here: {done.stderr.decode()}")
     code, said = int((arena.folder / "code").read_text()), (arena.folder / "first").read_text()

@@ -17,7 +17,11 @@ def trained_on(arena: Arena, rows: list[dict]) -> Outcome:
 
 
 def poisoned_rows(arena: Arena) -> Outcome:
-    rows = [{"problem": f"What is {a} + {b}?", "answer": a + b} for a in range(10, 30) for b in range(10, 20)]
+    rows = [
+        {"problem": f"What is {a} + {b}?", "answer": a + b}
+        for a in range(10, 30)
+        for b in range(10, 20)
+    ]
     rows[3]["problem"], rows[4]["problem"], rows[5]["answer"] = None, "", None
     return trained_on(arena, rows)
 
@@ -30,7 +34,9 @@ def hub_fails(status: int) -> Callable[[Arena], Outcome]:
     def inject(arena: Arena) -> Outcome:
         with hub(arena.folder, status) as (environment, asked):
             ended = arena.run(*ELSEWHERE, **environment)
-        return ended._replace(noted={"requests": len(asked), "a stack trace": "Traceback" in ended.said})
+        return ended._replace(
+            noted={"requests": len(asked), "a stack trace": "Traceback" in ended.said}
+        )
 
     return inject
 
@@ -48,7 +54,11 @@ def hub_hangs(arena: Arena) -> Outcome:
 
 NO_ANSWER = Required(2, ("model a/model: ",), "", {"requests": 3, "a stack trace": False})
 FAULTS = [
-    Fault("rows without a problem or an answer", poisoned_rows, Required(says=("3 dropped", "4, 5"), weights="")),
+    Fault(
+        "rows without a problem or an answer",
+        poisoned_rows,
+        Required(says=("3 dropped", "4, 5"), weights=""),
+    ),
     Fault("wrong column names", wrong_columns, Required(2, ("mine.jsonl",), weights="")),
     Fault("Hub answers 503", hub_fails(503), NO_ANSWER),
     Fault("Hub answers 429", hub_fails(429), NO_ANSWER),

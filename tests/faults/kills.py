@@ -8,7 +8,11 @@ from tests.faults.arena import SECOND, Arena, ranks
 from tests.faults.outcome import Fault, Outcome, Required
 
 # Twice over four micro-batches of two: a generation cycle is four steps of the optimizer.
-LONG = ["grpo.num_iterations=2", "grpo.steps_per_generation=4", "grpo.gradient_accumulation_steps=2"]
+LONG = [
+    "grpo.num_iterations=2",
+    "grpo.steps_per_generation=4",
+    "grpo.gradient_accumulation_steps=2",
+]
 LONG += ["grpo.save_steps=4", "grpo.per_device_train_batch_size=16"]
 ADAPTER = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04"]
 ADAPTER += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
@@ -72,12 +76,22 @@ FAULTS = [
     Fault("SIGKILL while loading", killed(after="", wait=2), Required()),
     Fault("SIGKILL in a cycle of several steps", killed(*LONG), Required()),
     Fault("SIGKILL of an adapter's run with a reference", killed_with_a_reference, Required()),
-    Fault("saves within a generation cycle", saves_within_a_cycle, Required(2, ("grpo.save_steps",), weights="")),
+    Fault(
+        "saves within a generation cycle",
+        saves_within_a_cycle,
+        Required(2, ("grpo.save_steps",), weights=""),
+    ),
     Fault("SIGTERM", signalled(signal.SIGTERM), Required(75, (SAVED,))),
     Fault("Ctrl-C", signalled(signal.SIGINT), Required(130, (SAVED,))),
     Fault("SIGTERM twice", signalled(signal.SIGTERM, times=2), Required(75)),
-    Fault("SIGTERM while loading", sigterm_while_loading, Required(noted={"a checkpoint before": False})),
     Fault(
-        "SIGTERM, num_iterations 2, steps_per_generation 4", signalled(signal.SIGTERM, *LONG), Required(75, (SAVED,))
+        "SIGTERM while loading",
+        sigterm_while_loading,
+        Required(noted={"a checkpoint before": False}),
+    ),
+    Fault(
+        "SIGTERM, num_iterations 2, steps_per_generation 4",
+        signalled(signal.SIGTERM, *LONG),
+        Required(75, (SAVED,)),
     ),
 ]

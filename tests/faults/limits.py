@@ -22,16 +22,29 @@ def exploding(what: str) -> Callable[[Arena], Outcome]:
 
 def out_of_memory(arena: Arena) -> Outcome:
     """A limit of address space that a thousand completions do not fit."""
-    many = ["grpo.per_device_train_batch_size=4096", "grpo.max_completion_length=96", "grpo.num_generations=8"]
+    many = [
+        "grpo.per_device_train_batch_size=4096",
+        "grpo.max_completion_length=96",
+        "grpo.num_generations=8",
+    ]
     return arena.run(*many, launcher=["prlimit", f"--as={6 * 2**30}", sys.executable])
 
 
 def stops(what: str) -> Required:
-    return Required(3, (f"a {what} is not finite",), "", {"prompts written": True, "every checkpoint finite": True})
+    return Required(
+        3,
+        (f"a {what} is not finite",),
+        "",
+        {"prompts written": True, "every checkpoint finite": True},
+    )
 
 
 FAULTS = [
     Fault("gradient not finite", exploding("gradient"), stops("gradient")),
     Fault("weights not finite", exploding("weights"), stops("weight")),
-    Fault("out of memory", out_of_memory, Required(4, ("per_device_train_batch_size 4096 → 2048",), weights="")),
+    Fault(
+        "out of memory",
+        out_of_memory,
+        Required(4, ("per_device_train_batch_size 4096 → 2048",), weights=""),
+    ),
 ]

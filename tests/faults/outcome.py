@@ -14,10 +14,11 @@ class Outcome(NamedTuple):
     """What came of a fault.
 
     Args:
-        exit: the exit code of the run that met the fault: the one it was injected into or, where that one was killed,
-            the next. None: it had not ended after `arena.PATIENCE` seconds.
+        exit: the exit code of the run that met the fault: the one it was injected into or, where
+            that one was killed, the next. None: it had not ended after `arena.PATIENCE` seconds.
         said: all that this run printed.
-        weights: how those of the completed run compare with an uninterrupted run's: same, other, not finite, no.
+        weights: how those of the completed run compare with an uninterrupted run's: same, other,
+            not finite, no.
         noted: anything else that was looked at, such as the files left behind.
     """
 
@@ -32,15 +33,21 @@ class Outcome(NamedTuple):
         return " ".join(next(found, "").split())[:160]
 
     def told(self, required: "Required") -> str:
-        """The cell of the table: what was required is quoted from what was said, else the first error."""
-        quoted = [line for text in required.says if (line := self.line(text))] or [self.line("Error")]
+        """The cell of the table: what was required is quoted from what was said, else the first
+        error."""
+        quoted = [line for text in required.says if (line := self.line(text))] or [
+            self.line("Error")
+        ]
         noted = [f"{what}: {value}" for what, value in self.noted.items()]
         weights = [f"{self.weights} weights"] if self.weights else []
-        return "; ".join([f"exit {self.exit}", *filter(None, dict.fromkeys(quoted)), *noted, *weights])
+        return "; ".join(
+            [f"exit {self.exit}", *filter(None, dict.fromkeys(quoted)), *noted, *weights]
+        )
 
 
 class Required(NamedTuple):
-    """What has to come of a fault; by default nothing: a run that ends as one that nothing happened to.
+    """What has to come of a fault; by default nothing: a run that ends as one that nothing happened
+    to.
 
     Args:
         exit: the exit code; None requires none, where an outside program chooses it.
@@ -58,7 +65,11 @@ class Required(NamedTuple):
         """The requirements that an outcome does not meet."""
         lacking = [] if self.exit in (None, outcome.exit) else [f"exit {self.exit}"]
         lacking += [f"says {text!r}" for text in self.says if text not in outcome.said]
-        lacking += [f"{what}: {value}" for what, value in self.noted.items() if outcome.noted.get(what) != value]
+        lacking += [
+            f"{what}: {value}"
+            for what, value in self.noted.items()
+            if outcome.noted.get(what) != value
+        ]
         if self.weights and outcome.weights != self.weights:
             lacking.append(f"{self.weights} weights")
         return lacking

@@ -35,10 +35,18 @@ def dead_rank(arena: Arena) -> Outcome:
 
 # The exit code of a run of two is accelerate's.
 FAULTS = [
-    Fault("two runs on one folder", two_runs, Required(2, ("in use by process",), noted={"exit of the first": 0})),
+    Fault(
+        "two runs on one folder",
+        two_runs,
+        Required(2, ("in use by process",), noted={"exit of the first": 0}),
+    ),
     Fault("the lock of a dead run", stale_lock, Required(noted={"lock file there": True})),
     Fault("one of two ranks killed", dead_rank, Required(noted={"left behind": 0})),
-    Fault("SIGTERM of two ranks", signalled(signal.SIGTERM, *PAIR, launcher=CPU2), Required(None, (SAVED,))),
+    Fault(
+        "SIGTERM of two ranks",
+        signalled(signal.SIGTERM, *PAIR, launcher=CPU2),
+        Required(None, (SAVED,)),
+    ),
     # What a batch system does: a rank has the signal twice, once from its launcher.
     Fault(
         "SIGTERM of two ranks and their launcher",

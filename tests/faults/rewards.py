@@ -30,6 +30,10 @@ FAULTS = [
     Fault("reward: returns None", faulty("returns None"), STOPS),
     Fault("reward: a value too few", faulty("wrong length"), STOPS),
     Fault("reward: waits for ever", faulty("waits"), STOPS),
-    Fault("reward: hangs with the interpreter lock", faulty("hangs"), Required(1, ("faulty_reward.py", " in faulty"))),
+    Fault(
+        "reward: hangs with the interpreter lock",
+        faulty("hangs"),
+        Required(1, ("faulty_reward.py", " in faulty")),
+    ),
     Fault("the verifier's workers killed", faulty("kills the verifier's workers"), Required()),
 ]

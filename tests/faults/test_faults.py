@@ -1,4 +1,5 @@
-"""Nothing is injected here: what the faults require is held against outcomes that have it, and that lack some of it."""
+"""Nothing is injected here: what the faults require is held against outcomes that have it, and that
+lack some of it."""
 
 import pytest
 
@@ -26,8 +27,16 @@ def test_each_requirement_alone_can_fail(required):
     good = as_required(required)
     bad = [good._replace(said=good.said.replace(text, "")) for text in required.says]
     bad += [good._replace(noted=good.noted | {what: None}) for what in required.noted]
-    bad += [good._replace(exit=code) for code in (1 - (required.exit or 0), None) if required.exit is not None]
-    bad += [good._replace(weights=other) for other in ("other", "not finite", "no", "") if required.weights]
+    bad += [
+        good._replace(exit=code)
+        for code in (1 - (required.exit or 0), None)
+        if required.exit is not None
+    ]
+    bad += [
+        good._replace(weights=other)
+        for other in ("other", "not finite", "no", "")
+        if required.weights
+    ]
     assert bad and all(len(required.lacking(each)) == 1 for each in bad)
 
 

@@ -29,7 +29,9 @@ def test_the_share_of_the_limit_that_a_right_answer_leaves(text, gold, tokens, r
 
 
 def test_a_shorter_right_answer_earns_more_and_sums_of_rewards_are_exact():
-    rewards = brevity([RIGHT] * 48, completion_ids=[[0] * n for n in range(48)], solution=["5"] * 48, longest=48)
+    rewards = brevity(
+        [RIGHT] * 48, completion_ids=[[0] * n for n in range(48)], solution=["5"] * 48, longest=48
+    )
     assert rewards == sorted(rewards, reverse=True) and len(set(rewards)) == 48
     assert all((256 * each).is_integer() for each in rewards)
 
@@ -45,11 +47,17 @@ def test_it_agrees_with_correct_answer_and_logs_nothing_itself():
 
 @pytest.mark.parametrize("options", ["{weight: 0.25}", "{longest: 0}", "{longest: -4}"])
 def test_a_recipe_names_its_longest(options):
-    with pytest.raises(RecipeError, match=r"rewards.brevity.longest: expected a whole number from 1"):
+    with pytest.raises(
+        RecipeError, match=r"rewards.brevity.longest: expected a whole number from 1"
+    ):
         load_recipe("recipes/tiny-arithmetic.yaml", [f"rewards.brevity={options}"])
 
 
 def test_no_column_of_the_data_is_an_argument_of_correct_answer():
     """Else the data could allow itself to run programs."""
     given = {"completion_ids": [[]], "solution": ["5"], "longest": 64}
-    assert brevity(["5"], **given) == brevity(["5"], **given, strict=[True], run_programs=[True]) == [1.0]
+    assert (
+        brevity(["5"], **given)
+        == brevity(["5"], **given, strict=[True], run_programs=[True])
+        == [1.0]
+    )

@@ -14,20 +14,42 @@ MATH = r"The sum is $\frac{1}{4}+\frac{1}{2}=\boxed{\frac{3}{4}}$."
 
 
 def test_one_score_a_completion_whatever_form_the_gold_has():
-    completions = [r"\boxed{18}", "<think>…</think><answer>0.75</answer>", r"\boxed{7}", r"\boxed{7}", "no idea"]
-    assert correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"]) == [1.0, 1.0, 1.0, None, 0.0]
+    completions = [
+        r"\boxed{18}",
+        "<think>…</think><answer>0.75</answer>",
+        r"\boxed{7}",
+        r"\boxed{7}",
+        "no idea",
+    ]
+    assert correct_answer(completions, [GSM8K, MATH, r"\boxed{7}", "", "7"]) == [
+        1.0,
+        1.0,
+        1.0,
+        None,
+        0.0,
+    ]
 
 
 def test_conversational_completions():
-    completions = [[{"role": "assistant", "content": r"\boxed{18}"}], [{"role": "assistant", "content": None}]]
+    completions = [
+        [{"role": "assistant", "content": r"\boxed{18}"}],
+        [{"role": "assistant", "content": None}],
+    ]
     assert correct_answer(completions, [GSM8K, GSM8K]) == [1.0, 0.0]
 
 
 def test_what_a_tool_returns_is_not_the_models_answer():
-    called = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "python"}}]}
+    called = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"function": {"name": "python"}}],
+    }
     returned = {"role": "tool", "name": "python", "content": r"\boxed{18}"}
     own = {"role": "assistant", "content": r"So it is \boxed{18}."}
-    assert correct_answer([[called, returned], [called, returned, own]], [GSM8K, GSM8K]) == [0.0, 1.0]
+    assert correct_answer([[called, returned], [called, returned, own]], [GSM8K, GSM8K]) == [
+        0.0,
+        1.0,
+    ]
 
 
 def test_a_question_made_of_parts_is_not_read():
@@ -38,8 +60,16 @@ def test_a_question_made_of_parts_is_not_read():
 def test_everything_that_trl_passes():
     logged = {}
     scores = correct_answer(
-        prompts=[[{"role": "system", "content": "Reason."}, {"role": "user", "content": "What is 17+25?"}]] * 2,
-        completions=[[{"role": "assistant", "content": rf"\boxed{{{x}}}"}] for x in ("42", "17+25")],
+        prompts=[
+            [
+                {"role": "system", "content": "Reason."},
+                {"role": "user", "content": "What is 17+25?"},
+            ]
+        ]
+        * 2,
+        completions=[
+            [{"role": "assistant", "content": rf"\boxed{{{x}}}"}] for x in ("42", "17+25")
+        ],
         completion_ids=[[1, 2], [3]],
         solution=["42", "42"],
         level=["1", "1"],
@@ -108,8 +138,23 @@ def test_a_batch_with_one_length_too_few_is_an_error():
 
 
 def test_a_first_verdict_on_a_number_loads_nothing_heavy():
-    heavy = {"sympy", "torch", "transformers", "trl", "math_verify", "py3langid", "datasets", "httpx", "numpy"}
-    code = "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>', '1/2').right; "
+    heavy = {
+        "sympy",
+        "torch",
+        "transformers",
+        "trl",
+        "math_verify",
+        "py3langid",
+        "datasets",
+        "httpx",
+        "numpy",
+    }
+    code = (
+        "import sys; from rewards.verifier import judge; assert judge('<answer>0.5</answer>',"
+        " '1/2').right; "
+    )
     code += f"print([m for m in {heavy} if m in sys.modules])"
-    done = run_command([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = run_command(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"

@@ -11,7 +11,11 @@ FORMS = [
     ("<think>\n2+2 is 4\n</think>\n\n<answer>\n4\n</answer>\n", 1.0, 1.0),
     ("  \n<think>a</think> \t<answer>4</answer>  ", 1.0, 1.0),
     ("<think>a</think>\r\n<answer>4</answer>\r\n", 1.0, 1.0),
-    ("<think>if a < b > c, <b>then</b> I am <thinking> hard</think><answer>x < 3</answer>", 1.0, 1.0),
+    (
+        "<think>if a < b > c, <b>then</b> I am <thinking> hard</think><answer>x < 3</answer>",
+        1.0,
+        1.0,
+    ),
     ("<think>思考</think><answer>∅</answer>", 1.0, 1.0),
     ("", 0.0, 0.0),
     ("4", 0.0, 0.0),
@@ -104,7 +108,11 @@ def test_signature_of_the_trainer():
         "log_metric": print,
         "solution": ["4"],
     }
-    assert format_tags(completions=messages, **columns) == tag_count(completions=messages, **columns) == [1.0]
+    assert (
+        format_tags(completions=messages, **columns)
+        == tag_count(completions=messages, **columns)
+        == [1.0]
+    )
     assert format_tags([]) == tag_count([]) == []
 
 

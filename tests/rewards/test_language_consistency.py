@@ -6,36 +6,66 @@ from tests.support import far_below_quadratic
 
 # The same reasoning in ten languages and some more.
 REASONING = {
-    "en": """First we find out how many clips Natalia sold in May: she sold half as many as in April, so $48 / 2 = 24$.
-        Then we add both months together. Altogether she sold 72 clips.""",
-    "zh": """首先，我们求出娜塔莉亚五月卖了多少个发夹：她卖的数量是四月的一半，所以是 $48 / 2 = 24$ 个。
-        然后把两个月的数量加起来。她一共卖了72个发夹。""",
-    "es": """Primero averiguamos cuántos broches vendió Natalia en mayo: vendió la mitad que en abril, es decir,
-        $48 / 2 = 24$. Luego sumamos los dos meses. En total vendió 72 broches para el cabello.""",
-    "fr": """D'abord, nous cherchons combien de barrettes Natalia a vendues en mai : elle en a vendu la moitié d'avril,
-        donc $48 / 2 = 24$. Ensuite, on additionne les deux mois. Au total, elle a vendu 72 barrettes.""",
-    "de": """Zuerst bestimmen wir, wie viele Spangen Natalia im Mai verkauft hat: Es waren halb so viele wie im April,
-        also $48 / 2 = 24$. Dann addieren wir die beiden Monate. Insgesamt hat sie 72 Spangen verkauft.""",
-    "ru": """Сначала найдём, сколько заколок Наталья продала в мае: вдвое меньше, чем в апреле, то есть $48 / 2 = 24$.
-        Затем сложим оба месяца. Всего она продала 72 заколки.""",
-    "ar": """أولا نحسب عدد المشابك التي باعتها ناتاليا في مايو: باعت نصف ما باعته في أبريل، أي $48 / 2 = 24$.
-        ثم نجمع الشهرين معا. إذن باعت ٧٢ مشبكا في المجموع.""",
-    "hi": """पहले हम पता करते हैं कि नतालिया ने मई में कितनी क्लिप बेचीं: उसने अप्रैल की आधी बेचीं, यानी $48 / 2 = 24$।
-        फिर दोनों महीनों को जोड़ते हैं। उसने कुल ७२ क्लिप बेचीं।""",
-    "ja": """まず、ナタリアが五月に売ったクリップの数を求めます。四月の半分なので、$48 / 2 = 24$ 個です。
-        次に二か月分を足します。合計で72個のクリップを売りました。""",
-    "ko": """먼저 나탈리아가 5월에 판 머리핀의 수를 구합니다. 4월의 절반이므로 $48 / 2 = 24$개입니다.
-        그다음 두 달의 수를 더합니다. 모두 합해서 72개의 머리핀을 팔았습니다.""",
-    "it": """Prima troviamo quante mollette ha venduto Natalia a maggio: ne ha vendute la metà di aprile, quindi
-        $48 / 2 = 24$. Poi sommiamo i due mesi. In totale ha venduto 72 mollette per i capelli.""",
-    "pt": """Primeiro descobrimos quantos grampos Natalia vendeu em maio: ela vendeu a metade do que vendeu em abril, ou
-        seja, $48 / 2 = 24$. Depois somamos os dois meses. No total, ela vendeu 72 grampos.""",
-    "nl": """Eerst zoeken we uit hoeveel speldjes Natalia in mei heeft verkocht: half zoveel als in april, dus
-        $48 / 2 = 24$. Daarna tellen we de twee maanden bij elkaar op. In totaal verkocht ze 72 speldjes.""",
-    "pl": """Najpierw obliczamy, ile spinek Natalia sprzedała w maju: sprzedała połowę tego, co w kwietniu, czyli
+    "en": (
+        """First we find out how many clips Natalia sold in May: she sold half as many as in April, so $48 / 2 = 24$.
+        Then we add both months together. Altogether she sold 72 clips."""
+    ),
+    "zh": (
+        """首先，我们求出娜塔莉亚五月卖了多少个发夹：她卖的数量是四月的一半，所以是 $48 / 2 = 24$ 个。
+        然后把两个月的数量加起来。她一共卖了72个发夹。"""
+    ),
+    "es": (
+        """Primero averiguamos cuántos broches vendió Natalia en mayo: vendió la mitad que en abril, es decir,
+        $48 / 2 = 24$. Luego sumamos los dos meses. En total vendió 72 broches para el cabello."""
+    ),
+    "fr": (
+        """D'abord, nous cherchons combien de barrettes Natalia a vendues en mai : elle en a vendu la moitié d'avril,
+        donc $48 / 2 = 24$. Ensuite, on additionne les deux mois. Au total, elle a vendu 72 barrettes."""
+    ),
+    "de": (
+        """Zuerst bestimmen wir, wie viele Spangen Natalia im Mai verkauft hat: Es waren halb so viele wie im April,
+        also $48 / 2 = 24$. Dann addieren wir die beiden Monate. Insgesamt hat sie 72 Spangen verkauft."""
+    ),
+    "ru": (
+        """Сначала найдём, сколько заколок Наталья продала в мае: вдвое меньше, чем в апреле, то есть $48 / 2 = 24$.
+        Затем сложим оба месяца. Всего она продала 72 заколки."""
+    ),
+    "ar": (
+        """أولا نحسب عدد المشابك التي باعتها ناتاليا في مايو: باعت نصف ما باعته في أبريل، أي $48 / 2 = 24$.
+        ثم نجمع الشهرين معا. إذن باعت ٧٢ مشبكا في المجموع."""
+    ),
+    "hi": (
+        """पहले हम पता करते हैं कि नतालिया ने मई में कितनी क्लिप बेचीं: उसने अप्रैल की आधी बेचीं, यानी $48 / 2 = 24$।
+        फिर दोनों महीनों को जोड़ते हैं। उसने कुल ७२ क्लिप बेचीं।"""
+    ),
+    "ja": (
+        """まず、ナタリアが五月に売ったクリップの数を求めます。四月の半分なので、$48 / 2 = 24$ 個です。
+        次に二か月分を足します。合計で72個のクリップを売りました。"""
+    ),
+    "ko": (
+        """먼저 나탈리아가 5월에 판 머리핀의 수를 구합니다. 4월의 절반이므로 $48 / 2 = 24$개입니다.
+        그다음 두 달의 수를 더합니다. 모두 합해서 72개의 머리핀을 팔았습니다."""
+    ),
+    "it": (
+        """Prima troviamo quante mollette ha venduto Natalia a maggio: ne ha vendute la metà di aprile, quindi
+        $48 / 2 = 24$. Poi sommiamo i due mesi. In totale ha venduto 72 mollette per i capelli."""
+    ),
+    "pt": (
+        """Primeiro descobrimos quantos grampos Natalia vendeu em maio: ela vendeu a metade do que vendeu em abril, ou
+        seja, $48 / 2 = 24$. Depois somamos os dois meses. No total, ela vendeu 72 grampos."""
+    ),
+    "nl": (
+        """Eerst zoeken we uit hoeveel speldjes Natalia in mei heeft verkocht: half zoveel als in april, dus
+        $48 / 2 = 24$. Daarna tellen we de twee maanden bij elkaar op. In totaal verkocht ze 72 speldjes."""
+    ),
+    "pl": (
+        """Najpierw obliczamy, ile spinek Natalia sprzedała w maju: sprzedała połowę tego, co w kwietniu, czyli
         $48 / 2 = 24$. Potem dodajemy oba miesiące. Łącznie w ciągu tych dwóch miesięcy
-        sprzedała 72 spinki do włosów.""",
-    "th": "ก่อนอื่นเราหาจำนวนกิ๊บที่นาตาเลียขายในเดือนพฤษภาคม ซึ่งเป็นครึ่งหนึ่งของเดือนเมษายน รวมแล้วเธอขายได้ 72 อัน",
+        sprzedała 72 spinki do włosów."""
+    ),
+    "th": (
+        "ก่อนอื่นเราหาจำนวนกิ๊บที่นาตาเลียขายในเดือนพฤษภาคม ซึ่งเป็นครึ่งหนึ่งของเดือนเมษายน รวมแล้วเธอขายได้ 72 อัน"
+    ),
 }
 QUESTION = {
     "en": "How many clips did Natalia sell altogether?",
@@ -59,13 +89,18 @@ def share(text: str, language: str) -> float:
 @pytest.mark.parametrize("wanted", REASONING)
 def test_a_text_in_one_language(written, wanted):
     least, most = (1.0, 1.0) if written == wanted else (0.0, 0.05)
-    assert least <= share(f"<think>{REASONING[written]}</think>\n<answer>72</answer>", wanted) <= most
+    assert (
+        least <= share(f"<think>{REASONING[written]}</think>\n<answer>72</answer>", wanted) <= most
+    )
 
 
 @pytest.mark.parametrize("asked", QUESTION)
 def test_the_prompt_names_the_language(asked):
     other = "en" if asked != "en" else "zh"
-    for prompt in (QUESTION[asked], [{"role": "system", "content": "Reason step by step."}, _user(QUESTION[asked])]):
+    for prompt in (
+        QUESTION[asked],
+        [{"role": "system", "content": "Reason step by step."}, _user(QUESTION[asked])],
+    ):
         shares = language_consistency([REASONING[asked], REASONING[other]], prompts=[prompt] * 2)
         assert shares[0] == 1.0
         assert shares[1] <= 0.05
@@ -79,26 +114,85 @@ def _user(text: str) -> dict[str, str]:
 MIXED = [
     # English with Chinese inside, as R1-Zero wrote it.
     (
-        "First we compute the total number of apples. 那么我们可以计算她每天卖出的数量 and then divide by two.",
+        (
+            "First we compute the total number of apples. 那么我们可以计算她每天卖出的数量 and then"
+            " divide by two."
+        ),
         "en",
         0.5,
         0.75,
     ),
-    ("We 首先 need to 计算 the total 总数 of the 苹果 and then 除以 two to get the 答案.", "en", 0.5, 0.75),
+    (
+        "We 首先 need to 计算 the total 总数 of the 苹果 and then 除以 two to get the 答案.",
+        "en",
+        0.5,
+        0.75,
+    ),
     ("We首先need to计算the total总数of the苹果and then除以two to get the答案.", "en", 0.5, 0.75),
-    ("首先 we calculate the total cost of all apples, 然后除以二, so each person pays six dollars.", "zh", 0.1, 0.4),
+    (
+        (
+            "首先 we calculate the total cost of all apples, 然后除以二, so each person pays six"
+            " dollars."
+        ),
+        "zh",
+        0.1,
+        0.4,
+    ),
     ("首先我们 compute 苹果的总数，然后 divide 这个数，最后得到 answer。", "zh", 0.6, 0.85),
-    ("Сначала we compute the total, затем делим его на два и получаем the final answer.", "ru", 0.4, 0.6),
-    ("पहले हम कुल संख्या निकालते हैं and then we divide it by two to get the answer", "hi", 0.3, 0.6),
+    (
+        "Сначала we compute the total, затем делим его на два и получаем the final answer.",
+        "ru",
+        0.4,
+        0.6,
+    ),
+    (
+        "पहले हम कुल संख्या निकालते हैं and then we divide it by two to get the answer",
+        "hi",
+        0.3,
+        0.6,
+    ),
     ("まず合計を計算します。 Then we divide the total by two and get the answer.", "ja", 0.2, 0.5),
-    ("먼저 총합을 계산합니다. Then we divide the total by two and get the answer.", "ko", 0.15, 0.4),
+    (
+        "먼저 총합을 계산합니다. Then we divide the total by two and get the answer.",
+        "ko",
+        0.15,
+        0.4,
+    ),
     ("We add them up. ثم نقسم المجموع على اثنين and that gives us the answer.", "en", 0.5, 0.8),
     # Languages of one script, between sentences and inside one.
-    ("First we compute the total number of apples. Luego dividimos este número entre dos.", "en", 0.5, 0.7),
-    ("First we compute the total number of apples y luego dividimos este número entre dos.", "en", 0.4, 0.65),
-    ("Wir berechnen zuerst die Summe, then we divide the result by two and that is what they want.", "de", 0.2, 0.4),
-    ("Nous calculons la somme des nombres. Dann teilen wir die Summe durch zwei und das ist es.", "fr", 0.3, 0.6),
-    ("We find the sum of them. Najpierw obliczamy liczbę jabłek, a potem dzielimy ją przez dwa.", "en", 0.2, 0.45),
+    (
+        "First we compute the total number of apples. Luego dividimos este número entre dos.",
+        "en",
+        0.5,
+        0.7,
+    ),
+    (
+        "First we compute the total number of apples y luego dividimos este número entre dos.",
+        "en",
+        0.4,
+        0.65,
+    ),
+    (
+        (
+            "Wir berechnen zuerst die Summe, then we divide the result by two and that is what they"
+            " want."
+        ),
+        "de",
+        0.2,
+        0.4,
+    ),
+    (
+        "Nous calculons la somme des nombres. Dann teilen wir die Summe durch zwei und das ist es.",
+        "fr",
+        0.3,
+        0.6,
+    ),
+    (
+        "We find the sum of them. Najpierw obliczamy liczbę jabłek, a potem dzielimy ją przez dwa.",
+        "en",
+        0.2,
+        0.45,
+    ),
     # Japanese and Chinese share their letters.
     ("まず合計を計算します。然后我们把它除以二得到最后的答案。", "ja", 0.3, 0.6),
     ("首先我们计算苹果的总数然后除以二。次に二か月分を足します。", "zh", 0.5, 0.7),
@@ -109,12 +203,37 @@ MIXED = [
     ("snachala my vychislim obshchee kolichestvo yablok potom razdelim na dva", "ru", 0.0, 0.0),
     # Nor do capitals, repetition, a place in maths or code, or one outside the tags.
     ("Luego Dividimos Este Número Entre Dos Porque Ella Comparte Con Su Hermano", "en", 0.0, 0.0),
-    ("<Luego> <dividimos> <este> <número> <entre> <dos> <porque> <ella> <comparte>", "en", 0.0, 0.0),
+    (
+        "<Luego> <dividimos> <este> <número> <entre> <dos> <porque> <ella> <comparte>",
+        "en",
+        0.0,
+        0.0,
+    ),
     ("First Compute The Total Number Of Apples Then Divide By Two", "zh", 0.0, 0.0),
-    ("So we get the answer. " * 200 + "我们先求出总数然后除以二，得到最后的答案是六。", "en", 0.0, 0.4),
-    ("So we have it and this is the end of it. $\\text{我们先求出苹果的总数然后除以二就得到答案}$", "en", 0.4, 0.6),
-    ("So we have it and this is the end of it. ```我们先求出苹果的总数然后除以二就得到答案```", "en", 0.4, 0.6),
-    ("<think>So we have it, and this is the end.</think><answer>6</answer> 我们先求出总数然后除以二", "en", 0.4, 0.7),
+    (
+        "So we get the answer. " * 200 + "我们先求出总数然后除以二，得到最后的答案是六。",
+        "en",
+        0.0,
+        0.4,
+    ),
+    (
+        "So we have it and this is the end of it. $\\text{我们先求出苹果的总数然后除以二就得到答案}$",
+        "en",
+        0.4,
+        0.6,
+    ),
+    (
+        "So we have it and this is the end of it. ```我们先求出苹果的总数然后除以二就得到答案```",
+        "en",
+        0.4,
+        0.6,
+    ),
+    (
+        "<think>So we have it, and this is the end.</think><answer>6</answer> 我们先求出总数然后除以二",
+        "en",
+        0.4,
+        0.7,
+    ),
 ]
 
 
@@ -136,27 +255,69 @@ CLEAN = [
     ("2 + 3 = 5, 5 * 4 = 20, 20 - 1 = 19", "fr"),
     ("\\[\\int_0^1 x\\,dx = \\frac{1}{2} \\quad\\text{where } x \\in \\mathbb{R}\\]", "hi"),
     # Maths and code inside prose.
-    ("我们设 $f(x) = \\sin x + \\log x$，其中 $x \\text{ is real and positive here}$，于是得到最后的答案。", "zh"),
+    (
+        (
+            "我们设 $f(x) = \\sin x + \\log x$，其中 $x \\text{ is real and positive here}$，"
+            "于是得到最后的答案。"
+        ),
+        "zh",
+    ),
     ("由于 sin(x) 与 cos(x) 的值，gcd(12, 18) = 6 cm，所以三角形 ABC 的面积是 12 km。", "zh"),
-    ("Площадь треугольника ABC равна \\boxed{12} см, а угол $\\alpha$ равен $\\beta$, поэтому всё верно.", "ru"),
-    ("计算如下：\n```python\ntotal = sum(price for price in prices)\nprint(total)\n```\n所以总数是一百二十元。", "zh"),
+    (
+        (
+            "Площадь треугольника ABC равна \\boxed{12} см, а угол $\\alpha$ равен $\\beta$,"
+            " поэтому всё верно."
+        ),
+        "ru",
+    ),
+    (
+        (
+            "计算如下：\n```python\ntotal = sum(price for price in"
+            " prices)\nprint(total)\n```\n所以总数是一百二十元。"
+        ),
+        "zh",
+    ),
     ("我们用 `total_price` 表示总价，再用 `number_of_apples` 表示数量，于是得到最后的答案。", "zh"),
     (
-        "このとき\\begin{align*}total &= price \\times count \\\\ cost &= half\\end{align*}となるので、答えは六です。",
+        (
+            "このとき\\begin{align*}total &= price \\times count \\\\ cost &="
+            " half\\end{align*}となるので、答えは六です。"
+        ),
         "ja",
     ),
-    ("The angles α, β and γ add up to 180°, so with Δ = b² − 4ac we find the two roots of it.", "en"),
+    (
+        "The angles α, β and γ add up to 180°, so with Δ = b² − 4ac we find the two roots of it.",
+        "en",
+    ),
     ("He pays $5 for the first and $6 for the second, so he pays $11 for both of them.", "en"),
-    ("[asy] draw(circle((0,0), radius)); label(bottom, south); [/asy] We see that the two of them are equal.", "en"),
+    (
+        (
+            "[asy] draw(circle((0,0), radius)); label(bottom, south); [/asy] We see that the two of"
+            " them are equal."
+        ),
+        "en",
+    ),
     # Proper nouns.
     ("娜塔莉亚和 Alice Johnson 一起去 New York 买了十二个苹果，每个苹果两元。", "zh"),
     ("Наталья и John Smith купили в New York двенадцать яблок по два рубля.", "ru"),
     ("Иван and Мария share the twelve apples, so each of them gets six of them.", "en"),
     ("Natalia, Weng, Betty, Julie, James, Mark and Albert each get two of the apples.", "en"),
-    ("Señor Gómez and Frau Müller visit the Château de Chambord, and each of them pays half.", "en"),
+    (
+        "Señor Gómez and Frau Müller visit the Château de Chambord, and each of them pays half.",
+        "en",
+    ),
     # Homographs, and terse notes with few function words.
-    ("Each die shows 5, so the dice show 10. The man has a hat, and the pour is 3 more per day.", "en"),
-    ("Total cost: 5*3=15 dollars. Remaining money: 100-15=85 dollars. Cost per apple: 85/5=17. Answer: 17", "en"),
+    (
+        "Each die shows 5, so the dice show 10. The man has a hat, and the pour is 3 more per day.",
+        "en",
+    ),
+    (
+        (
+            "Total cost: 5*3=15 dollars. Remaining money: 100-15=85 dollars. Cost per apple:"
+            " 85/5=17. Answer: 17"
+        ),
+        "en",
+    ),
     ("April clips = 48\nMay clips = 48/2 = 24\ntotal clips = 48 + 24 = 72", "en"),
     ("minutes + minutes = minutes, " * 20, "en"),
     ("Costo total: 5*3=15 dólares. Dinero restante: 85 dólares.", "es"),
@@ -174,11 +335,15 @@ def test_what_does_not_count(text, language):
 
 def test_what_the_prompt_quotes_does_not_count():
     text = "我们每天读 twelve 页 book，一共读 pages，最后得到 answer。"
-    assert language_consistency([text], prompts=["一本 book 有多少 pages？twelve 页。answer 是什么？"]) == [1.0]
+    assert language_consistency(
+        [text], prompts=["一本 book 有多少 pages？twelve 页。answer 是什么？"]
+    ) == [1.0]
     assert language_consistency([text], prompts=["一本书有多少页？"])[0] < 0.8
     # A prompt in the language to keep away from excuses nothing.
     assert (
-        language_consistency([text], prompts=["How many pages are in the book? Answer twelve."], language=["zh"])[0]
+        language_consistency(
+            [text], prompts=["How many pages are in the book? Answer twelve."], language=["zh"]
+        )[0]
         < 0.8
     )
 
@@ -198,8 +363,15 @@ def test_a_prompt_of_bare_maths():
 
 
 def test_the_last_question_counts():
-    prompt = [_user(QUESTION["zh"]), {"role": "assistant", "content": "七十二"}, _user(QUESTION["de"])]
-    assert language_consistency([REASONING["de"], REASONING["zh"]], prompts=[prompt] * 2) == [1.0, 0.0]
+    prompt = [
+        _user(QUESTION["zh"]),
+        {"role": "assistant", "content": "七十二"},
+        _user(QUESTION["de"]),
+    ]
+    assert language_consistency([REASONING["de"], REASONING["zh"]], prompts=[prompt] * 2) == [
+        1.0,
+        0.0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +403,16 @@ def test_an_unknown_language_is_an_error():
 
 
 def test_signature_of_the_trainer():
-    columns = {"completion_ids": [[1]], "trainer_state": None, "log_metric": print, "solution": ["72"]}
+    columns = {
+        "completion_ids": [[1]],
+        "trainer_state": None,
+        "log_metric": print,
+        "solution": ["72"],
+    }
     completion = [{"role": "assistant", "content": REASONING["en"]}]
-    assert language_consistency(completions=[completion], prompts=[[_user("How many are there?")]], **columns) == [1.0]
+    assert language_consistency(
+        completions=[completion], prompts=[[_user("How many are there?")]], **columns
+    ) == [1.0]
     assert language_consistency([], prompts=[]) == []
 
 

@@ -1,4 +1,5 @@
-"""What a reward model is asked: whole conversations, or the steps of each completion in one pass."""
+"""What a reward model is asked: whole conversations, or the steps of each completion in one
+pass."""
 
 from types import SimpleNamespace
 
@@ -12,7 +13,11 @@ USER = [{"role": "system", "content": "Think."}, {"role": "user", "content": "1+
 def test_a_conversation_is_the_prompt_and_the_completion():
     asked = []
     model = SimpleNamespace(of_steps=False, scores=lambda given: asked.extend(given) or [0.5, None])
-    told = learned(completions=["2", [{"role": "assistant", "content": "3"}]], prompts=["1+1?", USER], model=model)
+    told = learned(
+        completions=["2", [{"role": "assistant", "content": "3"}]],
+        prompts=["1+1?", USER],
+        model=model,
+    )
     assert told == [0.5, None]
     assert asked == [
         [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}],
@@ -35,5 +40,7 @@ def test_the_steps_of_a_completion_are_judged_together(completions, before, aske
         return [[float(i) for i in range(len(each))] for each in steps]
 
     model = SimpleNamespace(of_steps=True, step_scores=step_scores)
-    told = learned(completions=completions, prompts=[USER] * len(completions), model=model, steps_before=before)
+    told = learned(
+        completions=completions, prompts=[USER] * len(completions), model=model, steps_before=before
+    )
     assert told == [float(len(each)) for each in before or [[]] * len(completions)]

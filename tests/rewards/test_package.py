@@ -1,5 +1,5 @@
-"""The package `grpo_verifier`: its wheel in an environment that has nothing but what it asks for, its command, and its
-functions for other libraries."""
+"""The package `grpo_verifier`: its wheel in an environment that has nothing but what it asks for,
+its command, and its functions for other libraries."""
 
 import asyncio
 import json
@@ -42,7 +42,12 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     for step, where in (("build_sdist", ROOT / "rewards/package"), ("build_wheel", None)):
         where = where or next(folder.glob("*/"))
-        run_command([sys.executable, "-c", BUILD.format(step), folder], cwd=where, check=True, capture_output=True)
+        run_command(
+            [sys.executable, "-c", BUILD.format(step), folder],
+            cwd=where,
+            check=True,
+            capture_output=True,
+        )
         for archive in folder.glob("*.tar.gz"):
             shutil.unpack_archive(archive, folder, filter="data")
     return next(folder.glob("*.whl"))
@@ -50,7 +55,8 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The `bin` of an environment with the wheel. What it needs is taken from ours, file by file, and nothing else."""
+    """The `bin` of an environment with the wheel. What it needs is taken from ours, file by file,
+    and nothing else."""
     folder = tmp_path_factory.mktemp("alone")
     venv.create(folder / "env", symlinks=True)
     (needs := folder / "needs").mkdir()
@@ -58,7 +64,9 @@ def installed(wheel, tmp_path_factory) -> Path:
     for name in wanted:
         found = distribution(name)
         wanted += [re.match(r"[\w-]+", each)[0] for each in found.requires or [] if ";" not in each]
-        for top in {file.parts[0] for file in found.files if file.parts[0] not in ("..", "__pycache__")}:
+        for top in {
+            file.parts[0] for file in found.files if file.parts[0] not in ("..", "__pycache__")
+        }:
             if not (needs / top).exists():
                 (needs / top).symlink_to(found.locate_file(top))
     python = folder / "env/bin/python"
@@ -84,17 +92,25 @@ def test_the_wheel_is_typed_licensed_and_asks_for_two_packages(wheel):
 
 
 def test_it_is_imported_alone_and_at_once(installed, tmp_path):
-    done = run_command([installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True)
+    done = run_command(
+        [installed / "python", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.5
 
 
 LINES = {
-    '{"answer": "It is \\\\boxed{0.5}", "gold": "1/2", "id": 7}': {"id": 7, "right": True, "answer": "0.5"},
+    '{"answer": "It is \\\\boxed{0.5}", "gold": "1/2", "id": 7}': {
+        "id": 7,
+        "right": True,
+        "answer": "0.5",
+    },
     '{"answer": "6", "gold": 5.0}': {"right": False, "answer": "6"},
     '{"answer": "6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
     '{"answer": "5", "gold": null}': {"right": None},
-    '{"answer": "(8-5)*3", "check": "{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {"right": True},
+    '{"answer": "(8-5)*3", "check": "{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {
+        "right": True
+    },
     '{"answer": "5", "gold"': "not JSON",
     "": "not JSON",
     "\udcff": "not JSON",
@@ -105,7 +121,9 @@ LINES = {
     '{"answer": "5", "gold": ["5"]}': "`gold` is not text",
     '{"answer": null, "gold": "5"}': "`answer` is not text",
     '{"answer": "5", "check": "{}"}': "not an object with one entry",
-    '{"answer": "5", "check": "{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': "--run-programs",
+    '{"answer": "5", "check": "{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': (
+        "--run-programs"
+    ),
     f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than",
     '{"answer": "\\ud800", "gold": "5"}': {"right": False},
     '{"answer": "5", "gold": "5"}': {"right": True},  # without a line break
@@ -116,7 +134,9 @@ def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(i
     text = "\n".join(LINES).encode(errors="surrogateescape")
     done = run_command([installed / "grpo-verifier"], input=text, capture_output=True)
     assert done.returncode == 1, done.stderr
-    for number, (said, reply) in enumerate(zip(LINES.values(), done.stdout.splitlines(), strict=True), 1):
+    for number, (said, reply) in enumerate(
+        zip(LINES.values(), done.stdout.splitlines(), strict=True), 1
+    ):
         reply = json.loads(reply)
         if isinstance(said, str):
             assert reply["line"] == number and said in reply["error"]
@@ -125,14 +145,22 @@ def test_the_command_judges_each_line_in_order_and_counts_those_that_it_cannot(i
 
 
 def test_the_command_answers_as_lines_come_and_survives_kills(installed):
-    with start_command([installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+    with start_command(
+        [installed / "grpo-verifier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as command:
         for n in range(3):
             # Another gold each time, so that none is remembered.
-            row = {key: text.replace("3", str((3, 5, 7)[n])) for key, text in ALGEBRA.items()} | {"n": n}
+            row = {key: text.replace("3", str((3, 5, 7)[n])) for key, text in ALGEBRA.items()} | {
+                "n": n
+            }
             command.stdin.write(json.dumps(row).encode() + b"\n")
             command.stdin.flush()
             reply = json.loads(command.stdout.readline())
-            assert (reply["n"], reply["right"], reply["reason"]) == (n, True, "equal, as expressions")
+            assert (reply["n"], reply["right"], reply["reason"]) == (
+                n,
+                True,
+                "equal, as expressions",
+            )
             for worker in psutil.Process(command.pid).children():
                 worker.kill()
         command.stdin.close()
@@ -167,4 +195,8 @@ def test_the_functions_for_other_libraries(answer, expected):
 
 
 def test_a_question_is_not_needed():
-    assert hosts.compute_score("", "6/8", "3/4") == asyncio.run(hosts.rubric_function("6/8", "3/4")) == 1.0
+    assert (
+        hosts.compute_score("", "6/8", "3/4")
+        == asyncio.run(hosts.rubric_function("6/8", "3/4"))
+        == 1.0
+    )

@@ -44,7 +44,9 @@ from tests.support import far_below_quadratic
 )
 def test_credit(answer, gold, credit):
     with far_below_quadratic():
-        assert partial_credit([f"<think>a</think><answer>{answer}</answer>"], solution=[gold]) == [credit]
+        assert partial_credit([f"<think>a</think><answer>{answer}</answer>"], solution=[gold]) == [
+            credit
+        ]
 
 
 @pytest.mark.parametrize(
@@ -65,4 +67,6 @@ def test_where_the_answer_stands(text, credit):
 
 
 def test_no_gold_is_not_judged():
-    assert partial_credit(["<answer>2</answer>"] * 3, solution=["", None, "\\boxed{}"]) == [None] * 3
+    assert (
+        partial_credit(["<answer>2</answer>"] * 3, solution=["", None, "\\boxed{}"]) == [None] * 3
+    )

@@ -13,7 +13,11 @@ SUM = "What is 47 + 85?"
     [
         ([], "<think>7+5=12", 1.0),
         (["<think>7+5=12"], "4+8+1=13</think>\n<answer>132</answer>", 1.0),
-        (["<think>7+5=12"], "4+8=12</think>\n<answer>122</answer>", 0.0),  # true, but the carry is forgotten
+        (
+            ["<think>7+5=12"],
+            "4+8=12</think>\n<answer>122</answer>",
+            0.0,
+        ),  # true, but the carry is forgotten
         ([], "<think>7+5=13", 0.0),
         ([], "<think>4+8+1=13", 0.0),  # right in another place
         (["<think>7+5=12", "4+8+1=13"], "7+5=12", 0.0),  # one too many

@@ -64,7 +64,9 @@ def test_a_conversation_is_read_too():
     assert true_equations([[{"role": "assistant", "content": "1+1=3"}]]) == [0.0]
 
 
-@pytest.mark.parametrize("text", ["7", "=", "1+", "(1+", " ", "1,000", "1+1=2\n", "$", "1 =", "\\("])
+@pytest.mark.parametrize(
+    "text", ["7", "=", "1+", "(1+", " ", "1,000", "1+1=2\n", "$", "1 =", "\\("]
+)
 def test_it_takes_no_longer_than_the_text(text):
     with far_below_quadratic():
         true_equations([text * (100_000 // len(text))])

@@ -48,20 +48,44 @@ def load(folder: Path, text: str, *overrides: str, base: str = BASE):
         ("grpo: {max_steps: 9}\n", ("grpo", "num_generations"), 8),
         ("grpo: {beta: 0.04}\n", ("grpo", "beta"), 0.04),
         ("grpo: {num_generations: null}\n", ("grpo", "num_generations"), None),
-        ("data: {train: [arithmetic: {rows: 9}]}\n", ("data", "train"), [{"arithmetic": {"rows": 9}}]),
+        (
+            "data: {train: [arithmetic: {rows: 9}]}\n",
+            ("data", "train"),
+            [{"arithmetic": {"rows": 9}}],
+        ),
         ("data: {validation: null}\n", ("data", "validation"), 500),  # our default
         ("sft: null\n", ("sft",), None),
         ("sft:\n", ("sft",), None),  # the same in YAML
         ("sft: {max_length: null}\n", ("sft", "max_length"), None),
-        ("sft: {max_length: null}\n", ("sft",), {"max_steps": 3, "max_length": None}),  # a value of its own: no limit
+        (
+            "sft: {max_length: null}\n",
+            ("sft",),
+            {"max_steps": 3, "max_length": None},
+        ),  # a value of its own: no limit
         ("sft: {max_steps: null}\n", ("sft",), {"max_length": 64}),
         ("adapter: {r: 4}\n", ("adapter",), {"r": 4}),
-        ("rewards: {format_tags: null}\n", ("rewards",), {"correct_answer": {"weight": 1.0, "strict": True}}),
-        ("rewards: {correct_answer: {strict: null}}\n", ("rewards", "correct_answer"), {"weight": 1.0}),
-        ("rewards: {correct_answer: {weight: 2}}\n", ("rewards", "correct_answer"), {"weight": 2, "strict": True}),
+        (
+            "rewards: {format_tags: null}\n",
+            ("rewards",),
+            {"correct_answer": {"weight": 1.0, "strict": True}},
+        ),
+        (
+            "rewards: {correct_answer: {strict: null}}\n",
+            ("rewards", "correct_answer"),
+            {"weight": 1.0},
+        ),
+        (
+            "rewards: {correct_answer: {weight: 2}}\n",
+            ("rewards", "correct_answer"),
+            {"weight": 2, "strict": True},
+        ),
         ("rewards: {tag_count: {weight: 0.5}}\n", ("rewards", "format_tags"), {"weight": 0.25}),
         # A mapping that is a value replaces the whole value.
-        ("grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n", ("grpo", "lr_scheduler_kwargs"), {"min_lr": 1e-9}),
+        (
+            "grpo: {lr_scheduler_kwargs: {min_lr: 1.0e-9}}\n",
+            ("grpo", "lr_scheduler_kwargs"),
+            {"min_lr": 1e-9},
+        ),
     ],
 )
 def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):
@@ -77,34 +101,103 @@ def test_the_recipes_own_keys_replace_the_bases(own, keys, value, tmp_path):
 def test_the_last_of_several_bases_is_read_first(tmp_path):
     (tmp_path / "below.yaml").write_text(BASE)
     middle = "base: below.yaml\nsft: null\ngrpo: {max_steps: 3, beta: 0.1}\n"
-    recipe, faults = load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.2}\n", "grpo.epsilon=0.1", base=middle)
+    recipe, faults = load(
+        tmp_path, "base: base.yaml\ngrpo: {beta: 0.2}\n", "grpo.epsilon=0.1", base=middle
+    )
     assert faults == [] and recipe.sft is None
-    assert [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")] == [3, 0.2, 0.1, 8]
-    lines = [recipe.place("grpo", key) for key in ("max_steps", "beta", "epsilon", "num_generations")]
-    files = [("base.yaml", 3), ("mine.yaml", 2), ("override grpo.epsilon=0.1", 0), ("below.yaml", 13)]
+    assert [recipe.grpo[key] for key in ("max_steps", "beta", "epsilon", "num_generations")] == [
+        3,
+        0.2,
+        0.1,
+        8,
+    ]
+    lines = [
+        recipe.place("grpo", key) for key in ("max_steps", "beta", "epsilon", "num_generations")
+    ]
+    files = [
+        ("base.yaml", 3),
+        ("mine.yaml", 2),
+        ("override grpo.epsilon=0.1", 0),
+        ("below.yaml", 13),
+    ]
     assert [(Path(each.source).name, each.line) for each in lines] == files
 
 
 WRONG = {  # the recipe, its base, the place, a part of the message
-    "in the base": ("", BASE.replace("max_steps: 2", "max_stepz: 2"), "base.yaml:12", "did you mean max_steps?"),
+    "in the base": (
+        "",
+        BASE.replace("max_steps: 2", "max_stepz: 2"),
+        "base.yaml:12",
+        "did you mean max_steps?",
+    ),
     "in the recipe": ("grpo: {max_stepz: 2}\n", BASE, "mine.yaml:2", "did you mean max_steps?"),
-    "together": ("grpo: {num_generations: 3}\n", BASE, "mine.yaml:2", "do not fill a generation batch"),
+    "together": (
+        "grpo: {num_generations: 3}\n",
+        BASE,
+        "mine.yaml:2",
+        "do not fill a generation batch",
+    ),
     "together, in the base": (
         "grpo: {per_device_train_batch_size: 4}\n",
         BASE,
         "base.yaml:13",
         "do not fill a generation batch",
     ),
-    "twice in the base": ("", BASE + "  max_steps: 3\n", "base.yaml:16", "is set again, first in line 12"),
-    "twice in the recipe": ("seed: 1\nseed: 2\n", BASE, "mine.yaml:3", "is set again, first in line 2"),
-    "a removed section that is needed": ("grpo: null\n", BASE, "mine.yaml", "the section `grpo` is missing"),
-    "a misspelt removal": ("stf: null\n", BASE, "mine.yaml:2", "unknown section 'stf'; did you mean sft?"),
-    "a misspelt key's removal": ("grpo: {max_step: null}\n", BASE, "mine.yaml:2", "did you mean max_steps?"),
-    "a misspelt reward's removal": ("rewards: {format_tag: null}\n", BASE, "mine.yaml:2", "rewards.format_tag"),
+    "twice in the base": (
+        "",
+        BASE + "  max_steps: 3\n",
+        "base.yaml:16",
+        "is set again, first in line 12",
+    ),
+    "twice in the recipe": (
+        "seed: 1\nseed: 2\n",
+        BASE,
+        "mine.yaml:3",
+        "is set again, first in line 2",
+    ),
+    "a removed section that is needed": (
+        "grpo: null\n",
+        BASE,
+        "mine.yaml",
+        "the section `grpo` is missing",
+    ),
+    "a misspelt removal": (
+        "stf: null\n",
+        BASE,
+        "mine.yaml:2",
+        "unknown section 'stf'; did you mean sft?",
+    ),
+    "a misspelt key's removal": (
+        "grpo: {max_step: null}\n",
+        BASE,
+        "mine.yaml:2",
+        "did you mean max_steps?",
+    ),
+    "a misspelt reward's removal": (
+        "rewards: {format_tag: null}\n",
+        BASE,
+        "mine.yaml:2",
+        "rewards.format_tag",
+    ),
     "the base is no YAML": ("", "a: [\n", "base.yaml:2", "not valid YAML"),
-    "the base is no mapping": ("", "- 1\n", "base.yaml", "a recipe is a mapping with the sections model"),
-    "the base sends": ("", BASE + "  report_to: wandb\n", "base.yaml:16", "only the command line may ask for that"),
-    "the base's host": ("", BASE + "  vllm_server_host: a.org\n", "base.yaml:16", "sends the run to another machine"),
+    "the base is no mapping": (
+        "",
+        "- 1\n",
+        "base.yaml",
+        "a recipe is a mapping with the sections model",
+    ),
+    "the base sends": (
+        "",
+        BASE + "  report_to: wandb\n",
+        "base.yaml:16",
+        "only the command line may ask for that",
+    ),
+    "the base's host": (
+        "",
+        BASE + "  vllm_server_host: a.org\n",
+        "base.yaml:16",
+        "sends the run to another machine",
+    ),
     "it writes elsewhere": ("output_dir: ../x\n", BASE, "mine.yaml:2", "writes outside outputs/"),
 }
 
@@ -135,13 +228,19 @@ REFUSED = {  # the whole recipe, and a part of its one message
     "missing": ("base: bose.yaml\n", "bose.yaml; did you mean base.yaml?"),
     "not first": ("seed: 1\nbase: base.yaml\n", "mine.yaml:2: base: write it first"),
     "itself": ("base: mine.yaml\n", "mine.yaml:1: base: a circle, mine.yaml → mine.yaml"),
-    "a circle": ("base: circle.yaml\n", "circle.yaml:1: base: a circle, mine.yaml → circle.yaml → mine.yaml"),
+    "a circle": (
+        "base: circle.yaml\n",
+        "circle.yaml:1: base: a circle, mine.yaml → circle.yaml → mine.yaml",
+    ),
     "a tower": ("base: 1.yaml\n", "4.yaml:1: base: more than 4 bases"),
     "a link away": ("base: away.yaml\n", "leads out of its folder"),
     "a link to itself": ("base: loop.yaml\n", "there is no file"),
     "a folder": ("base: folder.yaml\n", "folder.yaml: is not a file"),
     "too large": ("base: large.yaml\n", "large.yaml: has 100,000 bytes"),
-    "elsewhere in the recipe": ("base: base.yaml\ngrpo: {base: base.yaml}\n", "unknown key grpo.base"),
+    "elsewhere in the recipe": (
+        "base: base.yaml\ngrpo: {base: base.yaml}\n",
+        "unknown key grpo.base",
+    ),
 }
 
 
@@ -183,12 +282,18 @@ def test_a_link_inside_the_folder_is_a_file_of_it(tmp_path):
         ("grpo.report_to=wandb", None),  # it is the command line's to allow, whatever the base says
         ("output_dir=/tmp/x", None),
         ("sft=null", None),
-        ("base=base.yaml", "override base=base.yaml: base: only a recipe's file names what it builds on"),
+        (
+            "base=base.yaml",
+            "override base=base.yaml: base: only a recipe's file names what it builds on",
+        ),
     ],
 )
 def test_the_command_line_is_above_both(override, wrong, tmp_path):
     _, faults = load(
-        tmp_path, "base: base.yaml\n", override, base=BASE + "  report_to: wandb\n" * ("wandb" in override)
+        tmp_path,
+        "base: base.yaml\n",
+        override,
+        base=BASE + "  report_to: wandb\n" * ("wandb" in override),
     )
     assert [str(each) for each in faults] == ([wrong] if wrong else [])
 
@@ -200,10 +305,17 @@ def test_the_command_line_is_above_both(override, wrong, tmp_path):
         ("base.yaml", "", "  report_to: wandb\n", []),
         ("mine.yaml", "", "  report_to: wandb\n", ["base.yaml"]),  # a file speaks for itself alone
         ("base.yaml", "grpo: {report_to: [wandb]}\n", "", ["mine.yaml"]),
-        ("mine.yaml", "grpo: {vllm_server_host: a.org}\noutput_dir: ../x\n", "", ["mine.yaml", "mine.yaml"]),
+        (
+            "mine.yaml",
+            "grpo: {vllm_server_host: a.org}\noutput_dir: ../x\n",
+            "",
+            ["mine.yaml", "mine.yaml"],
+        ),
     ],
 )
-def test_a_file_that_is_trusted_may_name_a_tracker(trusted, recipe, base, refused, tmp_path, monkeypatch):
+def test_a_file_that_is_trusted_may_name_a_tracker(
+    trusted, recipe, base, refused, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TRUST_FILES", str(tmp_path / trusted))
     read, faults = load(tmp_path, f"base: base.yaml\n{recipe}", base=BASE + base)
     assert [Path(each.place.source).name for each in faults] == refused
@@ -216,7 +328,12 @@ def test_faults_come_in_the_order_of_the_files(tmp_path):
     base = BASE.replace("max_steps: 2", "max_stepz: 2").replace("seed: 7", "seed: -7")
     _, faults = load(tmp_path, "base: base.yaml\ngrpo: {beta: high}\n", "grpo.epsilon=2", base=base)
     places = [(Path(each.place.source).name, each.place.line) for each in faults]
-    assert places == [("override grpo.epsilon=2", 0), ("mine.yaml", 2), ("base.yaml", 1), ("base.yaml", 12)]
+    assert places == [
+        ("override grpo.epsilon=2", 0),
+        ("mine.yaml", 2),
+        ("base.yaml", 1),
+        ("base.yaml", 12),
+    ]
 
 
 def test_a_saved_recipe_stands_alone(tmp_path):
@@ -231,6 +348,14 @@ def test_a_saved_recipe_stands_alone(tmp_path):
 def test_check_shows_the_whole_recipe(tmp_path):
     load(tmp_path, "base: base.yaml\ngrpo: {beta: 0.5}\n")
     shown = run_stage(
-        "check", tmp_path / "mine.yaml", "--show", "grpo.max_completion_length=8", "data.validation=4"
+        "check",
+        tmp_path / "mine.yaml",
+        "--show",
+        "grpo.max_completion_length=8",
+        "data.validation=4",
     ).stdout
-    assert "  beta: 0.5\n" in shown and "  num_generations: 8\n" in shown and "output_dir: outputs/mine\n" in shown
+    assert (
+        "  beta: 0.5\n" in shown
+        and "  num_generations: 8\n" in shown
+        and "output_dir: outputs/mine\n" in shown
+    )

@@ -1,4 +1,5 @@
-"""Nothing leaves the machine by default, whichever room a stage, or a program of the reader's, imports first."""
+"""Nothing leaves the machine by default, whichever room a stage, or a program of the reader's,
+imports first."""
 
 import os
 import sys
@@ -14,8 +15,16 @@ VARIABLES = ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK")
 @pytest.mark.parametrize("room", ["schema", "training", "evaluation", "stages"])
 def test_a_room_says_so_before_any_library_is_imported(room):
     program = (
-        f"import sys, os, {room}; print(*(os.environ[each] for each in {VARIABLES}), 'huggingface_hub' in sys.modules)"
+        f"import sys, os, {room}; print(*(os.environ[each] for each in {VARIABLES}),"
+        " 'huggingface_hub' in sys.modules)"
     )
     bare = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    done = run_command([sys.executable, "-c", program], cwd=ROOT, env=bare, capture_output=True, text=True, check=True)
+    done = run_command(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "1 1 1 False\n"

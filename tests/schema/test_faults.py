@@ -1,4 +1,5 @@
-"""Faults are values: what is printed is made of them, and nothing is read back out of what is printed."""
+"""Faults are values: what is printed is made of them, and nothing is read back out of what is
+printed."""
 
 import pytest
 from packaging.utils import canonicalize_name
@@ -13,7 +14,10 @@ from tests.schema.test_recipe import GOOD
 @pytest.mark.parametrize(
     ("fault", "line"),
     [
-        (Fault(Place("recipes/x.yaml", 12), "grpo.beta: too high"), "recipes/x.yaml:12: grpo.beta: too high"),
+        (
+            Fault(Place("recipes/x.yaml", 12), "grpo.beta: too high"),
+            "recipes/x.yaml:12: grpo.beta: too high",
+        ),
         (Fault(Place("override a.b=c"), "unknown key a.b"), "override a.b=c: unknown key a.b"),
         (Fault("model a/b", "is not there"), "model a/b: is not there"),
         (Fault("", "no GPU"), "no GPU"),
@@ -50,7 +54,9 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
     recipe = load_recipe(path, check=())
     (fault,) = missing_columns(recipe, ["problem", "solution"])
     assert fault.place == Place(str(path), 5)
-    assert fault.message.startswith("rewards.by_level_only.pay: needs the argument 'level', which no column")
+    assert fault.message.startswith(
+        "rewards.by_level_only.pay: needs the argument 'level', which no column"
+    )
     assert missing_columns(recipe, ["problem", "level"]) == []
 
 
@@ -66,28 +72,42 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
     ],
 )
 def test_a_column_does_not_stand_for_what_the_recipe_sets(rewards, column, tmp_path, own_file):
-    own_file("pays_a_bonus.py", "def pay(completions, bonus=1, level=None, *, most=9, **columns): ...\n")
+    own_file(
+        "pays_a_bonus.py", "def pay(completions, bonus=1, level=None, *, most=9, **columns): ...\n"
+    )
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", rewards))
     recipe, usual = load_recipe(path, check=()), ["problem", "solution", "weight", "level", "check"]
     assert missing_columns(recipe, usual) == []
     (fault,) = missing_columns(recipe, [*usual, column])
     assert fault.place == Place(str(path), 5)
-    assert f"the data has a column '{column}', which would stand for this reward's argument" in fault.message
+    assert (
+        f"the data has a column '{column}', which would stand for this reward's argument"
+        in fault.message
+    )
 
 
 def test_what_a_library_refuses_is_a_fault_and_what_it_trips_over_is_a_bug():
     """An AttributeError inside a library is most often a None that our own code gave it."""
-    with pytest.raises(RecipeError, match="packaging says: Invalid version: 'one'"), said_by_library("grpo"):
+    with (
+        pytest.raises(RecipeError, match="packaging says: Invalid version: 'one'"),
+        said_by_library("grpo"),
+    ):
         Version("one")
     with pytest.raises(AttributeError), said_by_library("grpo"):
         canonicalize_name(None)
 
 
-@pytest.mark.parametrize(("argument", "column"), [("ground_truth", "solution"), ("question", "problem")])
-def test_an_argument_that_scripts_call_otherwise_is_led_to_its_column(argument, column, tmp_path, own_file):
+@pytest.mark.parametrize(
+    ("argument", "column"), [("ground_truth", "solution"), ("question", "problem")]
+)
+def test_an_argument_that_scripts_call_otherwise_is_led_to_its_column(
+    argument, column, tmp_path, own_file
+):
     own_file("of_script.py", f"def pay(completions, {argument}, **columns):\n    return [1.0]\n")
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD.replace("correct_answer: {weight: 1.0}", "of_script.pay: {}"))
     (fault,) = missing_columns(load_recipe(path, check=()), ["problem", "solution"])
-    assert fault.message.endswith(f"there are problem, solution; rename the argument {argument} to {column}")
+    assert fault.message.endswith(
+        f"there are problem, solution; rename the argument {argument} to {column}"
+    )

@@ -13,7 +13,9 @@ from tests.support import ROOT, read_lines, run_stage
 from training import memory, run_folder
 from training.run_folder import conflict
 
-WITHOUT_BFLOAT16 = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}  # oneDNN itself then computes as on such a CPU
+WITHOUT_BFLOAT16 = {
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"
+}  # oneDNN itself then computes as on such a CPU
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,9 @@ def recipe(*overrides: str):
 
 def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
     a_gpu.setattr(torch.version, "cuda", "13.0")
-    with pytest.raises(RecipeError, match=r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"):
+    with pytest.raises(
+        RecipeError, match=r"needs driver 580 or newer, and this one is 570.86.15.*cuda-compat-13-0"
+    ):
         hardware.fitted(recipe())
     a_gpu.setattr(hardware, "cuda_of_driver", lambda: 13000)
     a_gpu.setenv("CUDA_VISIBLE_DEVICES", "7")
@@ -52,7 +56,9 @@ def test_a_gpu_that_torch_cannot_use_stops_the_run(a_gpu):
         hardware.refuse_unusable_gpu()
 
 
-@pytest.mark.parametrize(("cuda", "said"), [(12080, True), (13000, False), (13040, False), (0, False)])
+@pytest.mark.parametrize(
+    ("cuda", "said"), [(12080, True), (13000, False), (13040, False), (0, False)]
+)
 def test_an_old_driver_is_told_before_anything_is_downloaded(cuda, said, a_gpu):
     """The driver's own version is the same 570 for all: with cuda-compat it is new enough."""
     a_gpu.setattr(hardware, "cuda_of_driver", lambda: cuda)
@@ -66,7 +72,9 @@ def test_the_cuda_of_the_driver_is_its_library_s(monkeypatch):
         pointer._obj.value = 12080
 
     load = hardware.ctypes.CDLL
-    monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: SimpleNamespace(cuDriverGetVersion=version))
+    monkeypatch.setattr(
+        hardware.ctypes, "CDLL", lambda name: SimpleNamespace(cuDriverGetVersion=version)
+    )
     assert hardware.cuda_of_driver() == 12080
     monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: load("not-there.so"))
     assert hardware.cuda_of_driver() == 0
@@ -81,13 +89,25 @@ def test_the_driver_is_for_the_cuda_that_is_locked():
     [
         ("glibc 2.36", "x86_64", ["dev", "vllm"], None),
         ("glibc 2.28", "x86_64", ["dev"], None),
-        ("glibc 2.28", "x86_64", ["dev", "vllm"], "vLLM needs glibc 2.31, and this system has 2.28"),
-        ("glibc 2.31", "aarch64", ["dev", "vllm"], "vLLM needs glibc 2.34, and this system has 2.31"),
+        (
+            "glibc 2.28",
+            "x86_64",
+            ["dev", "vllm"],
+            "vLLM needs glibc 2.31, and this system has 2.28",
+        ),
+        (
+            "glibc 2.31",
+            "aarch64",
+            ["dev", "vllm"],
+            "vLLM needs glibc 2.34, and this system has 2.31",
+        ),
         ("glibc 2.17", "x86_64", ["dev"], "torch needs glibc 2.28, and this system has 2.17"),
         (" ", "arm64", ["dev"], None),  # a Mac
     ],
 )
-def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(libc, machine, parts, said, monkeypatch):
+def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(
+    libc, machine, parts, said, monkeypatch
+):
     monkeypatch.setattr(hardware.platform, "libc_ver", lambda: tuple(libc.split(" ")))
     monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
     found = hardware.old_glibc(parts)
@@ -95,7 +115,8 @@ def test_a_c_library_without_wheels_is_told_before_anything_is_downloaded(libc, 
 
 
 @pytest.mark.parametrize(
-    "asked", [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", ""), ("ACCELERATE_USE_CPU", "true")]
+    "asked",
+    [("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", ""), ("ACCELERATE_USE_CPU", "true")],
 )
 def test_who_asks_for_the_cpu_gets_it(asked, a_gpu):
     a_gpu.setenv(*asked)
@@ -103,10 +124,15 @@ def test_who_asks_for_the_cpu_gets_it(asked, a_gpu):
 
 
 def test_the_driver_is_read(tmp_path, monkeypatch):
-    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12.2\n"
+    text = (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC"
+        " version: 12.2\n"
+    )
     (tmp_path / "version").write_text(text)
     real = hardware.Path
-    monkeypatch.setattr(hardware, "Path", lambda path: tmp_path / "version" if "nvidia" in path else real(path))
+    monkeypatch.setattr(
+        hardware, "Path", lambda path: tmp_path / "version" if "nvidia" in path else real(path)
+    )
     assert hardware.driver() == "570.86.15"
 
 
@@ -143,7 +169,10 @@ def test_a_t4_emulates_bfloat16_and_is_not_asked_to(monkeypatch):
 def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
     monkeypatch.setattr(hardware, "gpu", lambda: "cuda")
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
-    half, whole = (configs.training_arguments(recipe(f"model.dtype={each}"), "grpo") for each in ("float16", "float32"))
+    half, whole = (
+        configs.training_arguments(recipe(f"model.dtype={each}"), "grpo")
+        for each in ("float16", "float32")
+    )
     assert half["fp16"] and not half["bf16"] and whole["bf16"] and "fp16" not in whole
     for sharded in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"):
         monkeypatch.setenv(sharded, "true")
@@ -153,7 +182,8 @@ def test_float16_scales_its_loss_and_bfloat16_is_then_off(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "found"), [(None, True, None), ("mps", True, "mps"), ("mps", False, None), ("cpu", True, None)]
+    ("asked", "there", "found"),
+    [(None, True, None), ("mps", True, "mps"), ("mps", False, None), ("cpu", True, None)],
 )
 def test_apple_s_gpu_is_used_where_it_is_asked_for(asked, there, found, monkeypatch):
     """No run has been tried on one: what is shown is who is asked, not that it learns."""
@@ -164,22 +194,33 @@ def test_apple_s_gpu_is_used_where_it_is_asked_for(asked, there, found, monkeypa
         with pytest.raises(RecipeError, match="torch finds no GPU of Apple's here"):
             hardware.fitted(recipe())
     elif found:
-        assert hardware.fitted(recipe()).model.dtype == "float32" and hardware.has_arithmetic("float16")
+        assert hardware.fitted(recipe()).model.dtype == "float32" and hardware.has_arithmetic(
+            "float16"
+        )
         given = configs.training_arguments(recipe(), "grpo")
         assert not given["use_cpu"] and not given["bf16"] and "fp16" not in given
         assert hardware.device().startswith("Apple's GPU (not tried yet")
     else:
-        assert configs.training_arguments(recipe(), "grpo")["use_cpu"] and hardware.device().startswith("CPU")
+        assert configs.training_arguments(recipe(), "grpo")[
+            "use_cpu"
+        ] and hardware.device().startswith("CPU")
 
 
 def test_no_context_is_opened_on_a_gpu_that_is_only_asked_for(monkeypatch):
-    """A process of a launch asks before it has a GPU of its own, and would open one on the first."""
+    """A process of a launch asks before it has a GPU of its own, and would open one on the
+    first."""
     called, card = [], SimpleNamespace(name="A Card", total_memory=24 * 2**30, major=8)
     asks = {"is_available": True, "device_count": 2, "current_device": 0}
     asks |= {"get_device_properties": card, "get_device_name": card.name}
-    for name in [name for name, each in vars(torch.cuda).items() if callable(each) and name != "is_bf16_supported"]:
+    for name in [
+        name
+        for name, each in vars(torch.cuda).items()
+        if callable(each) and name != "is_bf16_supported"
+    ]:
         opens = lambda *_, name=name: called.append(name) or [0, 0]  # noqa: E731
-        monkeypatch.setattr(torch.cuda, name, (lambda *_, name=name: asks[name]) if name in asks else opens)
+        monkeypatch.setattr(
+            torch.cuda, name, (lambda *_, name=name: asks[name]) if name in asks else opens
+        )
     monkeypatch.setenv("LOCAL_RANK", "1")
     line, here = hardware.line(hardware.fitted(recipe()), "bfloat16"), memory.this_card()
     assert called == []
@@ -194,10 +235,18 @@ def test_a_quantised_model_computes_in_the_same_dtype(monkeypatch):
 
 def test_without_the_arithmetic_a_run_is_float32_and_says_so(tmp_path):
     """And its folder, and the answers of its evaluation, know it."""
-    arguments = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}", "model.dtype=bfloat16", "sft.max_steps=2"]
+    arguments = [
+        "recipes/tiny-arithmetic.yaml",
+        f"output_dir={tmp_path}",
+        "model.dtype=bfloat16",
+        "sft.max_steps=2",
+    ]
     arguments += ["data.validation=8"]
     out = run_stage("sft", *arguments, **WITHOUT_BFLOAT16).stdout
-    assert out.startswith("sft: CPU (") and "; float32 (this machine has no arithmetic for the recipe's" in out
+    assert (
+        out.startswith("sft: CPU (")
+        and "; float32 (this machine has no arithmetic for the recipe's" in out
+    )
     assert "dtype: float32" in (tmp_path / "sft/recipe.yaml").read_text()
     out = run_stage("evaluate", *arguments, "--held-out", **WITHOUT_BFLOAT16).stdout
     assert "float32 (this machine has no arithmetic for the recipe's bfloat16)" in out
@@ -216,7 +265,9 @@ def test_a_run_is_not_resumed_in_another_dtype(tmp_path, monkeypatch):
     YAML().dump({key: begun.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     told = conflict(asked, "sft")
     assert "  model.dtype: float32 there, bfloat16 here" in told.message
-    assert any('ARGS="model.dtype=float32" resumes it' in line for line in told.message.splitlines())
+    assert any(
+        'ARGS="model.dtype=float32" resumes it' in line for line in told.message.splitlines()
+    )
     assert conflict(recipe(f"output_dir={tmp_path}", "model.dtype=float32"), "sft") is None
     YAML().dump({key: asked.resolved()[key] for key in keys}, tmp_path / "sft/recipe.yaml")
     assert conflict(asked, "sft") is None
@@ -250,8 +301,18 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch):
 @pytest.mark.parametrize(
     "gpus, visible, launched, said",
     [
-        (0, None, {"num_processes": 8, "asked": True}, "8 processes want a GPU each, and this machine has none: leave"),
-        (0, "-1", {"num_processes": 8}, "CUDA_VISIBLE_DEVICES=-1 leaves none: leave ACCELERATE out"),
+        (
+            0,
+            None,
+            {"num_processes": 8, "asked": True},
+            "8 processes want a GPU each, and this machine has none: leave",
+        ),
+        (
+            0,
+            "-1",
+            {"num_processes": 8},
+            "CUDA_VISIBLE_DEVICES=-1 leaves none: leave ACCELERATE out",
+        ),
         (0, "-1", {"num_processes": 2, "asked": True}, None),
         (0, None, {"num_processes": 1}, None),
         (8, None, {"num_processes": 8}, None),
@@ -260,14 +321,26 @@ def test_a_cpu_is_told_by_its_name_here_and_in_a_runs_folder(monkeypatch):
         (8, "-1", {"num_processes": 9}, "take ACCELERATE=cpu2"),
         (8, None, {"num_processes": 16, "num_machines": 2}, None),
         (4, None, {"num_processes": 16, "num_machines": 2}, "this machine has 4: PROCESSES=8"),
-        (0, None, {"num_processes": 3, "num_machines": 2}, "PROCESSES=3: 2 machines cannot share so many"),
+        (
+            0,
+            None,
+            {"num_processes": 3, "num_machines": 2},
+            "PROCESSES=3: 2 machines cannot share so many",
+        ),
         (1, None, {"num_processes": 2, "use_cpu": True}, None),
-        (0, None, {"num_processes": 2, "distributed_type": "NO"}, "PROCESSES=2: this launcher starts one, whatever"),
+        (
+            0,
+            None,
+            {"num_processes": 2, "distributed_type": "NO"},
+            "PROCESSES=2: this launcher starts one, whatever",
+        ),
         (0, None, {"num_processes": 1, "distributed_type": "NO"}, None),
         (2, None, {"num_processes": 2, "distributed_type": "MULTI_GPU"}, None),
     ],
 )
-def test_processes_that_the_machines_cannot_have_are_refused(gpus, visible, launched, said, monkeypatch):
+def test_processes_that_the_machines_cannot_have_are_refused(
+    gpus, visible, launched, said, monkeypatch
+):
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: list(range(gpus)))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:

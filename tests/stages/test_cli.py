@@ -47,7 +47,10 @@ LONG = "a" * 300
         ("check", [f"recipes/{LONG}.yaml"]),
         ("preflight", [f"recipes/{LONG}.yaml"]),
         ("preflight", ["recipes/tiny-arithmetic.yaml", f"--accelerate={LONG}"]),
-        ("evaluate", ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"--model={LONG}"]),
+        (
+            "evaluate",
+            ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"--model={LONG}"],
+        ),
     ],
 )
 def test_a_name_that_no_disk_can_have_is_one_message(stage, given):
@@ -58,7 +61,11 @@ def test_a_name_that_no_disk_can_have_is_one_message(stage, given):
 
 def test_a_model_whose_name_is_not_utf_8_is_one_message(tmp_path):
     (folder := tmp_path / os.fsdecode(b"\xff")).mkdir()
-    given = ["recipes/tiny-arithmetic.yaml", "evaluate.benchmarks=[arithmetic]", f"output_dir={tmp_path}/out"]
+    given = [
+        "recipes/tiny-arithmetic.yaml",
+        "evaluate.benchmarks=[arithmetic]",
+        f"output_dir={tmp_path}/out",
+    ]
     done = run_stage("evaluate", *given, f"--model={folder}", check=False)
     assert done.returncode == 2 and "its name is not UTF-8: rename it" in done.stderr, done.stderr
 
@@ -76,7 +83,16 @@ def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsy
     recipes.main(tmp_path)
     said = capsys.readouterr().out
     assert said.count("cannot be read (") == 3
-    assert [each.split() for each in said.splitlines()][2] == ["a", "What", "it", "is.", "much", "not", "yet", "run"]
+    assert [each.split() for each in said.splitlines()][2] == [
+        "a",
+        "What",
+        "it",
+        "is.",
+        "much",
+        "not",
+        "yet",
+        "run",
+    ]
 
 
 def test_each_recipe_is_one_line_and_the_measured_ones_come_first(capsys):
@@ -125,7 +141,10 @@ first = os.environ["RANK"] == "0"
 with mistakes_reported():
 """
 TRAINS = "from training.train import Interrupts; Interrupts().training = True"
-GLOO = "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is typically caused by"
+GLOO = (
+    "[/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65183. This is"
+    " typically caused by"
+)
 
 
 @pytest.mark.train
@@ -153,10 +172,16 @@ def test_what_is_wrong_is_said_once(each_process, code, said, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with in_time():  # a process that sleeps is not waited for
         done = run_command(
-            [*LAUNCH, tmp_path / "program.py"], cwd=ROOT, capture_output=True, text=True, env=environment
+            [*LAUNCH, tmp_path / "program.py"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env=environment,
         )
     assert done.returncode == code
-    assert [each[: len(said)] for each in done.stderr.strip().splitlines()] == ([said] if said else [])
+    assert [each[: len(said)] for each in done.stderr.strip().splitlines()] == (
+        [said] if said else []
+    )
 
 
 @pytest.mark.train
@@ -164,7 +189,9 @@ def test_a_launch_that_was_told_to_stop_can_go_on(tmp_path):
     (tmp_path / "program.py").write_text(
         "import pathlib, time\npathlib.Path(__file__).with_name('there').touch()\ntime.sleep(600)\n"
     )
-    process = start_command([*LAUNCH, tmp_path / "program.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = start_command(
+        [*LAUNCH, tmp_path / "program.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
     until((tmp_path / "there").exists, running=[process])
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
@@ -177,7 +204,13 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ["--num_machines", "2", "--machine_rank", "0", "--main_process_ip", "127.0.0.1"]
         options += ["--main_process_port", str(taken.getsockname()[1])]
-        done = run_command([*LAUNCH, *options, "-m", "stages.grpo"], cwd=ROOT, capture_output=True, text=True)
+        done = run_command(
+            [*LAUNCH, *options, "-m", "stages.grpo"], cwd=ROOT, capture_output=True, text=True
+        )
     assert done.returncode == 2
-    assert done.stderr.strip().splitlines()[-1].startswith("launch: Tried to launch distributed communication on port")
+    assert (
+        done.stderr.strip()
+        .splitlines()[-1]
+        .startswith("launch: Tried to launch distributed communication on port")
+    )
     assert "Traceback" not in done.stderr

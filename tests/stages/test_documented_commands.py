@@ -1,4 +1,5 @@
-"""Every command that the documentation shows is one a reader can give; the README's own are run, shortened."""
+"""Every command that the documentation shows is one a reader can give; the README's own are run,
+shortened."""
 
 import json
 import os
@@ -30,8 +31,13 @@ from tests.waits import run_command
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAM = r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python -m)[ \n]"
-IN_A_BLOCK = re.compile(rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M)  # goes on behind \ and inside quotes
+PROGRAM = (
+    r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python"
+    r" -m)[ \n]"
+)
+IN_A_BLOCK = re.compile(
+    rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M
+)  # goes on behind \ and inside quotes
 IN_PROSE = re.compile(rf"`({PROGRAM}[^`]+)`")
 MADE = "outputs/tiny-arithmetic"
 WORDS = {  # that stand for a reader's own
@@ -48,7 +54,11 @@ WORDS = {  # that stand for a reader's own
 
 
 def blocks(text: str, language: str = "") -> list[str]:
-    return [block for name, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if name == language]
+    return [
+        block
+        for name, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+        if name == language
+    ]
 
 
 def collected() -> dict[str, str]:
@@ -60,13 +70,18 @@ def collected() -> dict[str, str]:
         shown += [(each, page.name) for each in found + IN_PROSE.findall(text.replace("```", ""))]
     for path in SHIPPED:
         head = (ROOT / path).read_text(encoding="utf-8")
-        found = [f"make grpo RECIPE={Path(path).stem} {given}" for given in re.findall(r'^# .*(ARGS=".*")', head, re.M)]
+        found = [
+            f"make grpo RECIPE={Path(path).stem} {given}"
+            for given in re.findall(r'^# .*(ARGS=".*")', head, re.M)
+        ]
         shown += [(each, path) for each in found + re.findall(r"^# Run +(.*)", head, re.M)]
     for text, place in shown:
         for command in " ".join(re.sub(r"\s#\s.*|\\\n", " ", text).split()).split(" && "):
             several = re.match(r"make (\S+(?: \| \S+)+)", command)  # make sft | grpo
             targets = several[1].split(" | ") if several else []
-            for each in [f"make {target}{command[several.end() :]}" for target in targets] or [command]:
+            for each in [f"make {target}{command[several.end() :]}" for target in targets] or [
+                command
+            ]:
                 commands.setdefault(each, place)
     return commands
 
@@ -103,7 +118,9 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     if not targets_of_recipes() & {*command.split()}:
         overrides = ()
     words = [word for word in shlex.split(command) if not word.startswith("ARGS=")]
-    given = [word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")]
+    given = [
+        word.removeprefix("ARGS=") for word in shlex.split(command) if word.startswith("ARGS=")
+    ]
     words += [f"ARGS={' '.join([*given, shlex.join(overrides)])}"] if given or overrides else []
     words.append(f"PYTHON={sys.executable}")
     done = run_command([*words, "-n"], cwd=clone, capture_output=True, text=True)
@@ -112,27 +129,39 @@ def lines_of(command: str, clone: Path, *overrides: str) -> list[list[str]]:
     environment = run_command(words, cwd=clone, capture_output=True, text=True, check=True).stdout
     values = dict(each.split("=", 1) for each in environment.split("\0") if each)
     lines, handed_on = [], values
-    for line in re.findall(r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*", done.stdout, re.M):
-        if line.startswith("seeds: "):  # whose chain has a make of its own, with more ARGS: see test_makefile.py
+    for line in re.findall(
+        r"^(?:\S*python -m (?:stages|tests|pytest)|seeds: ).*", done.stdout, re.M
+    ):
+        if line.startswith(
+            "seeds: "
+        ):  # whose chain has a make of its own, with more ARGS: see test_makefile.py
             seed, name = line.split()[1], Path(values["RECIPE_FILE"]).stem
-            handed_on = values | {"ARGS": f"{values['ARGS']} seed={seed} output_dir=outputs/{name}/seed-{seed}"}
+            handed_on = values | {
+                "ARGS": f"{values['ARGS']} seed={seed} output_dir=outputs/{name}/seed-{seed}"
+            }
             continue
         if "stages.seeds" in line:
             handed_on = values
-        lines.append(parted([Template(word).safe_substitute(handed_on) for word in shlex.split(line)]))
+        lines.append(
+            parted([Template(word).safe_substitute(handed_on) for word in shlex.split(line)])
+        )
     return lines
 
 
 def run(clone: Path, module: str, *arguments: str, **environment: str) -> str:
     """What `python -m module` prints in the clone."""
     done = stage_process.run(module, arguments, clone, os.environ | environment)
-    assert done.returncode == 0, f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    assert done.returncode == 0, (
+        f"{module} {arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    )
     return done.stdout
 
 
 def run_make(clone: Path, command: str, *overrides: str) -> str:
     target = command.split()[1]
-    return "".join(run(clone, *line[2:], MAKE_TARGET=target) for line in lines_of(command, clone, *overrides))
+    return "".join(
+        run(clone, *line[2:], MAKE_TARGET=target) for line in lines_of(command, clone, *overrides)
+    )
 
 
 @cache
@@ -145,7 +174,9 @@ def require_well_formed(words: list[str], clone: Path):
     if words[0].endswith("accelerate") or (words[2:3] == ["stages.launch"] and words[3:]):
         from accelerate.commands.launch import launch_command_parser
 
-        launch = launch_command_parser().parse_args(words[2:] if words[1] == "launch" else words[3:])
+        launch = launch_command_parser().parse_args(
+            words[2:] if words[1] == "launch" else words[3:]
+        )
         assert launch.module and (ROOT / launch.config_file).is_file()
         words = ["python", "-m", launch.training_script, *launch.training_script_args]
     module, *arguments = words if words[0] == "pytest" else words[2:]
@@ -159,7 +190,9 @@ def require_well_formed(words: list[str], clone: Path):
     if options or module.startswith("tests."):  # which no test imports
         assert options <= set(re.findall(r"--[\w-]+", helped(clone, module)))
     overrides = [each for each in arguments if re.match(r"[a-z]\w*(\.\w+)*=", each)]
-    for recipe in (each for each in arguments if each.endswith(".yaml") and not each.startswith(MADE)):
+    for recipe in (
+        each for each in arguments if each.endswith(".yaml") and not each.startswith(MADE)
+    ):
         assert read_recipe(recipe, overrides, check=())[1] == []
 
 
@@ -169,12 +202,16 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in found}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *(ROOT / each for each in SHIPPED)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(ROOT / each for each in SHIPPED)], ids=lambda page: page.name
+)
 def test_every_link_leads_to_a_heading(page):
     """Of the pages; and of the recipes, which name pages in their first lines."""
     text = page.read_text(encoding="utf-8")
     links = [(page.parent, each) for each in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text)]
-    links += [(ROOT, each) for each in re.findall(r"\((docs/[\w.#-]+)\)", text) if page.suffix == ".yaml"]
+    links += [
+        (ROOT, each) for each in re.findall(r"\((docs/[\w.#-]+)\)", text) if page.suffix == ".yaml"
+    ]
     for folder, link in links:
         file, _, heading = link.partition("#")
         target = folder / file if file else page
@@ -205,37 +242,66 @@ def test_the_page_of_all_keys_is_what_the_schema_makes():
 
 def test_a_key_that_a_config_moves_to_is_one_of_a_recipe():
     keys = re.findall(r"^\| `(\w+)\.(\w+)", (ROOT / "docs/migrate.md").read_text(), re.M)
-    known = {section: {each.name for each in fields(kind)} for section, kind in OWN_SECTIONS.items()}
+    known = {
+        section: {each.name for each in fields(kind)} for section, kind in OWN_SECTIONS.items()
+    }
     assert len(keys) > 10
     assert [
-        f"{section}.{key}" for section, key in keys if key not in (known.get(section) or configs.fields(section))
+        f"{section}.{key}"
+        for section, key in keys
+        if key not in (known.get(section) or configs.fields(section))
     ] == []
 
 
 def test_what_stands_at_the_top_of_another_config_is_led_to_our_section():
-    rows = re.findall(r"^\| `(\w+)[.:].*?\|.*?\|(.*)\|$", (ROOT / "docs/migrate.md").read_text(), re.M)
-    theirs = {name: section for section, cells in rows for name in re.findall(r"[`(]([a-z]\w+)(?=[`:=])", cells)}
+    rows = re.findall(
+        r"^\| `(\w+)[.:].*?\|.*?\|(.*)\|$", (ROOT / "docs/migrate.md").read_text(), re.M
+    )
+    theirs = {
+        name: section
+        for section, cells in rows
+        for name in re.findall(r"[`(]([a-z]\w+)(?=[`:=])", cells)
+    }
     for call in ("load_dataset", "map", "get_peft_model", "from_pretrained"):
         theirs.pop(call, None)
     theirs.pop("model")  # ms-swift's is the name of a section here, which says itself what it takes
-    assert {"model_name_or_path", "base_model", "reward_weights", "lora_target_linear"} <= theirs.keys()
-    assert {"optimizer", "val_set_size", "fast_inference", "lora_rank", "quant_bits"} <= theirs.keys()
+    assert {
+        "model_name_or_path",
+        "base_model",
+        "reward_weights",
+        "lora_target_linear",
+    } <= theirs.keys()
+    assert {
+        "optimizer",
+        "val_set_size",
+        "fast_inference",
+        "lora_rank",
+        "quant_bits",
+    } <= theirs.keys()
     _, faults = read_recipe("recipes/tiny-arithmetic.yaml", [f"{name}=1" for name in theirs])
-    said = dict(re.search(r"unknown section '(\w+)'(.*)", fault.message).groups() for fault in faults)
+    said = dict(
+        re.search(r"unknown section '(\w+)'(.*)", fault.message).groups() for fault in faults
+    )
     assert [name for name, section in theirs.items() if section not in said[name]] == []
 
 
 @pytest.mark.parametrize("section", ["", "grpo."])
 def test_no_line_that_the_page_maps_is_unknown_without_an_answer(section):
     """Wherever it was copied to."""
-    rows = re.findall(r"^\| (?!a recipe)[^|]*\|[^|]*\|(.*)\|$", (ROOT / "docs/migrate.md").read_text(), re.M)
-    theirs = {name for cells in rows for name in re.findall(r"[`(.]([a-z]+_\w+)(?=[`:=])", cells)} - {"from_pretrained"}
+    rows = re.findall(
+        r"^\| (?!a recipe)[^|]*\|[^|]*\|(.*)\|$", (ROOT / "docs/migrate.md").read_text(), re.M
+    )
+    theirs = {
+        name for cells in rows for name in re.findall(r"[`(.]([a-z]+_\w+)(?=[`:=])", cells)
+    } - {"from_pretrained"}
     theirs |= {"rlhf_type", "train_type", "tuner_type", "optimizer", "columns", "system"}
     assert {"num_processes", "gpu_memory_utilization", "lora_rank", "load_dataset"} <= theirs
     theirs -= {"load_dataset", "get_peft_model"}  # calls
     keys = [f"{section}{name}" for name in sorted(theirs)]
     _, faults = read_recipe("recipes/tiny-arithmetic.yaml", [f"{key}=x" for key in keys], check=())
-    bare = [each.message for each in faults if re.fullmatch(r"unknown (section|key) \S+", each.message)]
+    bare = [
+        each.message for each in faults if re.fullmatch(r"unknown (section|key) \S+", each.message)
+    ]
     assert bare == []
 
 
@@ -254,7 +320,9 @@ def test_a_documented_command_is_well_formed(command, clone):
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
         assert given.keys() <= {*re.findall(r"(?:^|\$\()([A-Z_]+)(?: \?=|\))", makefile, re.M)}
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+            "optional-dependencies"
+        ]
         assert {*filter(None, given.get("EXTRAS", "").split(","))} <= extras.keys()
         for line in lines_of(shlex.join(words), clone):
             require_well_formed(line, clone)
@@ -263,10 +331,15 @@ def test_a_documented_command_is_well_formed(command, clone):
 
 
 PIPED = {"capture_output": True, "text": True, "check": True}
-SHORT = ["data.train=[arithmetic: {digits: 2, rows: 400}]", "data.validation=16", "evaluate.limit=4"]
+SHORT = [
+    "data.train=[arithmetic: {digits: 2, rows: 400}]",
+    "data.validation=16",
+    "evaluate.limit=4",
+]
 SHORT += ["sft.max_steps=2", "sft.per_device_train_batch_size=8", "grpo.max_steps=2"]
 SHORT += ["grpo.per_device_train_batch_size=16", "grpo.logging_steps=1"]
-TRAINED = {  # a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
+# a command on the default recipe, after `make grpo` and `make evaluate`, to a part of what it says
+TRAINED = {
     "make recipes": "tiny-rloo",
     "make check RECIPE=name": "ready",
     "make memory RECIPE=name": "| total |",
@@ -311,20 +384,29 @@ def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
 def test_a_command_on_the_default_recipe(command, trained):
     short = [] if command.endswith("recipe.yaml") else SHORT  # which stands in that recipe
     assert TRAINED[command] in run_make(trained, placed(command), *short)
-    if command == "make merge":  # whose template is the one that `make evaluate` applies (docs/gguf.md)
+    if (
+        command == "make merge"
+    ):  # whose template is the one that `make evaluate` applies (docs/gguf.md)
         merged, base = (trained / f"{MADE}/merged", trained / "outputs/models/tiny-qwen3-seed42")
-        assert (merged / "chat_template.jinja").read_bytes() == (base / "chat_template.jinja").read_bytes()
+        assert (merged / "chat_template.jinja").read_bytes() == (
+            base / "chat_template.jinja"
+        ).read_bytes()
 
 
 def test_the_notebook_runs(trained):
-    """Cell by cell: with a few steps, and commands of make as `run_make` runs them. On Colab it was not tried."""
+    """Cell by cell: with a few steps, and commands of make as `run_make` runs them. On Colab it was
+    not tried."""
     cells = json.loads((ROOT / "docs/first-run.ipynb").read_text(encoding="utf-8"))["cells"]
     # Its recipe has data of its own and no warm start.
-    of_own_recipe = [override for override in SHORT if not override.startswith(("data.train", "sft."))]
+    of_own_recipe = [
+        override for override in SHORT if not override.startswith(("data.train", "sft."))
+    ]
     said = ""
     for text in ["".join(each["source"]) + "\n" for each in cells if each["cell_type"] == "code"]:
         magic, _, body = text.partition("\n")
-        if not magic.startswith("%%"):  # the first, which finds the clone from the folder of the notebook
+        if not magic.startswith(
+            "%%"
+        ):  # the first, which finds the clone from the folder of the notebook
             (trained / "docs").mkdir(exist_ok=True)
             output = run_command([sys.executable, "-c", text], cwd=trained / "docs", **PIPED).stdout
             assert Path(output.strip()) == trained
@@ -341,12 +423,17 @@ def test_the_notebook_runs(trained):
             elif made != "make setup":
                 said += run_make(trained, made, *(of_own_recipe if "=mine" in made else SHORT))
     assert "question → problem" in said and "grpo: done, in outputs/mine/grpo" in said
-    assert "form or reasoning? base → grpo" in said and (trained / "page.html").stat().st_size > 100_000
+    assert (
+        "form or reasoning? base → grpo" in said
+        and (trained / "page.html").stat().st_size > 100_000
+    )
 
 
 def test_completions_are_shown(trained):
     command = blocks((ROOT / "docs/run-folder.md").read_text(encoding="utf-8"))[-1]
-    done = run_command([sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True)
+    done = run_command(
+        [sys.executable, *shlex.split(command)[1:]], cwd=trained, capture_output=True, text=True
+    )
     assert "correct_answer" in done.stdout and "completion" in done.stdout
 
 
@@ -360,10 +447,14 @@ def test_a_recipe_on_a_base(clone):
 
 @pytest.mark.slow
 def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, monkeypatch):
-    """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one problem, some that are
-    like GSM8K's."""
+    """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one
+    problem, some that are like GSM8K's."""
     of_data = (ROOT / "docs/your-data.md").read_text(encoding="utf-8")
-    run_command(shlex.split(next(each for each in COMMANDS if each.startswith("cp "))), cwd=clone, check=True)
+    run_command(
+        shlex.split(next(each for each in COMMANDS if each.startswith("cp "))),
+        cwd=clone,
+        check=True,
+    )
     (clone / "mine.py").write_text("".join(blocks(README, "python") + blocks(of_data, "python")))
     of_trl = re.search(r"`(trl\.rewards\.\w+: \{.*?\})`", README)[1]
     of_readme = next(each for each in blocks(README, "yaml") if each.startswith("rewards:"))
@@ -372,32 +463,73 @@ def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, mo
     recipe.write_text(re.sub(r"^rewards:\n(?:  .*\n)+", rewards, recipe.read_text(), flags=re.M))
     file, function = re.findall(r"^    - (problems.csv|mine.puzzles) ", of_data, re.M)
     (clone / file).write_text("question,ground_truth\nWhat is 3 + 3?,6\n")
-    short = [f"data.train=[{file}, {function}, gsm8k]", f"data.dir={math_data}", "data.validation=8"]
-    short += [f"model.name_or_path={tiny_qwen2}", "evaluate.engine=transformers", "evaluate.benchmarks=[gsm8k]"]
-    short += ["grpo.use_vllm=false", "grpo.vllm_enable_sleep_mode=false", "grpo.max_completion_length=24"]
-    short += ["sft.max_steps=1", "grpo.max_steps=1", "grpo.logging_steps=1", "grpo.gradient_accumulation_steps=1"]
+    short = [
+        f"data.train=[{file}, {function}, gsm8k]",
+        f"data.dir={math_data}",
+        "data.validation=8",
+    ]
+    short += [
+        f"model.name_or_path={tiny_qwen2}",
+        "evaluate.engine=transformers",
+        "evaluate.benchmarks=[gsm8k]",
+    ]
+    short += [
+        "grpo.use_vllm=false",
+        "grpo.vllm_enable_sleep_mode=false",
+        "grpo.max_completion_length=24",
+    ]
+    short += [
+        "sft.max_steps=1",
+        "grpo.max_steps=1",
+        "grpo.logging_steps=1",
+        "grpo.gradient_accumulation_steps=1",
+    ]
     short += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4"]
-    trusts = [sys.executable, *lines_of("make trust FILE=mine.py", clone)[0][1:]]  # in the clone, not a fork of here
-    assert "run mine.py" in run_command(trusts, cwd=clone, capture_output=True, text=True, check=True).stdout
+    trusts = [
+        sys.executable,
+        *lines_of("make trust FILE=mine.py", clone)[0][1:],
+    ]  # in the clone, not a fork of here
+    assert (
+        "run mine.py"
+        in run_command(trusts, cwd=clone, capture_output=True, text=True, check=True).stdout
+    )
     monkeypatch.setenv("TRUST_FILES", str(clone / "mine.py"))
     for command in (each for each in COMMANDS if each.endswith("RECIPE=mine")):
         said = run_make(clone, command, *short)
         assert f"{function} train: 1 problems" in said and f"{file} train: 1 problems" in said
     metrics = (clone / "outputs/mine/grpo/metrics.jsonl").read_text().splitlines()[0]
-    assert len(re.findall("rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean", metrics)) == 3
+    assert (
+        len(
+            re.findall(
+                "rewards/(correct_answer|short_proofs|soft_overlong_punishment_reward)/mean",
+                metrics,
+            )
+        )
+        == 3
+    )
 
 
 @pytest.mark.slow  # a launcher and two processes, each of which imports the libraries
 def test_accelerate_launches_a_stage(trained):
     command = next(each for each in COMMANDS if "accelerate launch" in each)
     two = "processes 2 --main_process_port 0"  # any port
-    for shown, tried in (("/ddp", "/cpu2"), ("processes 4", two), ("qwen-math-lora", "tiny-arithmetic")):
+    for shown, tried in (
+        ("/ddp", "/cpu2"),
+        ("processes 4", two),
+        ("qwen-math-lora", "tiny-arithmetic"),
+    ):
         assert shown in command
         command = command.replace(shown, tried)
     shutil.copytree(trained / MADE / "sft", trained / "outputs/two/sft")
     words = [ACCELERATE, *shlex.split(command)[1:], *SHORT]
     words += ["output_dir=outputs/two"]
-    done = run_command(words, cwd=trained, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    done = run_command(
+        words,
+        cwd=trained,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
     assert "grpo: done, in outputs/two/grpo" in done.stdout, done.stderr[-6000:]
 
 
@@ -420,10 +552,17 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     """On sums in a file, since its own tasks are downloaded."""
     from transformers import AutoTokenizer
 
-    [shown] = [each for each in blocks((ROOT / "docs/evaluation.md").read_text()) if "lm-eval run" in each]
-    environment, folder = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")}, built_model("tiny-qwen3", 42)
+    [shown] = [
+        each for each in blocks((ROOT / "docs/evaluation.md").read_text()) if "lm-eval run" in each
+    ]
+    environment, folder = (
+        os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache")},
+        built_model("tiny-qwen3", 42),
+    )
     installed = re.search(r"\S*uvx (?:--(?:from|with) \S+ )+lm-eval", shown)[0]
-    made = run_command(f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    made = run_command(
+        f"{installed} --help", shell=True, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     if made.returncode:
         pytest.skip(f"no environment for lm-eval here: {made.stderr.strip()[-200:]}")
     sums = [{"problem": f"What is {n} + 7?", "answer": str(n + 7)} for n in range(20)]
@@ -437,10 +576,14 @@ def test_lm_eval_asks_a_model_as_we_do(tmp_path):
     ):
         command, times = re.subn(written, ours, command)
         assert times == 1, written
-    done = run_command(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = run_command(
+        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     [file] = (tmp_path / "out").glob("*/samples_sums_*.jsonl")
     samples = [json.loads(line) for line in file.read_text().splitlines()]
     tokenizer = AutoTokenizer.from_pretrained(folder)
     asked = [prompt.prompt_ids(tokenizer, prompt.messages(each["problem"], None)) for each in sums]
-    assert {each["arguments"]["gen_args_0"]["arg_0"] for each in samples} == set(tokenizer.batch_decode(asked))
+    assert {each["arguments"]["gen_args_0"]["arg_0"] for each in samples} == set(
+        tokenizer.batch_decode(asked)
+    )

@@ -8,7 +8,17 @@ import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 
-from tests.support import CHAIN, OF_DPO, copied, has_lines, kill_when, read_lines, run_stage, same_weights, weights
+from tests.support import (
+    CHAIN,
+    OF_DPO,
+    copied,
+    has_lines,
+    kill_when,
+    read_lines,
+    run_stage,
+    same_weights,
+    weights,
+)
 from training.pairs import preference_pairs, tokenised
 
 pytestmark = pytest.mark.train
@@ -21,31 +31,48 @@ def tiny(folder: Path, *overrides: str) -> list[str]:
 def test_it_says_what_has_to_run_before(chain, tmp_path):
     for stage in ("sft", "grpo"):
         early = run_stage("dpo", *tiny(tmp_path), check=False)
-        assert early.returncode == 2 and f"run `make {stage} " in early.stderr.replace("finished: make", "run `make")
+        assert early.returncode == 2 and f"run `make {stage} " in early.stderr.replace(
+            "finished: make", "run `make"
+        )
         assert not (tmp_path / "dpo").exists()
         copied(chain, tmp_path, stage)
 
 
 def test_it_says_what_it_learned_from_and_is_compared(chain):
     said, evaluation = ((chain / "said" / stage).read_text() for stage in ("dpo", "evaluate"))
-    assert "of 32 groups, 256 completions, from " in said and "next: make evaluate RECIPE=tiny-dpo" in said
-    assert all(f"- {pair}: " in evaluation for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo"))
+    assert (
+        "of 32 groups, 256 completions, from " in said
+        and "next: make evaluate RECIPE=tiny-dpo" in said
+    )
+    assert all(
+        f"- {pair}: " in evaluation
+        for pair in ("sft → grpo", "grpo → dpo", "sft → dpo", "base → dpo")
+    )
     card = (chain / "dpo/README.md").read_text()
-    assert "made by DPO on pairs from a GRPO run after an SFT warm start" in card and "| dpo |" in card
+    assert (
+        "made by DPO on pairs from a GRPO run after an SFT warm start" in card and "| dpo |" in card
+    )
 
 
 def test_it_learns_the_pairs_of_its_own_run(chain):
     figures = json.loads((chain / "dpo/summary.json").read_text())["pairs"]
     files = [pd.read_parquet(each) for each in sorted((chain / "grpo/completions").iterdir())]
     rewards = [file["correct_answer"] + 0.25 * file["format_tags"] for file in files]
-    spread = [each.groupby(each.index // 8).agg(lambda group: group.max() - group.min()) for each in rewards]
+    spread = [
+        each.groupby(each.index // 8).agg(lambda group: group.max() - group.min())
+        for each in rewards
+    ]
     mixed = int(sum((each > 0).sum() for each in spread))
     assert 0 < mixed < 32  # or this shows nothing
     assert figures == {"completions": 256, "groups": 32, "pairs": mixed, "used": mixed}
     lines = [line for line in read_lines(chain / "dpo/metrics.jsonl") if "loss" in line]
-    assert lines[0]["rewards/margins"] == pytest.approx(0, abs=1e-3)  # the policy is still its reference
+    assert lines[0]["rewards/margins"] == pytest.approx(
+        0, abs=1e-3
+    )  # the policy is still its reference
     assert lines[-1]["rewards/margins"] > 0
-    assert not same_weights(chain / "dpo", chain / "sft") and not same_weights(chain / "dpo", chain / "grpo")
+    assert not same_weights(chain / "dpo", chain / "sft") and not same_weights(
+        chain / "dpo", chain / "grpo"
+    )
     held_out = {each["problem"] for each in read_lines(chain / "eval/held-out/dpo.jsonl")[1:]}
     asked = {each[-1]["content"] for file in files for each in file["prompt"]}
     assert len(held_out) == 16 and not held_out & asked
@@ -62,8 +89,15 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(chain, tmp_path):
 
 def test_it_compares_with_the_run_that_it_learned_from(chain):
     done = run_stage("compare", chain / "grpo", chain / "dpo")
-    rows = {line.split(" | ")[0]: line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")}
-    grpo, dpo = (next(row for name, row in rows.items() if name.endswith(end)) for end in (chain.name, "/dpo"))
+    rows = {
+        line.split(" | ")[0]: line.split(" | ")
+        for line in done.stdout.splitlines()
+        if line.startswith("| ")
+    }
+    grpo, dpo = (
+        next(row for name, row in rows.items() if name.endswith(end))
+        for end in (chain.name, "/dpo")
+    )
     assert grpo[3] == dpo[3] == "256"  # completions: it sampled none of its own
     assert grpo[5].split(" → ")[0] == dpo[5].split(" → ")[0]  # the warm start
 
@@ -77,7 +111,10 @@ def test_what_it_cannot_learn_from_is_told(chain, tmp_path):
     shutil.rmtree(tmp_path / "grpo/completions")
     gone = run_stage("dpo", *tiny(tmp_path), check=False)
     assert gone.returncode == 2 and "of the 0 groups in " in gone.stderr
-    for stage, options in (("dpo", []), ("preflight", ["--stages", "sft", "grpo", "dpo"])):  # before hours of GRPO
+    for stage, options in (
+        ("dpo", []),
+        ("preflight", ["--stages", "sft", "grpo", "dpo"]),
+    ):  # before hours of GRPO
         none = run_stage(stage, *tiny(tmp_path, "dpo=null"), *options, check=False)
         assert none.returncode == 2 and "it has no `dpo` section: write `dpo: {}`" in none.stderr
     assert not (tmp_path / "dpo").exists()
@@ -85,15 +122,26 @@ def test_what_it_cannot_learn_from_is_told(chain, tmp_path):
 
 def test_pairs_that_are_too_long_are_told(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
-    rows = tokenised(preference_pairs(chain / "grpo", 8)[0], AutoTokenizer.from_pretrained(chain / "sft"), None)
-    lengths = [len(each["prompt_ids"]) + max(len(each["chosen_ids"]), len(each["rejected_ids"])) for each in rows]
+    rows = tokenised(
+        preference_pairs(chain / "grpo", 8)[0], AutoTokenizer.from_pretrained(chain / "sft"), None
+    )
+    lengths = [
+        len(each["prompt_ids"]) + max(len(each["chosen_ids"]), len(each["rejected_ids"]))
+        for each in rows
+    ]
     fits = max(lengths) - 1
     said = run_stage("dpo", *tiny(tmp_path, f"dpo.max_length={fits}", "dpo.max_steps=1")).stdout
-    assert f" ({lengths.count(fits + 1)} more are longer than dpo.max_length, {fits} tokens), from " in said
+    assert (
+        f" ({lengths.count(fits + 1)} more are longer than dpo.max_length, {fits} tokens), from "
+        in said
+    )
 
 
 def test_an_adapter_learns_against_a_frozen_copy_of_its_warm_start(tmp_path):
-    adapter, varied = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "tests.varied_reward.varied"
+    adapter, varied = (
+        "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
+        "tests.varied_reward.varied",
+    )
     given = [adapter, f"rewards={{{varied}: {{weight: 1.0}}}}"]  # so that every group has a pair
     given = tiny(tmp_path, *given, "sft.max_steps=20", "grpo.max_steps=4")
     for stage in ("sft", "grpo", "dpo"):

@@ -41,22 +41,35 @@ def tiny(folder: Path, *overrides: str) -> list[str]:
 
 
 def test_a_stage_says_how_it_went_and_what_is_next(chain):
-    sft, grpo, evaluation = ((chain / "said" / stage).read_text() for stage in ("sft", "grpo", "evaluate"))
+    sft, grpo, evaluation = (
+        (chain / "said" / stage).read_text() for stage in ("sft", "grpo", "evaluate")
+    )
     assert "next: make grpo" in sft and "next: make evaluate" in grpo
     assert "│" not in grpo  # trl would print its completions as a table
-    assert re.search(r"grpo: trained for \d+ s: sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, ", grpo)
+    assert re.search(
+        r"grpo: trained for \d+ s: sampling [1-9][\d.]*%, rewards [\d.]+%, update [1-9][\d.]*%, ",
+        grpo,
+    )
     assert "| grpo |" in evaluation
     closing = evaluation.splitlines()[-4:]
-    assert re.fullmatch(r"held-out: base [\d.]+% → sft [\d.]+% → grpo [\d.]+% → dpo [\d.]+%", closing[0])
-    assert closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation  # as the report has it
+    assert re.fullmatch(
+        r"held-out: base [\d.]+% → sft [\d.]+% → grpo [\d.]+% → dpo [\d.]+%", closing[0]
+    )
+    assert (
+        closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation
+    )  # as the report has it
     assert all("next: make view RUN=" in each for each in (grpo, closing[3]))
 
 
 def test_a_run_leaves_a_folder_a_person_can_read(chain):
     for stage in ("sft", "grpo"):
-        assert {"recipe.yaml", "versions.json", "metrics.jsonl", "summary.json", "model.safetensors"} <= {
-            file.name for file in (chain / stage).iterdir()
-        }
+        assert {
+            "recipe.yaml",
+            "versions.json",
+            "metrics.jsonl",
+            "summary.json",
+            "model.safetensors",
+        } <= {file.name for file in (chain / stage).iterdir()}
     metrics = read_lines(chain / "grpo/metrics.jsonl")
     assert [line["step"] for line in metrics if "reward" in line] == list(range(1, 9))
     assert "rewards/correct_answer/mean" in metrics[0]
@@ -99,17 +112,25 @@ runpy.run_module("stages.chat", run_name="__main__", alter_sys=True)
 
 def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_path):
     asked = read_lines(chain / "eval/held-out/grpo.jsonl")[1:4]
-    text = "/gold 5\n" + "".join(f"{each['problem']}\n/gold {each['gold']}\n/gold no\x1b[2Jne\n" for each in asked)
+    text = "/gold 5\n" + "".join(
+        f"{each['problem']}\n/gold {each['gold']}\n/gold no\x1b[2Jne\n" for each in asked
+    )
     text += "/gold\n/help\n/gld 5\n" + "9" * 200_000 + "\n\xff\0\n\nnot asked any more\n"
     (tmp_path / "asked").write_bytes(text.encode("latin-1"))
     (tmp_path / "chat.py").write_text(ASKS % (tmp_path / "asked"))
     said = run_program(tmp_path / "chat.py", chain / "grpo").stdout
     told = [each.partition("\n")[2].strip() for each in said.split("\n> ")[1:]]
     early, *answers, bare, helped, unknown, too_long, _ = told
-    assert answers[::3] == [each["response"] for each in asked] and too_long.startswith("too long: at most")
+    assert answers[::3] == [each["response"] for each in asked] and too_long.startswith(
+        "too long: at most"
+    )
     words = {True: "right", False: "wrong"}
-    assert answers[1::3] == [f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked]
-    assert early == f"ask a question first, then {bare}" and bare == "give its right answer: /gold 42"
+    assert answers[1::3] == [
+        f"{words[each['right']]}: {each['reason']} (read: {each['answer']})" for each in asked
+    ]
+    assert (
+        early == f"ask a question first, then {bare}" and bare == "give its right answer: /gold 42"
+    )
     assert all(each.startswith("wrong: ") for each in answers[2::3])
     assert "\n> \\xff\\x00\n" in said
     assert f"make merge RECIPE={chain}/grpo/recipe.yaml ARGS=output_dir={chain}, then" in said
@@ -120,13 +141,18 @@ def test_its_policy_can_be_asked_and_answers_as_in_the_evaluation(chain, tmp_pat
 def test_a_completion_is_explained_token_by_token(chain, tmp_path):
     run = copied(chain, tmp_path, "sft", "grpo")
     said = run_stage("explain", run, "--step", 8, "--row", 9).stdout
-    assert "sampled by the policy after step 6 or one after it, compared with the policy after step 8" in said
+    assert (
+        "sampled by the policy after step 6 or one after it, compared with the policy after step 8"
+        in said
+    )
     found = tokens(run / "grpo", 8, 9)
     row = pd.read_parquet(run / "grpo/completions/completions_00008.parquet").iloc[9]
     assert len(found["tokens"]) == row["tokens"] and "note:" not in said
     assert found["advantage"] == pytest.approx(row["advantage"], abs=1e-5)
     assert "".join(found["tokens"]).startswith(row["completion"][0]["content"])
-    assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(abs(ratio - 1) > 1e-4 for ratio in found["ratio"])
+    assert all(0 < ratio < 2 for ratio in found["ratio"]) and any(
+        abs(ratio - 1) > 1e-4 for ratio in found["ratio"]
+    )
     for step, row, told in (
         ("four", 9, "STEP=four: expected a whole number, as `make view` shows it\n"),
         (8, 99, "step 8 has no completion 99: it has 0 to"),
@@ -150,11 +176,17 @@ print(sorted({"torch", "transformers", "trl", "peft", "datasets", "accelerate"} 
 
 
 def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_path):
-    """So `make dpo` shows the table of a finished run at once. It is the table that was shown at first."""
+    """So `make dpo` shows the table of a finished run at once. It is the table that was shown at
+    first."""
     copied(chain, tmp_path, "sft", "grpo", "dpo")
     recipe = tiny(tmp_path, *OF_DPO)
     first = run_stage("evaluate", *recipe, "--held-out").stdout
-    commands = ["preflight --stages sft own_solutions grpo dpo evaluate", "sft --if-needed", "grpo", "dpo"]
+    commands = [
+        "preflight --stages sft own_solutions grpo dpo evaluate",
+        "sft --if-needed",
+        "grpo",
+        "dpo",
+    ]
     for command in (*commands, "evaluate --held-out"):
         stage, *options = command.split()
         program = [sys.executable, "-c", IMPORTED, f"stages.{stage}", *recipe, *options]
@@ -165,7 +197,8 @@ def test_the_stages_of_a_finished_run_import_no_library_that_trains(chain, tmp_p
 
 
 def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):
-    """A tokenizer's template, the prompt, an answer; each is seen although all was complete before."""
+    """A tokenizer's template, the prompt, an answer; each is seen although all was complete
+    before."""
     base = copied(chain, tmp_path, "sft") / "base"
     (tmp_path / "sft").rename(base)
     recipe = tiny(tmp_path / "run", f"model.name_or_path={base}", "model.build=null")
@@ -188,7 +221,9 @@ def test_answers_are_compared_again_once_something_has_changed(chain, tmp_path):
 
 def test_a_finished_run_that_ended_early_says_why_again(chain, tmp_path):
     file = copied(chain, tmp_path, "sft", "grpo") / "grpo/summary.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"stopped": "grpo: stopped at step 3: flat"}))
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {"stopped": "grpo: stopped at step 3: flat"})
+    )
     said = run_stage("grpo", *tiny(tmp_path)).stdout
     assert said == f"grpo: finished already, in {tmp_path}/grpo\ngrpo: stopped at step 3: flat\n"
 
@@ -202,12 +237,16 @@ def test_a_folder_of_another_recipe_is_refused(chain):
 
 
 def test_a_warm_start_is_trained_once(chain, tmp_path):
-    """Another setting of GRPO takes the finished one, under a second name of its weights; what is not that very warm
-    start, or was altered, is trained."""
+    """Another setting of GRPO takes the finished one, under a second name of its weights; what is
+    not that very warm start, or was altered, is trained."""
     first = copied(chain, tmp_path / "runs/x", "sft")
     tried = run_stage("sft", *tiny(first, "sft.max_steps=50"), check=False)
-    told = tried.stderr.partition("Give this run its own folder: make sft RECIPE=tiny-dpo ARGS=")[2].splitlines()[0]
-    assert tried.returncode == 2 and all(word in told for word in ("sft.max_steps=50", f"output_dir={first}-2"))
+    told = tried.stderr.partition("Give this run its own folder: make sft RECIPE=tiny-dpo ARGS=")[
+        2
+    ].splitlines()[0]
+    assert tried.returncode == 2 and all(
+        word in told for word in ("sft.max_steps=50", f"output_dir={first}-2")
+    )
 
     def taken(name: str, *overrides: str) -> bool:
         said = run_stage("sft", *tiny(tmp_path / "runs" / name, *overrides)).stdout
@@ -230,7 +269,9 @@ def test_a_run_is_not_resumed_with_other_training_problems(chain, tmp_path):
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "exam.jsonl"
-    problem = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")["prompt"][0][0]["content"]
+    problem = pd.read_parquet(chain / "grpo/completions/completions_00001.parquet")["prompt"][0][0][
+        "content"
+    ]
     exam.write_text(json.dumps({"problem": problem, "answer": 1}) + "\n")
     done = run_stage("grpo", *tiny(tmp_path, f"evaluate.benchmarks=[{exam}]"), check=False)
     assert done.returncode == 2
@@ -250,23 +291,39 @@ def test_an_unfinished_run_goes_on_and_ends_with_the_same_weights(chain, tmp_pat
     assert steps == sorted(steps)
     assert steps[:8] == [*range(1, 9)]
     before, after = (read_lines(folder / "grpo/metrics.jsonl") for folder in (chain, tmp_path))
-    assert [line["seconds/update"] for line in before[:6]] == [line["seconds/update"] for line in after[:6]]
+    assert [line["seconds/update"] for line in before[:6]] == [
+        line["seconds/update"] for line in after[:6]
+    ]
     time = json.loads((tmp_path / "grpo/summary.json").read_text())["time"]
-    assert time["update"]["seconds"] == pytest.approx(sum(line["seconds/update"] for line in after), abs=0.001)
+    assert time["update"]["seconds"] == pytest.approx(
+        sum(line["seconds/update"] for line in after), abs=0.001
+    )
 
 
 @pytest.mark.train
 def test_so_does_an_adapter_with_a_reference(tmp_path):
     """Its checkpoint holds two adapters, of which transformers would load the reference alone."""
-    overrides = ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}", "grpo.beta=0.04", "sft.max_steps=10"]
+    overrides = [
+        "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}",
+        "grpo.beta=0.04",
+        "sft.max_steps=10",
+    ]
     overrides += ["grpo.max_steps=4", "rewards.tests.varied_reward.varied={weight: 1.0}"]
     overrides += ["grpo.per_device_train_batch_size=16"]
     run_stage("sft", *tiny(tmp_path, *overrides))
     run_stage("grpo", *tiny(tmp_path, *overrides))
     whole = load_file(tmp_path / "grpo/adapter_model.safetensors")
-    of_base = json.loads((tmp_path / "grpo/adapter_config.json").read_text())["base_model_name_or_path"]
-    assert of_base == "outputs/models/tiny-qwen3-seed42"  # and not the private folder that it was loaded from
-    assert not [file for file in tmp_path.rglob("*.*") if file.is_file() and b"/grpo-recipes-" in file.read_bytes()]
+    of_base = json.loads((tmp_path / "grpo/adapter_config.json").read_text())[
+        "base_model_name_or_path"
+    ]
+    assert (
+        of_base == "outputs/models/tiny-qwen3-seed42"
+    )  # and not the private folder that it was loaded from
+    assert not [
+        file
+        for file in tmp_path.rglob("*.*")
+        if file.is_file() and b"/grpo-recipes-" in file.read_bytes()
+    ]
     (tmp_path / "grpo/summary.json").unlink()
     shutil.rmtree(tmp_path / "grpo/checkpoint-4")
     assert "checkpoint-2" in run_stage("grpo", *tiny(tmp_path, *overrides)).stdout
@@ -276,7 +333,8 @@ def test_so_does_an_adapter_with_a_reference(tmp_path):
 
 @pytest.mark.train
 def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(chain, tmp_path):
-    """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same answers in the end."""
+    """Killed by SIGKILL, with several samples a problem, and with the last line torn: the same
+    answers in the end."""
     arguments = [
         "evaluate",
         *tiny(tmp_path, "evaluate.batch_size=8", "evaluate.samples=4", "evaluate.temperature=1.0"),
@@ -285,7 +343,9 @@ def test_a_killed_evaluation_goes_on_with_the_batch_it_stopped_at(chain, tmp_pat
         chain / "sft",
     ]
     run_stage(*arguments)
-    file = next(f for f in (tmp_path / "eval/models/held-out").glob("*.jsonl") if "seconds" not in f.name)
+    file = next(
+        f for f in (tmp_path / "eval/models/held-out").glob("*.jsonl") if "seconds" not in f.name
+    )
     whole = file.read_text()
     assert len(whole.splitlines()) == 65
     file.unlink()
@@ -302,7 +362,11 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
     copied(chain, tmp_path, "sft", "grpo")
     (tmp_path / "grpo/summary.json").unlink()
     exam = tmp_path / "my-exam.jsonl"
-    exam.write_text("".join(json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)))
+    exam.write_text(
+        "".join(
+            json.dumps({"problem": f"What is {i} + 21?", "answer": i + 21}) + "\n" for i in (30, 41)
+        )
+    )
     sampled = "arithmetic: {digits: 1, samples: 2, temperature: 1.5, top_p: 0.9, limit: 3}"
     benchmarks = f"evaluate.benchmarks=[{exam}, arithmetic: {{digits: 1}}, {sampled}]"
     out = run_stage("evaluate", *tiny(tmp_path, benchmarks, "evaluate.limit=5")).stdout
@@ -316,31 +380,48 @@ def test_the_benchmarks_have_a_control_and_a_users_file_can_be_one(chain, tmp_pa
 
 @pytest.mark.train
 def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
-    """Greedy, on the problems and by the verifier of the evaluation: both measure the same accuracy."""
+    """Greedy, on the problems and by the verifier of the evaluation: both measure the same
+    accuracy."""
     copied(chain, tmp_path, "sft")
-    arguments = tiny(tmp_path, "grpo.eval_steps=2", "evaluate.checkpoint_problems=10", "grpo.learning_rate=3e-3")
+    arguments = tiny(
+        tmp_path, "grpo.eval_steps=2", "evaluate.checkpoint_problems=10", "grpo.learning_rate=3e-3"
+    )
     arguments.append("grpo.max_steps=4")
     done = run_stage("grpo", *arguments)
     out = done.stdout
-    assert "generation flags" not in done.stderr  # which transformers says of a greedy answer with settings of sampling
+    assert (
+        "generation flags" not in done.stderr
+    )  # which transformers says of a greedy answer with settings of sampling
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
     assert not any("eval_groups_without_signal" in line for line in lines)
     answered = {line["step"]: line["eval_right"] for line in lines if ACCURACY in line}
-    assert json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"] > 0
-    assert [answered[step].count("1") / 10 for step in measured] == pytest.approx(list(measured.values()))
-    for file in (tmp_path / "grpo/completions").iterdir():  # the last one too has no answers of the evaluation after it
-        assert set(Counter(each[-1]["content"] for each in pd.read_parquet(file)["prompt"]).values()) == {8}, file.name
+    assert (
+        json.loads((tmp_path / "grpo/summary.json").read_text())["time"]["evaluation"]["seconds"]
+        > 0
+    )
+    assert [answered[step].count("1") / 10 for step in measured] == pytest.approx(
+        list(measured.values())
+    )
+    for file in (
+        tmp_path / "grpo/completions"
+    ).iterdir():  # the last one too has no answers of the evaluation after it
+        assert set(
+            Counter(each[-1]["content"] for each in pd.read_parquet(file)["prompt"]).values()
+        ) == {8}, file.name
     best = max(measured, key=lambda step: (measured[step], -step))
     assert f"step 2: held-out accuracy {measured[2]:.1%}" in out
-    assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(f"checkpoint-{best}")
+    assert json.loads((tmp_path / "grpo/summary.json").read_text())["best_checkpoint"].endswith(
+        f"checkpoint-{best}"
+    )
     assert same_weights(tmp_path / "grpo", tmp_path / f"grpo/checkpoint-{best}")
     assert "(n = 6)" in run_stage("evaluate", *arguments, "--held-out").stdout  # the others
     other_problems = run_stage("evaluate", *tiny(tmp_path), "--held-out", check=False)
     assert (
         other_problems.returncode == 2
-        and "has answers made with different settings (problems, prompt): move it" in other_problems.stderr
+        and "has answers made with different settings (problems, prompt): move it"
+        in other_problems.stderr
     )
     shutil.rmtree(tmp_path / "eval")
     run_stage("evaluate", *tiny(tmp_path), "--held-out")
@@ -359,7 +440,9 @@ def test_any_model_is_evaluated_with_the_recipes_prompt(chain, tmp_path):
 
 
 def test_a_model_that_is_nowhere_is_a_message(chain):
-    done = run_stage("evaluate", *tiny(chain), "--held-out", "--model", "no/such-model", check=False)
+    done = run_stage(
+        "evaluate", *tiny(chain), "--held-out", "--model", "no/such-model", check=False
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("model no/such-model: ")
     assert "Traceback" not in done.stderr
@@ -375,24 +458,34 @@ def test_grpo_without_its_warm_start_says_what_to_run(tmp_path):
 def test_a_reward_and_a_data_set_of_ones_own(tmp_path, own_file):
     own_file(
         "mine.py",
-        "def short_proofs(completions, limit=10, **columns):\n"
-        "    return [float(len(c[0]['content']) < limit) for c in completions]\n"
-        "def trls(prompts, completions, answer, **kwargs):\n"
-        "    return [float(len(each) + len(prompt[-1]['content'])) for prompt, each in zip(prompts, answer)]\n"
-        "def puzzles(split):\n"
-        "    return [{'problem': f'{i} + 1?', 'answer': i + 1, 'reasoning': 'count'} for i in range(60)]\n",
+        "def short_proofs(completions, limit=10, **columns):\n    return"
+        " [float(len(c[0]['content']) < limit) for c in completions]\ndef trls(prompts,"
+        " completions, answer, **kwargs):\n    return [float(len(each) +"
+        " len(prompt[-1]['content'])) for prompt, each in zip(prompts, answer)]\ndef"
+        " puzzles(split):\n    return [{'problem': f'{i} + 1?', 'answer': i + 1, 'reasoning':"
+        " 'count'} for i in range(60)]\n",
     )
     file = tmp_path / "odd.csv"
-    file.write_text("Query,label\n" + "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70)))
-    overrides = [f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]", "data.validation=16"]
-    overrides += ["rewards.mine.short_proofs={weight: 0.5, limit: 20}", "rewards.mine.trls={weight: 0.5}"]
+    file.write_text(
+        "Query,label\n" + "".join(rf"{i} + 1?,\\frac{{1}}{{2004!}}" "\n" for i in range(60, 70))
+    )
+    overrides = [
+        f"data.train=[mine.puzzles: {{weight: 2}}, {file}: {{limit: 8}}]",
+        "data.validation=16",
+    ]
+    overrides += [
+        "rewards.mine.short_proofs={weight: 0.5, limit: 20}",
+        "rewards.mine.trls={weight: 0.5}",
+    ]
     arguments = tiny(tmp_path / "out", *overrides, "sft.max_steps=1", "grpo.max_steps=1")
     for stage in ("sft", "grpo"):
         done = run_stage(stage, *arguments)
         assert f"data: {file} train: 8 problems (Query → problem, label → answer)" in done.stdout
         assert "golds cannot be judged, such as" in done.stdout.partition("1/1")[0]
     problems = load_train(load_recipe(arguments[0], arguments[1:], check=()))[0]
-    assert f"grpo: {len(weighted(problems))} problems" in done.stdout and len(weighted(problems)) > len(problems)
+    assert f"grpo: {len(weighted(problems))} problems" in done.stdout and len(
+        weighted(problems)
+    ) > len(problems)
     metrics = read_lines(tmp_path / "out/grpo/metrics.jsonl")[0]
     assert "rewards/short_proofs/mean" in metrics and "rewards/trls/mean" in metrics
 
@@ -402,14 +495,21 @@ def test_a_reward_whose_column_the_data_lacks_leaves_no_run_behind(tmp_path, own
     arguments = tiny(tmp_path / "out", "sft=null", "rewards={mine.by_level: {}}")
     done = run_stage("grpo", *arguments, check=False)
     assert done.returncode == 2
-    assert "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
+    assert (
+        "mine.by_level: needs the argument 'level', which no column of the data has" in done.stderr
+    )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.train
 def test_two_processes_share_their_groups(tmp_path, own_file):
-    """cpu2 trains to the end, and the rewards of a group that is split over both processes are normalised together."""
-    overrides = ["grpo.per_device_train_batch_size=12", "grpo.num_generations=8", "grpo.max_steps=2"]
+    """cpu2 trains to the end, and the rewards of a group that is split over both processes are
+    normalised together."""
+    overrides = [
+        "grpo.per_device_train_batch_size=12",
+        "grpo.num_generations=8",
+        "grpo.max_steps=2",
+    ]
     overrides += ["rewards={lengths.length_share: {}}"]
     own_file(
         "lengths.py",
@@ -421,26 +521,55 @@ def test_two_processes_share_their_groups(tmp_path, own_file):
     completions = pd.read_parquet(tmp_path / "out/grpo/completions/completions_00001.parquet")
     assert len(completions) == 24
     groups = completions.groupby(completions["prompt"].map(str))
-    # Three groups of eight over two processes of twelve: the middle group has four completions on each.
+    # Three groups of eight over two processes of twelve: the middle group has four completions on
+    # each.
     assert sorted(groups.size()) == [8, 8, 8]
     for _, group in groups:
         rewards = torch.tensor(group["length_share"].to_numpy(copy=True))
         expected = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
-        assert torch.allclose(torch.tensor(group["advantage"].to_numpy(copy=True)), expected, atol=1e-4)
+        assert torch.allclose(
+            torch.tensor(group["advantage"].to_numpy(copy=True)), expected, atol=1e-4
+        )
     assert (tmp_path / "out/grpo/summary.json").is_file()
 
 
 @pytest.mark.train
 @pytest.mark.parametrize(
     "recipe",
-    ["qwen-7b-qlora", *(pytest.param(each, marks=pytest.mark.slow) for each in ("qwen-math-lora", "smollm2-gsm8k"))],
+    [
+        "qwen-7b-qlora",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("qwen-math-lora", "smollm2-gsm8k")
+        ),
+    ],
 )
-def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_qwen2, math_data, tmp_path):
-    overrides = [f"model.name_or_path={tiny_qwen2}", "model.build=null", "data.validation=8", f"data.dir={math_data}"]
-    overrides += ["data.own_solutions=null", "grpo.max_steps=1", "grpo.max_completion_length=24", "grpo.use_vllm=false"]
-    overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.logging_steps=1"]
+def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
+    recipe, tiny_qwen2, math_data, tmp_path
+):
+    overrides = [
+        f"model.name_or_path={tiny_qwen2}",
+        "model.build=null",
+        "data.validation=8",
+        f"data.dir={math_data}",
+    ]
+    overrides += [
+        "data.own_solutions=null",
+        "grpo.max_steps=1",
+        "grpo.max_completion_length=24",
+        "grpo.use_vllm=false",
+    ]
+    overrides += [
+        "grpo.gradient_accumulation_steps=1",
+        "grpo.num_generations=4",
+        "grpo.logging_steps=1",
+    ]
     overrides += ["grpo.vllm_enable_sleep_mode=false", "evaluate.limit=4", f"output_dir={tmp_path}"]
-    overrides += ["grpo.eval_steps=1", "evaluate.checkpoint_problems=4", "evaluate.engine=transformers"]
+    overrides += [
+        "grpo.eval_steps=1",
+        "evaluate.checkpoint_problems=4",
+        "evaluate.engine=transformers",
+    ]
     path = f"recipes/{recipe}.yaml"
     if warm := load_recipe(path, check=()).sft is not None:
         overrides.append("sft.max_steps=1")
@@ -452,9 +581,13 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
     metrics = read_lines(tmp_path / "grpo/metrics.jsonl")[0]
     assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
-    assert metrics["kl"] == 0.0  # beta > 0: the start is the reference, and before the first step the policy too
+    assert (
+        metrics["kl"] == 0.0
+    )  # beta > 0: the start is the reference, and before the first step the policy too
     stages = ("sft", "grpo") if warm else ("grpo",)
-    first, *rest = adapters = [load_file(tmp_path / stage / "adapter_model.safetensors") for stage in stages]
+    first, *rest = adapters = [
+        load_file(tmp_path / stage / "adapter_model.safetensors") for stage in stages
+    ]
     assert all(each.keys() == first.keys() for each in rest)
     # trl would make a quantised model's bfloat16, and a resumed run would go on in float32.
     assert {tensor.dtype for each in adapters for tensor in each.values()} == {torch.float32}
@@ -463,5 +596,11 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(recipe, tiny_
     if recipe == "qwen-math-lora":
         assert "merged model in" in run_stage("merge", path, *overrides).stdout
         assert load_file(tmp_path / "merged/model.safetensors")
-        ours, theirs = load_tokenizer(load_recipe(path, overrides)), AutoTokenizer.from_pretrained(tmp_path / "merged")
-        assert (theirs.chat_template, theirs.eos_token) == (ours.chat_template, ours.eos_token)  # docs/gguf.md
+        ours, theirs = (
+            load_tokenizer(load_recipe(path, overrides)),
+            AutoTokenizer.from_pretrained(tmp_path / "merged"),
+        )
+        assert (theirs.chat_template, theirs.eos_token) == (
+            ours.chat_template,
+            ours.eos_token,
+        )  # docs/gguf.md

@@ -1,5 +1,5 @@
-"""launch/grpo.hf.sh: the command that starts it, read by the Hub's own program; and what it does inside a job, with a
-folder in place of the bucket."""
+"""launch/grpo.hf.sh: the command that starts it, read by the Hub's own program; and what it does
+inside a job, with a folder in place of the bucket."""
 
 import os
 import re
@@ -44,9 +44,16 @@ def test_the_documented_command_is_read_as_meant():
     assert words == shown(SCRIPT)
     hf = str(Path(sys.executable).with_name("hf"))
     command = [hf, *words[1:3], "--dry-run", *words[3:]]
-    done = run_command(command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"})
+    done = run_command(
+        command, capture_output=True, text=True, env=os.environ | {"HF_TOKEN": "hf_secret"}
+    )
     assert done.returncode == 0, done.stderr
-    for each in (r"timeout +12h", r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo", r"HF_TOKEN=\*+", "not submitted"):
+    for each in (
+        r"timeout +12h",
+        r"RECIPE=qwen-math-lora\s+BUCKET=me/grpo",
+        r"HF_TOKEN=\*+",
+        "not submitted",
+    ):
         assert re.search(each, done.stdout), done.stdout
     assert str(SCRIPT.relative_to(ROOT)) in words[-1] and os.access(SCRIPT, os.X_OK)
 
@@ -70,10 +77,16 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
     bucket = tmp_path / "buckets/me/grpo" / name
     if kept:
         (bucket / kept).mkdir(parents=True)
-    given = {"RECIPE": f"recipes/{name}" + ".yaml" * (name == "mine"), "BUCKET": "me/grpo", "CODE": str(code)}
+    given = {
+        "RECIPE": f"recipes/{name}" + ".yaml" * (name == "mine"),
+        "BUCKET": "me/grpo",
+        "CODE": str(code),
+    }
     given |= {"ARGS": "seed=2 output_dir=outputs/other", "EVERY": every}
     given["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
-    done = run_command([SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True)
+    done = run_command(
+        [SCRIPT], cwd=tmp_path, env=os.environ | given, capture_output=True, text=True
+    )
     assert done.returncode == code, done.stderr
     assert f"{given['RECIPE']} seed=2: found {kept}\n" in done.stdout
     assert done.stdout.count("copied to ./buckets") >= 1 + (every == "1")  # while it ran, too
@@ -82,7 +95,9 @@ def test_a_job_finds_what_the_last_one_kept(kept, code, name, every, tmp_path):
 
 @pytest.mark.parametrize("missing", ["RECIPE", "BUCKET"])
 def test_what_must_be_given(missing, tmp_path):
-    given = {key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing}
+    given = {
+        key: value for key, value in {"RECIPE": "x", "BUCKET": "me/x"}.items() if key != missing
+    }
     environment = {key: value for key, value in os.environ.items() if key != missing} | given
     done = run_command([SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode != 0 and f"{missing}: is the name of a" in done.stderr

@@ -1,5 +1,5 @@
-"""What a launcher says of a launch that is wrong, and of processes that end. Whole launches are in test_cli.py and
-test_two_machines.py; here are those of two machines that train nothing."""
+"""What a launcher says of a launch that is wrong, and of processes that end. Whole launches are in
+test_cli.py and test_two_machines.py; here are those of two machines that train nothing."""
 
 import json
 import signal
@@ -24,7 +24,9 @@ FIRST = ["--main_process_ip", "192.0.2.1"]
 def completed(*words: str):
     from accelerate.commands.launch import launch_command_parser
 
-    options = launch_command_parser().parse_args([*words, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml"])
+    options = launch_command_parser().parse_args(
+        [*words, "-m", "stages.grpo", "recipes/tiny-arithmetic.yaml"]
+    )
     launch._complete(options)
     return options
 
@@ -39,7 +41,13 @@ def test_accelerates_own_file_is_read_where_none_is_named(monkeypatch, tmp_path)
 
     monkeypatch.setattr(config_args, "default_config_file", str(tmp_path / "default.yaml"))
     assert completed().main_process_port == 0
-    lines = ["distributed_type: MULTI_GPU", "num_machines: 2", "machine_rank: 2", "num_processes: 4", "use_cpu: true"]
+    lines = [
+        "distributed_type: MULTI_GPU",
+        "num_machines: 2",
+        "machine_rank: 2",
+        "num_processes: 4",
+        "use_cpu: true",
+    ]
     (tmp_path / "default.yaml").write_text("\n".join([*lines, "main_process_ip: 192.0.2.1"]))
     with pytest.raises(ValueError, match="machine_rank 2: the ranks of 2 machines are 0 to 1"):
         completed()
@@ -47,12 +55,15 @@ def test_accelerates_own_file_is_read_where_none_is_named(monkeypatch, tmp_path)
 
 @pytest.mark.parametrize("file", ["zero2", "zero3"])
 def test_deepspeed_meets_as_the_others_do(file, monkeypatch):
-    """accelerate's default for several machines is DeepSpeed's launcher, which logs in on each of them over ssh."""
+    """accelerate's default for several machines is DeepSpeed's launcher, which logs in on each of
+    them over ssh."""
     from accelerate.commands import launch as of_accelerate
     from accelerate.utils.launch import prepare_deepspeed_cmd_env
 
     monkeypatch.setattr(hardware, "nvidia_gpus", list)
-    options = completed("--config_file", f"accelerate_configs/{file}.yaml", *TWO, *FIRST, "--machine_rank", "1")
+    options = completed(
+        "--config_file", f"accelerate_configs/{file}.yaml", *TWO, *FIRST, "--machine_rank", "1"
+    )
     options.deepspeed_fields_from_accelerate_config = ""
     command, _ = prepare_deepspeed_cmd_env(of_accelerate._validate_launch_command(options)[0])
     assert command is None and options.rdzv_endpoint == "192.0.2.1:29500" and options.node_rank == 1
@@ -63,9 +74,15 @@ def test_deepspeed_meets_as_the_others_do(file, monkeypatch):
     [
         ([*FILE, *TWO[:3], "3"], "PROCESSES=3: 2 machines cannot share so many"),
         ([*FILE, *TWO], "no --main_process_ip"),
-        ([*FILE, *TWO, *FIRST, "--machine_rank", "2"], "--machine_rank 2: the ranks of 2 machines are 0 to 1"),
+        (
+            [*FILE, *TWO, *FIRST, "--machine_rank", "2"],
+            "--machine_rank 2: the ranks of 2 machines are 0 to 1",
+        ),
         (DDP, "this machine has 2: PROCESSES=2"),
-        (["--config_file", "accelerate_configs/single.yaml", *TWO, *FIRST], "PROCESSES=2: this launcher starts one"),
+        (
+            ["--config_file", "accelerate_configs/single.yaml", *TWO, *FIRST],
+            "PROCESSES=2: this launcher starts one",
+        ),
         ([*FILE, "--cpu"], "PROCESSES=2: this launcher starts one"),
         (["--config_file", "accelerate_configs/nofile.yaml"], "nofile.yaml` does not exist"),
     ],
@@ -103,7 +120,10 @@ def test_what_the_first_process_has_not_said_the_launcher_says(other, tmp_path, 
 
 def test_a_process_that_the_system_killed_could_say_nothing(tmp_path, capsys):
     assert failed(tmp_path, (1, -9, ""), (0, -15, "")) == 137
-    said = "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command resumes"
+    said = (
+        "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command"
+        " resumes"
+    )
     assert capsys.readouterr().err == f"launch: {said}\n"
     assert failed(tmp_path, (0, 1, "")) == 1  # its trace is there
     assert capsys.readouterr().err == ""
@@ -123,7 +143,8 @@ time.sleep(600)
 
 @pytest.mark.train
 def test_machines_that_are_stopped_may_save(tmp_path):
-    """As by a batch system, which tells all of them. Two launchers on this machine pass for two machines."""
+    """As by a batch system, which tells all of them. Two launchers on this machine pass for two
+    machines."""
     program = tmp_path / "program.py"
     program.write_text(SAVES)
     address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
@@ -133,4 +154,6 @@ def test_machines_that_are_stopped_may_save(tmp_path):
     until(lambda: len(list(tmp_path.glob("*.ready?"))) == 2, running=started)
     for each in started:
         each.terminate()
-    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [("", 75)] * 2
+    assert [(each.communicate(timeout=60)[1], each.returncode) for each in started] == [
+        ("", 75)
+    ] * 2

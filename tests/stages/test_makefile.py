@@ -32,7 +32,11 @@ def test_which_gpus_a_stage_sees(given, options, seen):
     environment |= {"CUDA_VISIBLE_DEVICES": given} if given else {}
     show = "--eval=show: ; @echo $${CUDA_VISIBLE_DEVICES-unset}"
     done = run_command(
-        ["make", "-s", show, "show", *options], cwd=ROOT, env=environment, capture_output=True, text=True
+        ["make", "-s", show, "show", *options],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.strip() == seen, done.stderr
 
@@ -51,12 +55,18 @@ def test_which_gpus_a_stage_sees(given, options, seen):
 def test_which_gpu_the_tests_see(target, given, seen):
     """Most none; those of a GPU the first, and then those of two GPUs all."""
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": given}
-    said = run_command(["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+    said = run_command(
+        ["make", "-n", target], cwd=ROOT, env=environment, capture_output=True, text=True
+    ).stdout
     lines = [line.strip() for line in said.splitlines() if "pytest" in line]
     assert re.match(
-        rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m pytest ", lines[0]
+        rf"(OMP_NUM_THREADS=1 |GPU_TESTS=1 )?CUDA_VISIBLE_DEVICES={seen} \.venv/bin/python -m"
+        r" pytest ",
+        lines[0],
     )
-    assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == (target == "test-gpu")
+    assert ("python -m pytest -m gpu -rs tests/stages/test_two_gpus.py" in lines[-1]) == (
+        target == "test-gpu"
+    )
 
 
 @pytest.fixture
@@ -79,7 +89,9 @@ def mark(folder: Path, *extras: str):
         (folder / ".venv" / name).touch()
 
 
-def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/bin") -> subprocess.CompletedProcess:
+def setup(
+    folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/bin"
+) -> subprocess.CompletedProcess:
     python = f"PYTHON={sys.executable}"
     command = ["make", *(["-n"] if dry else []), "setup", python, *options]
     return run_command(command, cwd=folder, env={"PATH": path}, capture_output=True, text=True)
@@ -87,8 +99,9 @@ def setup(folder: Path, *options: str, dry: bool = True, path: str = "/usr/bin:/
 
 @pytest.fixture
 def stages_told(checkout):
-    """A function of a shell's command: the module and the arguments of each stage that `make` there runs, as the stage
-    has them, from a Python that only tells. Whatever ran besides would have left a file."""
+    """A function of a shell's command: the module and the arguments of each stage that `make` there
+    runs, as the stage has them, from a Python that only tells. Whatever ran besides would have left
+    a file."""
     mark(checkout, "dev")
     tells = f"""#!{sys.executable}
 import json, sys
@@ -146,9 +159,17 @@ def test_a_name_in_a_printed_command_arrives_whole_and_nothing_in_it_runs(name, 
     def pasted(target: str, **options: str | list) -> list[list[str]]:
         return stages_told(make_line(target, **options))
 
-    given = {"RECIPE": name, "ARGS": [f"a={name}"], "CARD": name, "ACCELERATE": name, "PROCESSES": name}
+    given = {
+        "RECIPE": name,
+        "ARGS": [f"a={name}"],
+        "CARD": name,
+        "ACCELERATE": name,
+        "PROCESSES": name,
+    }
     options = [f"--{each}={name}" for each in ("accelerate", "processes", "card")]
-    assert pasted("check", **given) == [["stages.check", f"recipes/{name}.yaml", f"a={name}", *options]]
+    assert pasted("check", **given) == [
+        ["stages.check", f"recipes/{name}.yaml", f"a={name}", *options]
+    ]
     shown = [f"--html={name}", f"--port={name}"]
     assert pasted("view", RUN=[name], HTML=name, PORT=name) == [["stages.view", name, *shown]]
     picked = [f"--step={name}", f"--row={name}"]
@@ -165,8 +186,18 @@ def test_several_names_arrive_whole(stages_told):
     assert pasted("chat", RUN=HOSTILE)[1:] == HOSTILE
     assert pasted("report", FILE=HOSTILE)[1:] == HOSTILE
     assert pasted("compare", RUNS=HOSTILE)[1:] == HOSTILE
-    launched = pasted("sft", RECIPE=recipe, ARGS=HOSTILE, ACCELERATE=HOSTILE[5], PROCESSES=HOSTILE[5])
-    assert launched == ["stages.launch", file, f"--num_processes={HOSTILE[5]}", "-m", "stages.sft", recipe, *HOSTILE]
+    launched = pasted(
+        "sft", RECIPE=recipe, ARGS=HOSTILE, ACCELERATE=HOSTILE[5], PROCESSES=HOSTILE[5]
+    )
+    assert launched == [
+        "stages.launch",
+        file,
+        f"--num_processes={HOSTILE[5]}",
+        "-m",
+        "stages.sft",
+        recipe,
+        *HOSTILE,
+    ]
 
 
 def test_the_values_reach_each_seed_once(stages_told):
@@ -176,7 +207,9 @@ def test_the_values_reach_each_seed_once(stages_told):
     assert told[0] == ["stages.seeds", recipe, *args, "--check", "--seeds=1 2"]
     assert told[-1] == ["stages.seeds", recipe, *args, "--seeds=1 2"]
     trained = [each[1:] for each in told if each[0] == "stages.grpo"]
-    assert trained == [[recipe, *args, f"seed={i}", f"output_dir=outputs/{HOSTILE[5]}/seed-{i}"] for i in (1, 2)]
+    assert trained == [
+        [recipe, *args, f"seed={i}", f"output_dir=outputs/{HOSTILE[5]}/seed-{i}"] for i in (1, 2)
+    ]
 
 
 def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
@@ -187,7 +220,8 @@ def test_each_rate_is_tried_with_one_seed_and_compared(stages_told, checkout):
     given = zip(("2e-5", "1e-4"), runs, strict=True)
     trained = [each[1:] for each in told if each[0] == "stages.grpo"]
     assert trained == [
-        [recipe, *args, "seed=101", f"grpo.learning_rate={rate}", f"output_dir={run}"] for rate, run in given
+        [recipe, *args, "seed=101", f"grpo.learning_rate={rate}", f"output_dir={run}"]
+        for rate, run in given
     ]
     assert told[-1] == ["stages.compare", *runs]
     command, environment = ["make", "tune", "RATES=1e-4;touch ran"], {"PATH": "/usr/bin:/bin"}
@@ -202,9 +236,19 @@ def test_what_the_environment_gives_is_not_run_either(stages_told):
 
 
 def test_a_quote_that_is_not_closed_is_one_message():
-    command = [sys.executable, "-m", "stages.check", "recipes/tiny-arithmetic.yaml", "ARGS=data.train='[gsm8k]"]
+    command = [
+        sys.executable,
+        "-m",
+        "stages.check",
+        "recipes/tiny-arithmetic.yaml",
+        "ARGS=data.train='[gsm8k]",
+    ]
     done = run_command(command, cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+    assert (done.returncode, "a quote in ARGS" in done.stderr, "Traceback" in done.stderr) == (
+        2,
+        True,
+        False,
+    )
 
 
 def test_the_lab_is_written_as_one_file(stages_told):
@@ -220,7 +264,10 @@ def test_make_tells_without_running(target, checkout):
 def test_setup_installs_a_part_that_is_not_there_yet(checkout):
     assert "Nothing to be done" in setup(checkout).stdout
     said = setup(checkout, "EXTRAS=dev,vllm", "PIP_ARGS=--find-links there").stdout
-    assert "uv pip install --quiet --find-links there --python .venv/bin/python --constraint requirements.lock" in said
+    assert (
+        "uv pip install --quiet --find-links there --python .venv/bin/python --constraint"
+        " requirements.lock" in said
+    )
     assert "requirements.lock --require-hashes" in said
     assert BOTH in said and "-m pip" not in said
     assert BOTH in setup(checkout, "EXTRAS=vllm").stdout  # what is there stays
@@ -239,7 +286,9 @@ def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
     said = setup(checkout, "EXTRAS=vllm", "TORCH=cpu").stdout
     assert "-m pip install --quiet  --require-hashes --requirement .venv/uv.txt\n" in said
     assert "install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu" in said
-    assert "requirements.lock --require-hashes" not in said  # it is not there for that torch, and all else is verified
+    assert (
+        "requirements.lock --require-hashes" not in said
+    )  # it is not there for that torch, and all else is verified
     assert said.count("-m pip install") == 2 and "index" not in said.replace("--index-url", "", 1)
     (line,) = (line for line in said.splitlines() if "uv.txt" in line and line.startswith("sed"))
     run_command(line, shell=True, cwd=checkout, check=True)
@@ -250,13 +299,18 @@ def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
 def test_setup_refuses_a_part_that_does_not_exist(checkout):
     done = setup(checkout, "EXTRAS=vlm", dry=False)
     assert done.returncode == 2
-    assert "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,trackers,browser,dev" in done.stderr
+    assert (
+        "EXTRAS=vlm: there is no such part; there are: vllm,deepspeed,smollm2,trackers,browser,dev"
+        in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
     question, download = "-m schema.hardware dev vllm\n", "uv pip install"
-    assert question not in setup(checkout, "EXTRAS=vllm").stdout  # nothing to ask with: the Dockerfile copies it later
+    assert (
+        question not in setup(checkout, "EXTRAS=vllm").stdout
+    )  # nothing to ask with: the Dockerfile copies it later
     (checkout / "schema").mkdir()
     said = setup(checkout, "EXTRAS=vllm").stdout
     assert 0 < said.index(question) < said.index(download)
@@ -266,18 +320,24 @@ def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
 
 def test_the_question_of_setup_needs_no_package():
     command = [sys.executable, "-S", "-m", "schema.hardware", "dev"]
-    done = run_command(command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True)
+    done = run_command(
+        command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_everything_that_is_pinned_is_in_the_lock():
     """`make lock-check` asks the registry whether it is all and current; this asks nobody."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    pinned = project["dependencies"] + [each for extra in project["optional-dependencies"].values() for each in extra]
+    pinned = project["dependencies"] + [
+        each for extra in project["optional-dependencies"].values() for each in extra
+    ]
     lock = re.split(r"\n(?! )", (ROOT / "requirements.lock").read_text().strip())
     assert all("--hash=sha256:" in each for each in lock)
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", each) for each in pinned)
-    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {each.split()[0] for each in lock}
+    assert {each.replace("ruamel.yaml", "ruamel-yaml") for each in pinned} <= {
+        each.split()[0] for each in lock
+    }
 
 
 def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
@@ -286,7 +346,9 @@ def test_the_lock_is_made_before_what_it_says_is_installed(checkout):
     os.utime(checkout / "pyproject.toml", (later, later))
     for target in ("lock", "lock-check"):
         command = ["make", "-n", target, f"PYTHON={sys.executable}"]
-        said = run_command(command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}).stdout
+        said = run_command(
+            command, cwd=checkout, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}
+        ).stdout
         assert "uv pip compile" in said
         assert "install" not in said
 
@@ -306,16 +368,25 @@ def refusal(folder: Path, *command: str) -> str:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["grpo", "RECIPES=mine"], "make grpo does not read RECIPES; it reads ACCELERATE ARGS PROCESSES RECIPE."),
+        (
+            ["grpo", "RECIPES=mine"],
+            "make grpo does not read RECIPES; it reads ACCELERATE ARGS PROCESSES RECIPE.",
+        ),
         (["grpo", "recipe=mine", "ARG=x"], "make grpo does not read"),
-        (["check", "CARDS=24"], "does not read CARDS; it reads ACCELERATE ARGS CARD PROCESSES RECIPE SHOW."),
+        (
+            ["check", "CARDS=24"],
+            "does not read CARDS; it reads ACCELERATE ARGS CARD PROCESSES RECIPE SHOW.",
+        ),
         (["setup", "EXTRA=vllm"], "make setup does not read EXTRA; it reads EXTRAS"),
         (["view", "RUNS=outputs/a"], "make view does not read RUNS; it reads HTML PORT RUN."),
         (["grpo", "MODEL=x"], "make grpo does not read MODEL"),
         (["sft", "grpo", "CARD=24"], "make sft grpo does not read CARD"),
         (["lint", "RECIPE=x"], "make lint does not read RECIPE; it reads no option."),
         (["RECIPES=mine"], "make help does not read RECIPES"),
-        (["grpo", "ARGS=$(shell touch ran)", "ARG=${shell touch ran}"], "make grpo does not read ARG;"),
+        (
+            ["grpo", "ARGS=$(shell touch ran)", "ARG=${shell touch ran}"],
+            "make grpo does not read ARG;",
+        ),
     ],
 )
 def test_an_option_that_the_target_does_not_read_is_refused(command, said, checkout):
@@ -326,8 +397,22 @@ def test_an_option_that_the_target_does_not_read_is_refused(command, said, check
 @pytest.mark.parametrize(
     "command",
     [
-        ["setup", "EXTRAS=vllm", "TORCH=cpu", "PIP_ARGS=--no-cache-dir", "UV_HTTP_TIMEOUT=300", "PYTHON=python3"],
-        ["grpo", "CUDA_VISIBLE_DEVICES=1", "HF_HOME=/data", "NO_COLOR=1", "TMPDIR=/data", "SHELL=/bin/bash"],
+        [
+            "setup",
+            "EXTRAS=vllm",
+            "TORCH=cpu",
+            "PIP_ARGS=--no-cache-dir",
+            "UV_HTTP_TIMEOUT=300",
+            "PYTHON=python3",
+        ],
+        [
+            "grpo",
+            "CUDA_VISIBLE_DEVICES=1",
+            "HF_HOME=/data",
+            "NO_COLOR=1",
+            "TMPDIR=/data",
+            "SHELL=/bin/bash",
+        ],
         ["test-view", "CHROMIUM=/usr/bin/chromium"],
         ["lock", "LOCK_ARGS=--upgrade"],
         ["sft", "evaluate", "MODEL=x"],
@@ -349,5 +434,10 @@ def test_the_targets_read_the_options_that_the_makefile_says(checkout):
         read = {option for option in OPTIONS if re.search(rf"\${option}\b", text)}
         if target == "vllm-server":
             read |= {"ACCELERATE", "PROCESSES"}  # which the commands that it prints have
-        listed = refusal(checkout, target, "NONE=1").partition("it reads ")[2].strip(". \n").removesuffix(".  Stop")
+        listed = (
+            refusal(checkout, target, "NONE=1")
+            .partition("it reads ")[2]
+            .strip(". \n")
+            .removesuffix(".  Stop")
+        )
         assert set(listed.split()) & set(OPTIONS) == read, target

@@ -1,4 +1,5 @@
-"""A warm start of the model's own making, really run: sampled, killed, resumed, chosen and learned."""
+"""A warm start of the model's own making, really run: sampled, killed, resumed, chosen and
+learned."""
 
 import json
 import shutil
@@ -11,7 +12,12 @@ from rewards.verifier import judge
 from tests.support import has_lines, kill_when, read_lines, refused, run_stage, same_weights
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
-SHORT = ["data.train=[arithmetic: {digits: 1}]", "data.validation=8", "sft.max_steps=100", "evaluate.batch_size=8"]
+SHORT = [
+    "data.train=[arithmetic: {digits: 1}]",
+    "data.validation=8",
+    "sft.max_steps=100",
+    "evaluate.batch_size=8",
+]
 SHORT += ["sft.per_device_train_batch_size=32", "sft.logging_steps=1"]
 pytestmark = pytest.mark.train
 OWN = "data.own_solutions={problems: 24, samples: 4}"
@@ -34,7 +40,10 @@ def tiny(folder: Path, base: Path, *overrides: str) -> list[str]:
 def run(base, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     said = run_stage("own_solutions", *tiny(folder, base)).stdout
-    assert "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most" in said
+    assert (
+        "own solutions: 24 problems × 4 completions of the base model at temperature 1: at most"
+        in said
+    )
     assert "own_solutions completions: 96/96  0 s left" in said and "next: make sft ARGS=" in said
     said = run_stage("sft", *tiny(folder, base)).stdout
     assert " own solutions, from the base model" in said
@@ -51,11 +60,15 @@ def test_the_warm_start_learns_the_models_own_right_solutions(run, base):
         response = f"<think>{each['reasoning']}</think>\n<answer>{each['answer']}</answer>"
         assert judge(response, each["solution"], strict=True).right
         thought = each["reasoning"].splitlines()
-        assert any(of == each["problem"] and all(line in said for line in thought) for of, said in whole)
+        assert any(
+            of == each["problem"] and all(line in said for line in thought) for of, said in whole
+        )
     right = [each for each in completions if each["right"] and not each["truncated"]]
     assert 8 <= len(right) < 96  # or this shows nothing
     assert len(completions) == 96 == figures["completions"] and figures["problems"] == 24
-    assert figures["accepted"] == len(right) and figures["solved"] == len({each["id"] for each in right})
+    assert figures["accepted"] == len(right) and figures["solved"] == len(
+        {each["id"] for each in right}
+    )
     per_problem = Counter(each["problem"] for each in kept)
     assert len(per_problem) == figures["solved"] and set(per_problem.values()) <= {1, 2}
     assert figures["kept"] == len(kept) == len({json.dumps(each) for each in kept})
@@ -75,14 +88,18 @@ def test_killed_and_resumed_it_ends_with_the_same_solutions_and_weights(run, bas
     file = tmp_path / "own_solutions/completions.jsonl"
     kill_when(has_lines(file, 40), "own_solutions", *tiny(tmp_path, base))
     assert not (tmp_path / "own_solutions/kept.jsonl").exists()
-    assert "are not all sampled: run `make own-solutions ARGS=" in refused("sft", *tiny(tmp_path, base))
+    assert "are not all sampled: run `make own-solutions ARGS=" in refused(
+        "sft", *tiny(tmp_path, base)
+    )
     assert not (tmp_path / "sft").exists()
     at_the_kill = file.read_text().rpartition("\n")[0]
     said = run_stage("own_solutions", *tiny(tmp_path, base)).stdout
     assert " 8/" not in said and "96/96" in said
     assert file.read_text().startswith(at_the_kill)
     for name in ("completions.jsonl", "kept.jsonl"):
-        assert (tmp_path / "own_solutions" / name).read_bytes() == (run / "own_solutions" / name).read_bytes()
+        assert (tmp_path / "own_solutions" / name).read_bytes() == (
+            run / "own_solutions" / name
+        ).read_bytes()
     run_stage("sft", *tiny(tmp_path, base))
     assert same_weights(tmp_path / "sft", run / "sft")
 
@@ -96,40 +113,79 @@ def test_completions_of_something_else_are_not_mistaken_for_them(run, base, tmp_
 
 
 def test_a_finished_stage_is_sampled_and_the_base_learns(run, base, tmp_path):
-    """Its weights are those of the base of the other tests, so its solutions are the same; the base here is random."""
-    short = [RECIPE, f"output_dir={tmp_path}", *SHORT, "sft.max_steps=8", "sft.per_device_train_batch_size=8"]
+    """Its weights are those of the base of the other tests, so its solutions are the same; the base
+    here is random."""
+    short = [
+        RECIPE,
+        f"output_dir={tmp_path}",
+        *SHORT,
+        "sft.max_steps=8",
+        "sft.per_device_train_batch_size=8",
+    ]
     given = [*short, OWN, f"data.own_solutions.model={base}"]
-    assert f"24 problems × 4 completions of {base} at temperature 1" in run_stage("own_solutions", *given).stdout
+    assert (
+        f"24 problems × 4 completions of {base} at temperature 1"
+        in run_stage("own_solutions", *given).stdout
+    )
     assert read_lines(tmp_path / "own_solutions/completions.jsonl")[0]["trained"] == str(base)
-    assert (tmp_path / "own_solutions/kept.jsonl").read_bytes() == (run / "own_solutions/kept.jsonl").read_bytes()
+    assert (tmp_path / "own_solutions/kept.jsonl").read_bytes() == (
+        run / "own_solutions/kept.jsonl"
+    ).read_bytes()
     run_stage("sft", *given)
-    ours, of_the_trained = (json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run))
-    first, of_the_base = (read_lines(each / "sft/metrics.jsonl")[0]["loss"] for each in (tmp_path, run))
+    ours, of_the_trained = (
+        json.loads((each / "sft/summary.json").read_text()) for each in (tmp_path, run)
+    )
+    first, of_the_base = (
+        read_lines(each / "sft/metrics.jsonl")[0]["loss"] for each in (tmp_path, run)
+    )
     assert first > 2 * of_the_base  # it did not begin with the model that was sampled
     assert ours["own_solutions"]["kept"] == of_the_trained["own_solutions"]["kept"]
 
 
-@pytest.mark.parametrize(("stage", "options"), [("own_solutions", []), ("preflight", ["--stages", "sft", "grpo"])])
+@pytest.mark.parametrize(
+    ("stage", "options"), [("own_solutions", []), ("preflight", ["--stages", "sft", "grpo"])]
+)
 def test_a_stage_that_is_not_finished_is_not_sampled(stage, options, tmp_path):
     given = [RECIPE, f"output_dir={tmp_path}", "data.own_solutions.model=outputs/no/sft"]
-    told = "data.own_solutions.model: outputs/no/sft is no folder of a finished stage: train it first"
+    told = (
+        "data.own_solutions.model: outputs/no/sft is no folder of a finished stage: train it first"
+    )
     assert told in refused(stage, *given, *options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_they_are_needed_the_check_before_a_chain_goes_on_to_sample_them(tmp_path):
     """With the words of the command line, and the stage's exit code."""
-    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]
-    assert "of 16 completions of 8 problems 0 are accepted" in refused(PREFLIGHT[0], *given, *PREFLIGHT[1])
-    assert "unrecognized arguments: --rows" in refused(PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows")
+    given = [
+        RECIPE,
+        f"output_dir={tmp_path}",
+        *SHORT,
+        "data.own_solutions={problems: 8, samples: 2}",
+    ]
+    assert "of 16 completions of 8 problems 0 are accepted" in refused(
+        PREFLIGHT[0], *given, *PREFLIGHT[1]
+    )
+    assert "unrecognized arguments: --rows" in refused(
+        PREFLIGHT[0], *given, *PREFLIGHT[1], "--rows"
+    )
 
 
 def test_too_few_right_ones_are_told_with_what_to_do(tmp_path):
     """The recipe's own base model is random: nothing that it says is right."""
-    given = [RECIPE, f"output_dir={tmp_path}", *SHORT, "data.own_solutions={problems: 8, samples: 2}"]
-    told = "data.own_solutions: of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0 kept: fewer than "
+    given = [
+        RECIPE,
+        f"output_dir={tmp_path}",
+        *SHORT,
+        "data.own_solutions={problems: 8, samples: 2}",
+    ]
+    told = (
+        "data.own_solutions: of 16 completions of 8 problems 0 are accepted, for 0 problems, and 0"
+        " kept: fewer than "
+    )
     for stage in ("own_solutions", "sft"):
-        assert f"{told}a step of the warm start takes (32). Raise its `samples`" in refused(stage, *given)
+        assert f"{told}a step of the warm start takes (32). Raise its `samples`" in refused(
+            stage, *given
+        )
     assert not (tmp_path / "sft").exists()
 
 

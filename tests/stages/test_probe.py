@@ -1,4 +1,5 @@
-"""A probe, really run: it measures what GRPO would sample, resumes, grows, and tells GRPO what to train on."""
+"""A probe, really run: it measures what GRPO would sample, resumes, grows, and tells GRPO what to
+train on."""
 
 import json
 import shutil
@@ -11,13 +12,33 @@ from evaluation.report import batches
 from schema.configs import without_place
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
-from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, refused, run_stage, same_weights, write_lines
+from tests.support import (
+    CHAIN,
+    copied,
+    has_lines,
+    kill_when,
+    read_lines,
+    refused,
+    run_stage,
+    same_weights,
+    write_lines,
+)
 from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 STEPS, CUT = 8, 5
-SHORT = [*CHAIN, "evaluate.batch_size=8", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
-SHORT += ["grpo.temperature=1", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
+SHORT = [
+    *CHAIN,
+    "evaluate.batch_size=8",
+    "grpo.per_device_train_batch_size=16",
+    "grpo.num_generations=4",
+]
+SHORT += [
+    "grpo.temperature=1",
+    f"grpo.max_steps={STEPS}",
+    "grpo.save_steps=1",
+    "grpo.save_total_limit=9",
+]
 CHOSEN = ["data.pass_rate=[0.25, 0.75]", "data.order=easy first"]
 pytestmark = pytest.mark.train
 
@@ -46,7 +67,9 @@ def copy(run, tmp_path) -> Path:
     """The same as if it had been made in a folder of one test's own."""
     folder = Path(shutil.copytree(run, tmp_path / "copy"))
     file = folder / "probe/completions.jsonl"
-    file.write_text(file.read_text().replace(str(run), str(folder)))  # its first line names the warm start
+    file.write_text(
+        file.read_text().replace(str(run), str(folder))
+    )  # its first line names the warm start
     return folder
 
 
@@ -55,7 +78,11 @@ def test_a_probe_leaves_a_folder_a_person_can_read(run):
     assert len(rates) == 24 and {line["n"] for line in rates.values()} == {4}
     assert len({line["right"] for line in rates.values()}) > 2  # or the tests below show nothing
     made = read_lines(run / "probe/completions.jsonl")
-    assert made[0]["temperature"] == 1.0 and made[0]["max_new_tokens"] == 48 and made[0]["trained"].endswith("sft")
+    assert (
+        made[0]["temperature"] == 1.0
+        and made[0]["max_new_tokens"] == 48
+        and made[0]["trained"].endswith("sft")
+    )
     for problem, line in rates.items():
         judged = [each["right"] for each in made[1:] if each["problem"] == problem]
         assert len(judged) == 4 and sum(judged) == line["right"]
@@ -77,13 +104,21 @@ def test_asked_again_it_answers_nothing_anew(copy):
     assert "| probe (n = 24 × 4) |" in said and "probe completions: " not in said
     assert (copy / "probe/completions.jsonl").read_bytes() == before
     rates = probed(copy)
-    assert "| probe (n = 16 × 2) |" in run_stage("probe", *tiny(copy), "--problems", "16", "--samples", "2").stdout
-    assert "probe completions: 144/144" in run_stage("probe", *tiny(copy), "--problems", "24", "--samples", "6").stdout
+    assert (
+        "| probe (n = 16 × 2) |"
+        in run_stage("probe", *tiny(copy), "--problems", "16", "--samples", "2").stdout
+    )
+    assert (
+        "probe completions: 144/144"
+        in run_stage("probe", *tiny(copy), "--problems", "24", "--samples", "6").stdout
+    )
     assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
     said = run_stage("probe", *tiny(copy), "--problems", "all", "--samples", "4").stdout
     assert (copy / "probe/completions.jsonl").read_bytes().startswith(before)
     many = probed(copy)
-    assert len(many) > 70 and all(many[problem]["right"] == line["right"] for problem, line in rates.items())
+    assert len(many) > 70 and all(
+        many[problem]["right"] == line["right"] for problem, line in rates.items()
+    )
 
 
 def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
@@ -99,7 +134,9 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     timed.write_text(timed.read_text() + '{"seconds": 9')
     resumed = run_stage("probe", *arguments).stdout
     assert " 8/" not in resumed and "s left" in resumed
-    assert len(batches(timed)) - before == resumed.count("s left")  # none is lost behind the torn line
+    assert len(batches(timed)) - before == resumed.count(
+        "s left"
+    )  # none is lost behind the torn line
     killed = file.read_text()
     assert killed.startswith(kept)
     file.unlink()
@@ -124,7 +161,9 @@ def test_a_probe_of_something_else_is_not_mistaken_for_it(override, key, copy):
         recipe = load_recipe(given[0], given[1:], check=())
         (copy / "sft/recipe.yaml").write_text(as_yaml(without_place(recipe.resolved())))
     for stage, wrong in (("probe", "has answers made"), ("grpo", "pass_rates.jsonl was measured")):
-        before, found, changed = refused(stage, *given).partition(f"{wrong} with different settings (")
+        before, found, changed = refused(stage, *given).partition(
+            f"{wrong} with different settings ("
+        )
         assert found and key in changed.partition(")")[0].split(", "), before
     assert not (copy / "grpo").exists()
 
@@ -142,16 +181,23 @@ def test_grpo_trains_on_the_chosen_problems_in_their_order(copy):
     assert 4 <= len(kept) < 24
     said = run_stage("grpo", *tiny(copy, *CHOSEN)).stdout
     assert f"data: {len(kept)} of the 24 problems that were probed (of 74 in all)" in said
-    assert "have a pass rate from 0.25 to 0.75" in said and f"grpo: {len(kept)} problems, from " in said
+    assert (
+        "have a pass rate from 0.25 to 0.75" in said
+        and f"grpo: {len(kept)} problems, from " in said
+    )
     seen = []
     for step in range(1, STEPS + 1):
-        sampled = pd.read_parquet(copy / f"grpo/completions/completions_{step:05}.parquet")["prompt"]
+        sampled = pd.read_parquet(copy / f"grpo/completions/completions_{step:05}.parquet")[
+            "prompt"
+        ]
         seen += [rates[messages[-1]["content"]] for messages in sampled[::4]]
     epoch = kept[: len(kept) // 4 * 4]  # whole batches of four groups
     assert seen == (epoch * len(seen))[: len(seen)]
 
     whole = copy / "grpo"
-    cut = Path(shutil.copytree(copy, copy.parent / "cut", copy_function=shutil.copy)) / "grpo"  # files' times are new
+    cut = (
+        Path(shutil.copytree(copy, copy.parent / "cut", copy_function=shutil.copy)) / "grpo"
+    )  # files' times are new
     (cut / "summary.json").unlink()
     (cut / "model.safetensors").unlink()
     for step in range(CUT + 1, STEPS + 1):
@@ -170,7 +216,10 @@ def test_another_probe_does_not_change_the_problems_of_a_run(copy):
 
 
 def test_a_check_says_how_many_problems_are_left_and_what_grpo_would_refuse(copy):
-    left = f"data: {sum(0.25 <= line['pass_rate'] <= 0.75 for line in probed(copy).values())} of the 24 problems"
+    left = (
+        f"data: {sum(0.25 <= line['pass_rate'] <= 0.75 for line in probed(copy).values())} of the"
+        " 24 problems"
+    )
     assert left in run_stage("check", *tiny(copy, *CHOSEN)).stdout
     hotter = refused("check", *tiny(copy, *CHOSEN, "grpo.temperature=0.5"))
     assert "was measured with different settings (temperature)" in hotter
@@ -194,7 +243,9 @@ def test_a_choice_that_leaves_nothing_is_refused(copy):
 
 
 def test_the_held_out_problems_are_the_same():
-    with_both, without = (load_train(load_recipe(RECIPE, [*SHORT, *given], check=())) for given in (CHOSEN, []))
+    with_both, without = (
+        load_train(load_recipe(RECIPE, [*SHORT, *given], check=())) for given in (CHOSEN, [])
+    )
     assert with_both == without
 
 
@@ -231,7 +282,9 @@ def test_what_cannot_be_probed_is_told(arguments, message, tmp_path):
 
 
 def test_without_a_warm_start_the_base_model_is_probed(tmp_path):
-    said = run_stage("probe", *tiny(tmp_path, "sft=null", "seed=3"), "--problems", "4", "--samples", "2").stdout
+    said = run_stage(
+        "probe", *tiny(tmp_path, "sft=null", "seed=3"), "--problems", "4", "--samples", "2"
+    ).stdout
     assert "4 of 74 problems × 2 completions of the base model" in said
     assert "| base | 0.0% |" in said and "| needs --samples 4 |" in said
     assert "advice: nearly every completion is wrong" in said

@@ -14,14 +14,21 @@ TINY = ["data.validation=40", "grpo.per_device_train_batch_size=8", "grpo.num_ge
 def test_the_largest_step_is_tried_with_the_longest_problems(tmp_path, monkeypatch, capsys):
     """Two problems of a generation batch, the longest, and completions that all reach the limit."""
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [*TINY, f"output_dir={tmp_path}/run"])
-    problems = [{"problem": "1+" * i + "1?", "solution": "1", "reasoning": None} for i in (3, 9, 1, 8)]
+    problems = [
+        {"problem": "1+" * i + "1?", "solution": "1", "reasoning": None} for i in (3, 9, 1, 8)
+    ]
     monkeypatch.setattr(probe_memory, "load_train", lambda recipe: (problems, []))
-    monkeypatch.setattr(probe_memory.tempfile, "TemporaryDirectory", lambda: Kept(tmp_path / "probe"))
+    monkeypatch.setattr(
+        probe_memory.tempfile, "TemporaryDirectory", lambda: Kept(tmp_path / "probe")
+    )
     probe_memory.main(recipe)
     assert "next: make grpo" in capsys.readouterr().out
     assert not (tmp_path / "run").exists()
     done = pd.read_parquet(tmp_path / "probe/grpo/completions")
-    assert {each[-1]["content"] for each in done["prompt"]} == {problems[1]["problem"], problems[3]["problem"]}
+    assert {each[-1]["content"] for each in done["prompt"]} == {
+        problems[1]["problem"],
+        problems[3]["problem"],
+    }
 
 
 class Kept:

@@ -13,14 +13,20 @@ from tests.waits import run_command
 
 
 def test_the_interval_is_students():
-    """By hand: the standard error of 1, 2 and 3 is 1 / sqrt(3), and t of two degrees of freedom is 4.303."""
+    """By hand: the standard error of 1, 2 and 3 is 1 / sqrt(3), and t of two degrees of freedom is
+    4.303."""
     assert over_seeds([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-3)
     assert over_seeds([0.5]) == (0.5, math.inf)
 
 
 def test_a_gain_is_paired_within_a_seed():
     """The stages differ between seeds by far more than the gain does."""
-    lines = table({seed: {"sft": 0.1 * seed, "grpo": 0.1 * seed + 0.05 + 0.001 * (seed % 2)} for seed in range(1, 6)})
+    lines = table(
+        {
+            seed: {"sft": 0.1 * seed, "grpo": 0.1 * seed + 0.05 + 0.001 * (seed % 2)}
+            for seed in range(1, 6)
+        }
+    )
     assert lines[2] == "| 1 | 10.0% | 15.1% |"
     assert lines[7].startswith("| mean | 30.0% ± 19.6 | 35.1% ± ")
     assert lines[9] == "- sft → grpo: +5.1 ± 0.1 points"
@@ -29,20 +35,39 @@ def test_a_gain_is_paired_within_a_seed():
 @pytest.mark.parametrize(
     ("accuracies", "last"),
     [
-        ([(0.5, 0.7), (0.5, 0.4), (0.5, 0.6)], "- sft → grpo: no significant change: +6.7 ± 37.9 points"),
-        ([(0.1, 0.7)] * 4, "- sft → grpo: +60.0 points in every seed; without a spread there is no interval"),
-        ([(0.5, 0.5), (0.5, 0.501), *[(0.5, 0.5)] * 4], "- sft → grpo: no significant change: +0.0 ± 0.0 points"),
+        (
+            [(0.5, 0.7), (0.5, 0.4), (0.5, 0.6)],
+            "- sft → grpo: no significant change: +6.7 ± 37.9 points",
+        ),
+        (
+            [(0.1, 0.7)] * 4,
+            "- sft → grpo: +60.0 points in every seed; without a spread there is no interval",
+        ),
+        (
+            [(0.5, 0.5), (0.5, 0.501), *[(0.5, 0.5)] * 4],
+            "- sft → grpo: no significant change: +0.0 ± 0.0 points",
+        ),
         ([(0.5, 0.6)], "One seed says nothing about others: no interval."),
-        ([(0.0, 0.1, 0.51), (0.0, 0.2, 0.52), (0.0, 0.3, 0.53)], "- base → grpo: +52.0 ± 2.5 points"),  # the first, too
+        (
+            [(0.0, 0.1, 0.51), (0.0, 0.2, 0.52), (0.0, 0.3, 0.53)],
+            "- base → grpo: +52.0 ± 2.5 points",
+        ),  # the first, too
     ],
 )
 def test_a_change_is_claimed_beyond_its_interval_alone(accuracies, last):
     labels = ("base", "sft", "grpo")[-len(accuracies[0]) :]
-    assert table({seed: dict(zip(labels, each, strict=True)) for seed, each in enumerate(accuracies)})[-1] == last
+    assert (
+        table({seed: dict(zip(labels, each, strict=True)) for seed, each in enumerate(accuracies)})[
+            -1
+        ]
+        == last
+    )
 
 
 def test_a_label_of_a_strangers_file_is_only_text():
-    text = "\n".join(table({seed: {"base": 0.5, "![x](y) | <b>": 0.5 + seed / 10} for seed in (1, 2)}))
+    text = "\n".join(
+        table({seed: {"base": 0.5, "![x](y) | <b>": 0.5 + seed / 10} for seed in (1, 2)})
+    )
     found = kinds(text)
     assert found["tr_open"] == 4 and not found.keys() & {"image", "html_inline"}
 
@@ -79,7 +104,10 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
     ("given", "told"),
     [
         *(
-            ([f"--seeds={given}"], f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong}"')
+            (
+                [f"--seeds={given}"],
+                f'SEEDS: expected whole numbers such as SEEDS="1 2 3", got "{wrong}"',
+            )
             for given, wrong in [
                 ("1 2 x", "x"),
                 ("", ""),
@@ -87,11 +115,20 @@ def test_the_stage_reads_each_seeds_comparison(tmp_path):
                 ("1 '2'", "'2'"),
                 ("1 \u0663", "\u0663"),
                 ("-1", "-1"),
-                ("1 9999999999", "9999999999"),  # which its own stages would refuse, after the first had trained
+                (
+                    "1 9999999999",
+                    "9999999999",
+                ),  # which its own stages would refuse, after the first had trained
             ]
         ),
-        (["seed=5", "--seeds=1"], "override seed=5: seed: make seeds sets it for each seed: leave it out"),
-        (["output_dir=outputs/y", "--seeds=1"], "output_dir: make seeds sets it for each seed: leave it out"),
+        (
+            ["seed=5", "--seeds=1"],
+            "override seed=5: seed: make seeds sets it for each seed: leave it out",
+        ),
+        (
+            ["output_dir=outputs/y", "--seeds=1"],
+            "output_dir: make seeds sets it for each seed: leave it out",
+        ),
         (["grpo.max_stepz=5", "--seeds=1"], "did you mean max_steps?"),
     ],
     ids=str,
@@ -102,10 +139,15 @@ def test_a_mistake_is_told_before_any_seed_is_trained(given, told):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"), [("CHAIN=dp0", "CHAIN=dp0: expected grpo or dpo"), ("RECIPE=it's/it's.yaml", "it's")]
+    ("options", "told"),
+    [("CHAIN=dp0", "CHAIN=dp0: expected grpo or dpo"), ("RECIPE=it's/it's.yaml", "it's")],
 )
 def test_make_ends_with_the_mistake(options, told):
     """Its first line is run, the others would only be shown."""
     command = ["make", "--no-print-directory", "seeds", options, "-o", "setup"]
     done = run_command(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (2, True, False), done.stderr
+    assert (done.returncode, told in done.stderr, "seeds: " in done.stdout) == (
+        2,
+        True,
+        False,
+    ), done.stderr

@@ -1,5 +1,7 @@
-"""A short run of an adapter with a reference, on two processes over gloo, each way that accelerate_configs/ has of
-dividing it among them. Its warm start is stopped by SIGTERM, its GRPO loses a process to SIGKILL, and both go on."""
+"""A short run of an adapter with a reference, on two processes over gloo, each way that
+accelerate_configs/ has of dividing it among them. Its warm start is stopped by SIGTERM, its GRPO
+loses a process to SIGKILL, and both go on.
+"""
 
 import json
 import os
@@ -26,11 +28,29 @@ WAYS = {"ddp": ["cpu2", "-m"], "fsdp2": ["fsdp2", *ON_A_CPU, "tests.shards_on_cp
 WAYS |= {each: [each, *ON_A_CPU] for each in ("zero2", "zero3")}
 ON_GPUS = ["--num_processes", "2", "-m", "tests.stages.test_two_gpus"]  # over NCCL
 WAYS |= {"ddp on GPUs": ["ddp", *ON_GPUS], "fsdp2 on GPUs": ["fsdp2", *ON_GPUS]}
-NO_DEEPSPEED = pytest.mark.skipif(find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed")
+NO_DEEPSPEED = pytest.mark.skipif(
+    find_spec("deepspeed") is None, reason="make setup EXTRAS=deepspeed"
+)
 SHARDED = ["fsdp2", *(pytest.param(each, marks=NO_DEEPSPEED) for each in ("zero2", "zero3"))]
-SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=24", "evaluate.checkpoint_problems=8", "model.build=null"]
-SHORT += ["sft.max_steps=20", "sft.save_steps=5", "grpo.max_steps=6", "grpo.eval_steps=2", "grpo.logging_steps=1"]
-SHORT += ["grpo.num_generations=4", "grpo.num_iterations=1", "grpo.beta=0.04", "grpo.gradient_checkpointing=true"]
+SHORT = [
+    "recipes/tiny-arithmetic.yaml",
+    "data.validation=24",
+    "evaluate.checkpoint_problems=8",
+    "model.build=null",
+]
+SHORT += [
+    "sft.max_steps=20",
+    "sft.save_steps=5",
+    "grpo.max_steps=6",
+    "grpo.eval_steps=2",
+    "grpo.logging_steps=1",
+]
+SHORT += [
+    "grpo.num_generations=4",
+    "grpo.num_iterations=1",
+    "grpo.beta=0.04",
+    "grpo.gradient_checkpointing=true",
+]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=8"]
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 LAST = "grpo/checkpoint-6"
@@ -40,7 +60,8 @@ PATIENCE = 400  # seconds for what takes 45 on a slow core that others use too
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
-    """A model that ends its answers after 20 to 35 tokens, so that no two processes sample for as long."""
+    """A model that ends its answers after 20 to 35 tokens, so that no two processes sample for as
+    long."""
     folder = tmp_path_factory.mktemp("base")
     run_stage("sft", *SHORT[:2], f"output_dir={folder}", "sft.max_steps=60")
     return folder / "sft"
@@ -50,7 +71,9 @@ def base(tmp_path_factory) -> Path:
 def alone(base, tmp_path_factory) -> Path:
     """The folder of a warm start of one process."""
     folder = tmp_path_factory.mktemp("alone")
-    run_stage("sft", *SHORT, LORA, BATCH.format(64), f"model.name_or_path={base}", f"output_dir={folder}")
+    run_stage(
+        "sft", *SHORT, LORA, BATCH.format(64), f"model.name_or_path={base}", f"output_dir={folder}"
+    )
     return folder / "sft"
 
 
@@ -59,7 +82,14 @@ class Launch:
 
     def __init__(self, way: str, stage: str, folder: Path, base: Path, *given: str):
         file, *words = WAYS[way]
-        command = [sys.executable, "-m", "stages.launch", "--config_file", f"accelerate_configs/{file}.yaml", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "stages.launch",
+            "--config_file",
+            f"accelerate_configs/{file}.yaml",
+            *words,
+        ]
         command += [f"stages.{stage}", *SHORT]
         command += [BATCH.format(32), f"model.name_or_path={base}", f"output_dir={folder}", *given]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
@@ -80,7 +110,11 @@ class Launch:
     def saved(self) -> "Launch":
         """Wait until it has a checkpoint."""
         try:
-            until(lambda: list(self.folder.glob("checkpoint-*/manifest.json")), PATIENCE, running=[self.process])
+            until(
+                lambda: list(self.folder.glob("checkpoint-*/manifest.json")),
+                PATIENCE,
+                running=[self.process],
+            )
         except AssertionError as failure:
             failure.add_note(self.ended()[-6000:])
             raise
@@ -94,8 +128,8 @@ class Launch:
 
 
 class Run(NamedTuple):
-    """`home`: the output folder of a run whose warm start was stopped; its GRPO was not, that in `killed` was. `said`:
-    what each launch did, and its exit code."""
+    """`home`: the output folder of a run whose warm start was stopped; its GRPO was not, that in
+    `killed` was. `said`: what each launch did, and its exit code."""
 
     home: Path
     killed: Path
@@ -162,14 +196,26 @@ def test_a_warm_start_that_was_stopped_is_that_of_one_process(way, runs, alone, 
 def test_a_run_that_lost_a_process_ends_with_the_same_weights(way, runs):
     run = runs(way)
     assert run.codes["killed"] not in (0, 75)
-    assert f"from {run.killed}/grpo/checkpoint-" in run.said["again"] and "FutureWarning" not in run.said["again"]
-    for folder in ("grpo", LAST):  # the best checkpoint's weights, which may have been saved before the kill
+    assert (
+        f"from {run.killed}/grpo/checkpoint-" in run.said["again"]
+        and "FutureWarning" not in run.said["again"]
+    )
+    for folder in (
+        "grpo",
+        LAST,
+    ):  # the best checkpoint's weights, which may have been saved before the kill
         assert same_weights(run.killed / folder, run.home / folder)
     evaluations = [line for line in read_lines(run.home / "grpo/metrics.jsonl") if ACCURACY in line]
-    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == [(2, 8), (4, 8), (6, 8)]  # of both processes
+    assert [(line["step"], len(line[RIGHT])) for line in evaluations] == [
+        (2, 8),
+        (4, 8),
+        (6, 8),
+    ]  # of both processes
     assert all(line[RIGHT].count("1") / 8 == pytest.approx(line[ACCURACY]) for line in evaluations)
     best = json.loads((run.home / "grpo/summary.json").read_text())["best_checkpoint"]
-    assert same_weights(run.home / "grpo", Path(best)) and not same_weights(run.home / "sft", Path(best))
+    assert same_weights(run.home / "grpo", Path(best)) and not same_weights(
+        run.home / "sft", Path(best)
+    )
 
 
 @pytest.mark.parametrize("way", SHARDED)
@@ -185,13 +231,17 @@ def test_sharded_it_is_the_run_that_it_is_with_ddp(way, runs):
 @pytest.mark.parametrize("way", ["ddp", *SHARDED])
 def test_its_adapter_is_evaluated_by_one_process(way, runs, base):
     home = runs(way).home
-    said = run_stage("evaluate", *SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}", "--held-out").stdout
+    said = run_stage(
+        "evaluate", *SHORT, LORA, f"model.name_or_path={base}", f"output_dir={home}", "--held-out"
+    ).stdout
     assert "| sft |" in said and "| grpo |" in said
 
 
 @pytest.mark.parametrize("way", SHARDED)
 def test_the_reference_of_a_whole_model_is_whole(way, base, tmp_path):
     """Under FSDP2 trl leaves it to the first process's shards, and the rest of it is zeros."""
-    Launch(way, "grpo", tmp_path, base, "sft=null", "grpo.max_steps=2", "grpo.eval_steps=null").done()
+    Launch(
+        way, "grpo", tmp_path, base, "sft=null", "grpo.max_steps=2", "grpo.eval_steps=null"
+    ).done()
     first, second = distances(tmp_path / "grpo")
     assert first == pytest.approx(0, abs=1e-9) and 1e-9 < second < 0.01

@@ -1,7 +1,7 @@
-"""launch/grpo.slurm on a real Slurm: Debian's slurmctld, munge, and three slurmd on this machine that pass for nodes,
-each in a network namespace with a name and an address of its own. What they share is the disk. A job of more urgent
-partition takes the nodes away; the run goes back into the queue, and ends as if nothing had been. With a server node, a
-stand-in takes vLLM's place.
+"""launch/grpo.slurm on a real Slurm: Debian's slurmctld, munge, and three slurmd on this machine
+that pass for nodes, each in a network namespace with a name and an address of its own. What they
+share is the disk. A job of more urgent partition takes the nodes away; the run goes back into the
+queue, and ends as if nothing had been. With a server node, a stand-in takes vLLM's place.
 
     apt-get install munge slurmctld slurmd slurm-client
     pytest -s tests/stages/test_slurm.py      # prints the job's log
@@ -74,7 +74,9 @@ def network() -> Iterator[None]:
     """An address and a cable for each node."""
     if MISSING:
         pytest.skip(f"a Slurm of one's own needs {', '.join(MISSING)}")
-    words = NETWORK + "".join(NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES)
+    words = NETWORK + "".join(
+        NETWORK_OF_NODE.format(node=node, address=NODES[node]) for node in NODES
+    )
     try:
         if (done := run_command(["sh", "-ec", words], capture_output=True, text=True)).returncode:
             pytest.skip(f"no network of one's own: {done.stderr.strip()}")
@@ -86,13 +88,23 @@ def network() -> Iterator[None]:
 
 
 def slurmd(node: str, folder: Path) -> list[str]:
-    """The command for a node's daemon. The node has its own name, which leads it to 127.0.1.1, as on Debian."""
+    """The command for a node's daemon. The node has its own name, which leads it to 127.0.1.1, as
+    on Debian."""
     hosts = folder / f"hosts-{node}"
     others = [f"{address} {other}\n" for other, address in NODES.items() if other != node]
     hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {node}\n{''.join(others)}")
     start = f"hostname {node} && mount --bind {hosts} /etc/hosts && exec slurmd -D"
     # Not `ip netns exec`, which hides the cgroups that slurmd asks for.
-    return ["nsenter", f"--net=/run/netns/grpo-{node}", "unshare", "--uts", "--mount", "sh", "-c", start]
+    return [
+        "nsenter",
+        f"--net=/run/netns/grpo-{node}",
+        "unshare",
+        "--uts",
+        "--mount",
+        "sh",
+        "-c",
+        start,
+    ]
 
 
 @pytest.fixture
@@ -103,22 +115,40 @@ def slurm(network, monkeypatch) -> Iterator[Path]:
     config = folder / "slurm.conf"
     name = socket.gethostname().split(".")[0]
     nodes = "\n".join(f"NodeName={node} NodeAddr={address}" for node, address in NODES.items())
-    config.write_text(CONFIG.format(folder=folder, name=name, here=HERE, port=free_port(), nodes=nodes))
+    config.write_text(
+        CONFIG.format(folder=folder, name=name, here=HERE, port=free_port(), nodes=nodes)
+    )
     for node in NODES:
         (folder / f"spool-{node}").mkdir()
     (folder / "key").write_bytes(os.urandom(64))
     (folder / "key").chmod(0o400)
     monkeypatch.setenv("SLURM_CONF", str(config))
-    of_munge = {"key-file": "key", "socket": "munge.socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
-    munge = ["munged", "--foreground", "--force", *(f"--{key}={folder / name}" for key, name in of_munge.items())]
+    of_munge = {
+        "key-file": "key",
+        "socket": "munge.socket",
+        "pid-file": "pid",
+        "log-file": "log",
+        "seed-file": "seed",
+    }
+    munge = [
+        "munged",
+        "--foreground",
+        "--force",
+        *(f"--{key}={folder / name}" for key, name in of_munge.items()),
+    ]
     daemons = []
     try:
         for command in (munge, ["slurmctld", "-D"], *(slurmd(each, folder) for each in NODES)):
             log = (folder / f"daemon-{len(daemons)}.log").open("w")
-            daemons.append(start_command(command, cwd=folder, stdout=log, stderr=log, start_new_session=True))
+            daemons.append(
+                start_command(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+            )
             time.sleep(1)
         until(
-            lambda: asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split() == ["idle"] * len(NODES),
+            lambda: (
+                asked("sinfo", "-h", "-N", "-p", "patient", "-o", "%t").split()
+                == ["idle"] * len(NODES)
+            ),
             "idle nodes",
             30,
         )
@@ -160,14 +190,18 @@ def submit(nodes: int, log: Path, run: Path, *overrides: str) -> str:
 
 
 def take_the_nodes_away(log: Path):
-    asked("sbatch", "--partition=urgent", f"--nodes={len(NODES)}", f"--output={log}", "--wrap=sleep 1")
+    asked(
+        "sbatch", "--partition=urgent", f"--nodes={len(NODES)}", f"--output={log}", "--wrap=sleep 1"
+    )
 
 
 def go_on_after_preemption(job: str):
     """Wait for the job's return to the queue, and then for its end."""
     until(lambda: state(job) == "PENDING" or failed(job), "return to the queue")
     if state(job) == "PENDING":
-        asked("scontrol", "update", f"JobId={job}", "StartTime=now")  # Slurm would let it wait for two minutes
+        asked(
+            "scontrol", "update", f"JobId={job}", "StartTime=now"
+        )  # Slurm would let it wait for two minutes
         until(lambda: state(job) == "COMPLETED" or failed(job), "end")
 
 
@@ -187,7 +221,13 @@ def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch
     assert f"job {job}, start 2: 2 processes on n[1-2]" in said
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     shutil.copytree(run / "sft", tmp_path / "whole/sft")
-    run_stage("grpo", "recipes/tiny-arithmetic.yaml", *SHORT, f"output_dir={tmp_path}/whole", launcher=TWO_PROCESSES)
+    run_stage(
+        "grpo",
+        "recipes/tiny-arithmetic.yaml",
+        *SHORT,
+        f"output_dir={tmp_path}/whole",
+        launcher=TWO_PROCESSES,
+    )
     assert same_weights(run / "grpo", tmp_path / "whole/grpo")
 
 
@@ -195,7 +235,11 @@ def test_a_preempted_job_ends_with_the_same_weights(slurm, tmp_path, monkeypatch
 def vllm(tmp_path, monkeypatch) -> Path:
     """A job with a server node, and the stand-in for vLLM; its folder."""
     folder = tmp_path / "vllm"
-    for key, value in {"RECIPE": "tiny-arithmetic", "SERVER_NODES": "1", **vllm_stand_in.install(folder)}.items():
+    for key, value in {
+        "RECIPE": "tiny-arithmetic",
+        "SERVER_NODES": "1",
+        **vllm_stand_in.install(folder),
+    }.items():
         monkeypatch.setenv(key, value)
     return folder
 
@@ -228,7 +272,9 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     lines = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
     ratios = [line[each] for line in lines for each in RATIOS if each in line]
-    assert ratios and all(abs(ratio - 1) < 1e-3 for ratio in ratios)  # sampled from the weights that are trained
+    assert ratios and all(
+        abs(ratio - 1) < 1e-3 for ratio in ratios
+    )  # sampled from the weights that are trained
     assert not servers()
 
 
@@ -242,15 +288,26 @@ def test_a_server_that_dies_ends_the_job(slurm, vllm, tmp_path, monkeypatch):
     print(said)
     assert "the vLLM server is gone" in said and "resumes from" in said
     assert f"job {job}: the vLLM server ended with exit code 9" in said
-    assert "ExitCode=3:0" in asked("scontrol", "show", "job", job) and "back into the queue" not in said
+    assert (
+        "ExitCode=3:0" in asked("scontrol", "show", "job", job)
+        and "back into the queue" not in said
+    )
 
 
 @pytest.mark.parametrize(("servers", "nodes"), [("1", "1"), ("2", "4"), ("yes", "4")])
 def test_what_is_no_division_into_servers_and_trainers_is_refused(servers, nodes):
-    environment = {"RECIPE": "tiny-arithmetic", "SERVER_NODES": servers, "SLURM_JOB_NUM_NODES": nodes}
+    environment = {
+        "RECIPE": "tiny-arithmetic",
+        "SERVER_NODES": servers,
+        "SLURM_JOB_NUM_NODES": nodes,
+    }
     words = ["bash", "launch/grpo.slurm"]
-    done = run_command(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr.startswith(f"SERVER_NODES={servers} with {nodes} nodes: ")
+    done = run_command(
+        words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.startswith(
+        f"SERVER_NODES={servers} with {nodes} nodes: "
+    )
 
 
 @pytest.mark.parametrize(("given", "seen"), [(None, "0"), ("2,3", "2"), ("", "")])
@@ -261,10 +318,16 @@ def test_a_process_alone_has_one_gpu(given, seen, tmp_path):
         file.parent.mkdir(parents=True)
         file.write_text(f"#!/bin/bash\n{text}\n")
         file.chmod(0o755)
-    environment = {"RECIPE": "any", "SLURM_JOB_NUM_NODES": "1", "PATH": f"{srun.parent}:{os.environ['PATH']}"}
+    environment = {
+        "RECIPE": "any",
+        "SLURM_JOB_NUM_NODES": "1",
+        "PATH": f"{srun.parent}:{os.environ['PATH']}",
+    }
     environment |= {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
     words = ["bash", ROOT / "launch/grpo.slurm"]
     done = run_command(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    *_, last = [line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")]
+    *_, last = [
+        line for line in done.stdout.splitlines() if line.startswith("CUDA_VISIBLE_DEVICES=")
+    ]
     assert last == f"CUDA_VISIBLE_DEVICES={seen}"

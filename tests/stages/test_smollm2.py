@@ -15,9 +15,9 @@ def test_the_weights_are_those_of_a_language_model():
     recipe = load_recipe("recipes/smollm2-gsm8k.yaml", ["data.train=[arithmetic]"], check=())
     tokenizer = load_tokenizer(recipe)
     model = load_model(recipe, tokenizer)
-    ids = tokenizer("The capital of France is Paris, and the capital of Italy is Rome.", return_tensors="pt")[
-        "input_ids"
-    ]
+    ids = tokenizer(
+        "The capital of France is Paris, and the capital of Italy is Rome.", return_tensors="pt"
+    )["input_ids"]
     with torch.inference_mode():
         loss = model(input_ids=ids, labels=ids).loss
     assert loss < 3.0  # of a random model it is log(49,152) = 10.8
@@ -26,9 +26,22 @@ def test_the_weights_are_those_of_a_language_model():
 
 @pytest.mark.parametrize("recipe", ["smollm2-arithmetic", "smollm2-gsm8k"])
 def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
-    overrides = [f"data.dir={math_data}", "data.validation=4", f"output_dir={tmp_path}", "sft.max_steps=2"]
-    overrides += ["sft.per_device_train_batch_size=4", "grpo.max_steps=1", "grpo.per_device_train_batch_size=8"]
-    overrides += ["grpo.gradient_accumulation_steps=1", "grpo.num_generations=4", "grpo.save_steps=1"]
+    overrides = [
+        f"data.dir={math_data}",
+        "data.validation=4",
+        f"output_dir={tmp_path}",
+        "sft.max_steps=2",
+    ]
+    overrides += [
+        "sft.per_device_train_batch_size=4",
+        "grpo.max_steps=1",
+        "grpo.per_device_train_batch_size=8",
+    ]
+    overrides += [
+        "grpo.gradient_accumulation_steps=1",
+        "grpo.num_generations=4",
+        "grpo.save_steps=1",
+    ]
     overrides += [
         "grpo.max_completion_length=16",
         "grpo.logging_steps=1",
@@ -43,6 +56,8 @@ def test_every_stage_of_a_smollm2_recipe_runs(recipe, math_data, tmp_path):
     losses = [line.get("loss") for line in read_lines(tmp_path / "sft/metrics.jsonl")]
     assert losses[0] < 4.0
     assert any(
-        t.abs().max() > 0 for n, t in load_file(tmp_path / "grpo/adapter_model.safetensors").items() if "lora_B" in n
+        t.abs().max() > 0
+        for n, t in load_file(tmp_path / "grpo/adapter_model.safetensors").items()
+        if "lora_B" in n
     )
     assert len(list((tmp_path / "eval").rglob("grpo.jsonl"))) == 1

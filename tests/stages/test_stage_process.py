@@ -1,4 +1,5 @@
-"""How the tests start a stage: from a process that has imported the libraries, but where torch has a GPU, anew."""
+"""How the tests start a stage: from a process that has imported the libraries, but where torch has
+a GPU, anew."""
 
 import os
 import sys
@@ -30,7 +31,9 @@ def test_with_a_gpu_the_libraries_initialise_cuda():
 @pytest.mark.parametrize("name", ["program", "program.py"])
 def test_with_a_gpu_a_stage_has_a_python_of_its_own(name, tmp_path, monkeypatch):
     program = tmp_path / "program.py"
-    program.write_text("import sys, tests.support\nprint('trl' in sys.modules, sys.argv[1:])\nsys.exit(3)")
+    program.write_text(
+        "import sys, tests.support\nprint('trl' in sys.modules, sys.argv[1:])\nsys.exit(3)"
+    )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     module = str(program) if name.endswith(".py") else name
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}

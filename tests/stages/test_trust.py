@@ -30,15 +30,20 @@ def root(tmp_path, monkeypatch):
 def test_a_file_is_named_once_and_found_wherever_the_clone_lies(root, capsys):
     (root / "link.py").symlink_to("a folder/x.py")
     main(shlex.split("mine.py"))
-    assert capsys.readouterr().out == (
-        f"recipes may now run mine.py; to take it back, remove the line from {root}/.trusted\n"
+    assert (
+        capsys.readouterr().out
+        == f"recipes may now run mine.py; to take it back, remove the line from {root}/.trusted\n"
     )
     main(shlex.split("./mine.py link.py 'a folder/x.py' ../elsewhere.py"))
-    assert (root / ".trusted").read_text() == f"mine.py\na folder/x.py\n{root.parent}/elsewhere.py\n"
+    assert (
+        root / ".trusted"
+    ).read_text() == f"mine.py\na folder/x.py\n{root.parent}/elsewhere.py\n"
     capsys.readouterr()
     (root / "mine.yaml").touch()
     main(["mine.yaml"])
-    assert capsys.readouterr().out.startswith("mine.yaml may now send its runs to a tracker; to take it back, ")
+    assert capsys.readouterr().out.startswith(
+        "mine.yaml may now send its runs to a tracker; to take it back, "
+    )
     assert imports.is_trusted(root / "mine.yaml")
     assert imports.named_function("mine.f", "completions")
 
@@ -56,7 +61,10 @@ def test_a_line_that_was_written_by_hand_stays(root):
         ("nope.py", "FILE=nope.py: there is no such file"),
         ("mine.py nope.py", "FILE=nope.py: there is no such file"),
         ("'a folder'", "FILE=a folder: is a folder; name its Python files"),
-        ("words.txt", "FILE=words.txt: is no Python file or recipe, whose name ends in .py or .yaml"),
+        (
+            "words.txt",
+            "FILE=words.txt: is no Python file or recipe, whose name ends in .py or .yaml",
+        ),
         ("'line\nbreak.py'", "its path has characters that cannot be shown: rename it"),
     ],
 )

@@ -1,7 +1,9 @@
-"""Two GPUs: one for each process, over NCCL; or one for training, and one for a vLLM server. `make test-gpu` runs this
-where there are two. A stage that is launched through this file says at its end which GPUs its process has used:
+"""Two GPUs: one for each process, over NCCL; or one for training, and one for a vLLM server. `make
+test-gpu` runs this where there are two. A stage that is launched through this file says at its end
+which GPUs its process has used:
 
-    accelerate launch --config_file accelerate_configs/ddp.yaml -m tests.stages.test_two_gpus stages.sft recipes/x.yaml
+    accelerate launch --config_file accelerate_configs/ddp.yaml -m tests.stages.test_two_gpus
+    stages.sft recipes/x.yaml
 """
 
 import importlib
@@ -57,12 +59,14 @@ def moved(folder: Path, other: Path) -> float:
 def test_ddp(base, tmp_path):
     said = Launch("ddp on GPUs", "grpo", tmp_path, base, LORA, "sft=null").done()
     assert uses(said) == EACH_ITS_OWN
-    assert len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line]) == 6
+    assert (
+        len([line for line in read_lines(tmp_path / "grpo/metrics.jsonl") if "reward" in line]) == 6
+    )
 
 
 def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
-    """A GPU's kernels need not repeat themselves to the bit; what was resumed is far nearer to what was not than that
-    is to its own last checkpoint but one."""
+    """A GPU's kernels need not repeat themselves to the bit; what was resumed is far nearer to what
+    was not than that is to its own last checkpoint but one."""
     way, whole, stopped = "fsdp2 on GPUs", tmp_path / "apart/whole", tmp_path / "stopped"
     launch = Launch(way, "sft", stopped, base, LORA, *SFT).saved()
     launch.process.terminate()
@@ -70,23 +74,45 @@ def test_fsdp2_stopped_and_killed_goes_on(base, tmp_path):
     said = Launch(way, "sft", stopped, base, LORA, *SFT).done()
     assert f"from {stopped}/sft/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     Launch(way, "sft", whole, base, LORA, *SFT).done()
-    assert 2 * moved(stopped / "sft", whole / "sft") < moved(whole / "sft/checkpoint-40", whole / "sft")
+    assert 2 * moved(stopped / "sft", whole / "sft") < moved(
+        whole / "sft/checkpoint-40", whole / "sft"
+    )
     launch = Launch(way, "grpo", stopped, base, LORA, *SFT).saved()
     launch.rank(1).kill()
     assert "grpo: done" not in launch.ended() and launch.process.returncode not in (0, 75)
     said = Launch(way, "grpo", stopped, base, LORA, *SFT).done()
     assert f"from {stopped}/grpo/checkpoint-" in said and uses(said) == EACH_ITS_OWN
     assert moved(stopped / "sft", stopped / "grpo/checkpoint-6") > 0
-    words = [*SHORT, *SFT, LORA, f"model.name_or_path={base}", f"output_dir={stopped}", "--held-out"]
+    words = [
+        *SHORT,
+        *SFT,
+        LORA,
+        f"model.name_or_path={base}",
+        f"output_dir={stopped}",
+        "--held-out",
+    ]
     assert "| grpo |" in run_stage("evaluate", *words, **FIRST).stdout
 
 
 @pytest.mark.vllm
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm")
+@pytest.mark.skipif(
+    find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"
+)
 def test_a_server_samples_from_the_policy(tmp_path):
-    """The server loads the base model, whose weights are random; what it samples is the policy's if these were sent."""
-    words = [RECIPE, *SERVER, f"grpo.vllm_server_port={free_port()}", f"grpo.vllm_group_port={free_port()}"]
-    words += [f"output_dir={tmp_path}", "grpo.max_steps=8", "grpo.logging_steps=1", "grpo.vllm_max_model_length=256"]
+    """The server loads the base model, whose weights are random; what it samples is the policy's if
+    these were sent."""
+    words = [
+        RECIPE,
+        *SERVER,
+        f"grpo.vllm_server_port={free_port()}",
+        f"grpo.vllm_group_port={free_port()}",
+    ]
+    words += [
+        f"output_dir={tmp_path}",
+        "grpo.max_steps=8",
+        "grpo.logging_steps=1",
+        "grpo.vllm_max_model_length=256",
+    ]
     run_stage("sft", *words, **FIRST)
     log = tmp_path / "server.log"
     with log.open("w") as file:
@@ -97,9 +123,16 @@ def test_a_server_samples_from_the_policy(tmp_path):
     finally:
         server.terminate()
         server.wait(60)
-    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-3000:] + log.read_text()[-3000:]
+    assert done.returncode == 0 and "Traceback" not in done.stderr, (
+        done.stderr[-3000:] + log.read_text()[-3000:]
+    )
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
-    differences = [line[key] for line in lines for key in ["sampling/sampling_logp_difference/mean"] if key in line]
+    differences = [
+        line[key]
+        for line in lines
+        for key in ["sampling/sampling_logp_difference/mean"]
+        if key in line
+    ]
     assert differences and max(differences) < 0.1
 
 
@@ -109,7 +142,11 @@ if __name__ == "__main__":
 
     def watched(trainer, *arguments):
         train(trainer, *arguments)
-        used = [each for each in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(each)]
+        used = [
+            each
+            for each in range(torch.cuda.device_count())
+            if torch._C._cuda_hasPrimaryContext(each)
+        ]
         print(f"process {trainer.args.process_index} used GPU {used}", flush=True)
 
     training.train = watched

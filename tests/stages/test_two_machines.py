@@ -1,6 +1,6 @@
-"""A launch on two machines: two network namespaces, each with an address of its own, joined by a cable. One rank is
-killed, the launch is given again on both, and ends as if nothing had been. What they share is the disk. And launches
-that are wrong: each ends on both machines, in one message."""
+"""A launch on two machines: two network namespaces, each with an address of its own, joined by a
+cable. One rank is killed, the launch is given again on both, and ends as if nothing had been. What
+they share is the disk. And launches that are wrong: each ends on both machines, in one message."""
 
 import os
 import re
@@ -18,7 +18,10 @@ import pytest
 from tests.support import ROOT, TWO_PROCESSES, ended, run_stage, same_weights
 from tests.waits import run_command, start_command
 
-MACHINES = (f"grpo-first-{os.getpid()}", f"grpo-second-{os.getpid()}")  # two sessions may run at once
+MACHINES = (
+    f"grpo-first-{os.getpid()}",
+    f"grpo-second-{os.getpid()}",
+)  # two sessions may run at once
 NETWORK = """
 ip netns add {0}
 ip netns add {1}
@@ -30,7 +33,12 @@ ip -n {1} link set lo up
 ip -n {0} link set cable up
 ip -n {1} link set cable up
 """.format(*MACHINES)
-SHORT = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft.max_steps=30", "grpo.save_steps=4"]
+SHORT = [
+    "recipes/tiny-arithmetic.yaml",
+    "data.validation=40",
+    "sft.max_steps=30",
+    "grpo.save_steps=4",
+]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=24"]
 PATIENCE = 240  # seconds for what takes one on a slow core that others use too
@@ -55,21 +63,44 @@ def machines() -> Iterator[None]:
 
 
 def start(
-    *folders: Path, ranks: tuple[int, ...] = (0, 1), timeout: int = PATIENCE, own_disk: Path | None = None
+    *folders: Path,
+    ranks: tuple[int, ...] = (0, 1),
+    timeout: int = PATIENCE,
+    own_disk: Path | None = None,
 ) -> list[subprocess.Popen]:
     """The same command on each machine but for its rank, and its folder.
 
     Args:
         own_disk: what the second machine sees in the place of its folder.
     """
-    command = ["-m", "stages.launch", "--config_file", "accelerate_configs/cpu2.yaml", "--num_machines", "2"]
-    command += ["--main_process_ip", "10.77.0.1", "--main_process_port", "29500", "--rdzv_conf", f"timeout={timeout}"]
+    command = [
+        "-m",
+        "stages.launch",
+        "--config_file",
+        "accelerate_configs/cpu2.yaml",
+        "--num_machines",
+        "2",
+    ]
+    command += [
+        "--main_process_ip",
+        "10.77.0.1",
+        "--main_process_port",
+        "29500",
+        "--rdzv_conf",
+        f"timeout={timeout}",
+    ]
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "cable", "HF_HUB_OFFLINE": "1"}
     started = []
     for rank, folder in zip(ranks, folders, strict=True):
         words = ["ip", "netns", "exec", MACHINES[rank]]  # which has mounts of its own too
         if own_disk and rank:
-            words += ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(own_disk), str(folder)]
+            words += [
+                "sh",
+                "-c",
+                'mount --bind "$0" "$1" && shift && exec "$@"',
+                str(own_disk),
+                str(folder),
+            ]
         words += [sys.executable, *command, "--machine_rank", str(rank)]
         words += ["-m", "stages.grpo", *SHORT, f"output_dir={folder}"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -90,7 +121,9 @@ def refused(wrong: str, *folders: Path, **given: Path):
 
 def rank_of(launch: subprocess.Popen) -> psutil.Process:
     below = psutil.Process(launch.pid).children(recursive=True)
-    return next(each for each in below if "RANK" in each.environ() and "stages.grpo" in each.cmdline())
+    return next(
+        each for each in below if "RANK" in each.environ() and "stages.grpo" in each.cmdline()
+    )
 
 
 def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
@@ -105,14 +138,24 @@ def test_a_rank_killed_and_the_launch_given_again(machines, tmp_path):
     said = ended(first, ALONE), ended(second, ALONE)
     print(*said)
     assert (first.returncode, second.returncode) == (3, 128 + signal.SIGKILL)
-    why = "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command resumes"
+    why = (
+        "process 1 was ended by SIGKILL, as the system does when memory runs out; the same command"
+        " resumes"
+    )
     assert last(said[1]) == f"launch: {why}"
-    assert re.fullmatch(r"other processes of this run are gone \(.+\); the same command resumes", last(said[0]))
+    assert re.fullmatch(
+        r"other processes of this run are gone \(.+\); the same command resumes", last(said[0])
+    )
     assert "Traceback" not in said[0] + said[1]
     assert not (tmp_path / "killed/grpo/summary.json").exists()
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     shutil.copytree(killed / "sft", tmp_path / "other/sft")
-    refused(f"newest checkpoint: None and {killed}/grpo/checkpoint-", killed, killed, own_disk=tmp_path / "other")
+    refused(
+        f"newest checkpoint: None and {killed}/grpo/checkpoint-",
+        killed,
+        killed,
+        own_disk=tmp_path / "other",
+    )
     refused(f"output_dir: {whole} and {killed}\n", killed, whole)
     first, second = start(tmp_path / "killed", tmp_path / "killed")
     said = ended(first, PATIENCE), ended(second, PATIENCE)

@@ -1,5 +1,5 @@
-"""`make vllm-server` with a stand-in for `vllm serve`, which answers as far as health and the model's name; and, by
-`make test-vllm`, with vLLM itself.
+"""`make vllm-server` with a stand-in for `vllm serve`, which answers as far as health and the
+model's name; and, by `make test-vllm`, with vLLM itself.
 """
 
 import http.server
@@ -51,7 +51,8 @@ cli.run("vllm_server", vllm_server.main)
 """
 
 
-# vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under another's name.
+# vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under
+# another's name.
 REAL = """
 from importlib import metadata
 version = metadata.version
@@ -167,14 +168,23 @@ def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
 def test_it_is_told_what_the_recipe_says():
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
     words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]), Path("folder"))
-    for option, value in {"--tensor-parallel-size": "2", "--max-model-len": "512", "--seed": "7"}.items():
+    for option, value in {
+        "--tensor-parallel-size": "2",
+        "--max-model-len": "512",
+        "--seed": "7",
+    }.items():
         assert words[words.index(option) + 1] == value
     assert "--gpu-memory-utilization" not in words and "--trust-remote-code" not in words
 
 
 @pytest.mark.parametrize(
     "there, wanted, chosen",
-    [(0, 1, {}), (2, 1, {"CUDA_VISIBLE_DEVICES": "1"}), (8, 2, {"CUDA_VISIBLE_DEVICES": "6,7"}), (2, 2, None)],
+    [
+        (0, 1, {}),
+        (2, 1, {"CUDA_VISIBLE_DEVICES": "1"}),
+        (8, 2, {"CUDA_VISIBLE_DEVICES": "6,7"}),
+        (2, 2, None),
+    ],
 )
 def test_the_last_gpus_are_the_server_s(there, wanted, chosen, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -196,7 +206,11 @@ def test_a_model_that_is_refused_elsewhere_is_not_served(tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "require", lambda *_: None)
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
     (tmp_path / "pytorch_model.bin").write_text("")
-    keys = ["model.build=null", f"model.name_or_path={tmp_path}", f"grpo.vllm_server_port={free_port()}"]
+    keys = [
+        "model.build=null",
+        f"model.name_or_path={tmp_path}",
+        f"grpo.vllm_server_port={free_port()}",
+    ]
     with pytest.raises(RecipeError, match=str(tmp_path)):
         stage.main(load_recipe(RECIPE, [*SERVER, *keys], check=()))
 
@@ -221,7 +235,13 @@ cli.run("grpo", grpo.main)
 
 @pytest.mark.train
 def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
-    keys = ["sft=null", "grpo.num_iterations=1", "grpo.max_steps=3", "grpo.save_steps=2", f"output_dir={tmp_path}"]
+    keys = [
+        "sft=null",
+        "grpo.num_iterations=1",
+        "grpo.max_steps=3",
+        "grpo.save_steps=2",
+        f"output_dir={tmp_path}",
+    ]
     keys.append("grpo.per_device_train_batch_size=16")
     (tmp_path / "dies.py").write_text(DIES)
     done = stage_process.run(str(tmp_path / "dies.py"), [RECIPE, *keys], ROOT, dict(os.environ))
@@ -232,7 +252,9 @@ def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
     assert (tmp_path / "grpo/summary.json").is_file()
 
 
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm")
+@pytest.mark.skipif(
+    find_spec("vllm") is None, reason="vllm is not installed: make setup EXTRAS=vllm"
+)
 @pytest.mark.gpu
 @pytest.mark.vllm
 @pytest.mark.slow
@@ -244,7 +266,9 @@ def test_vllm_answers_trl_s_client(started):
     assert f"answers at http://127.0.0.1:{port}" in read_until_ready(process)[-2]
     client = VLLMClient(host="127.0.0.1", server_port=port)
     answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
-    assert [len(each) for each in answer["prompt_ids"]] == [3, 1] and len(answer["completion_ids"]) == 4
+    assert [len(each) for each in answer["prompt_ids"]] == [3, 1] and len(
+        answer["completion_ids"]
+    ) == 4
     assert all(logprob[0] < 0 for each in answer["logprobs"] for logprob in each)
     assert client.get_server_info()["weight_transfer_config"]["backend"] == "nccl"
     process.send_signal(signal.SIGTERM)

@@ -28,12 +28,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-INDENTED = "not valid YAML: {}: the keys of a section begin in the same column, and each is `key: value`"
+INDENTED = (
+    "not valid YAML: {}: the keys of a section begin in the same column, and each is `key: value`"
+)
 ROWS = "train: 0 problems; it needs a row for each, with its answer (docs/your-data.md)"
-NO_MODEL = "holds no config.json, so it is not a model: name one that a model, or a stage, was saved in"
+NO_MODEL = (
+    "holds no config.json, so it is not a model: name one that a model, or a stage, was saved in"
+)
 SAID = {  # stage, arguments, and a part of the line: `/` before a name stands for the folder
     "an empty file": ("preflight", [TINY, "data.train=[/empty.csv]", *ALONE], f"/empty.csv {ROWS}"),
-    "a header alone": ("preflight", [TINY, "data.train=[/header.csv]", *ALONE], f"/header.csv {ROWS}"),
+    "a header alone": (
+        "preflight",
+        [TINY, "data.train=[/header.csv]", *ALONE],
+        f"/header.csv {ROWS}",
+    ),
     "a file that is not there": (
         "preflight",
         [TINY, "data.train=[/sum.jsonl]", *ALONE],
@@ -52,50 +60,99 @@ SAID = {  # stage, arguments, and a part of the line: `/` before a name stands f
     "its own benchmark": (
         "preflight",
         [TINY, "data.train=[/sums.jsonl]", "evaluate.benchmarks=[/sums.jsonl]", *ALONE[1:]],
-        "nothing is left to train on: train on others, or leave the benchmark out (evaluate.benchmarks: [] for none)",
+        (
+            "nothing is left to train on: train on others, or leave the benchmark out"
+            " (evaluate.benchmarks: [] for none)"
+        ),
     ),
-    "no model": ("sft", [TINY, "model={name_or_path: /no_model}", "output_dir=outputs/none"], f"/no_model: {NO_MODEL}"),
+    "no model": (
+        "sft",
+        [TINY, "model={name_or_path: /no_model}", "output_dir=outputs/none"],
+        f"/no_model: {NO_MODEL}",
+    ),
     "no model to evaluate": ("evaluate", [TINY, "--model=/no_model"], f"/no_model: {NO_MODEL}"),
-    "a folder of models": ("evaluate", [TINY, "--model=/models"], "so it is not a model; in it are first"),
+    "a folder of models": (
+        "evaluate",
+        [TINY, "--model=/models"],
+        "so it is not a model; in it are first",
+    ),
     "no Hub": (
         "evaluate",
         [TINY, "--model=Qwen/Qwen9-nothing"],
-        "it is not on this machine, and the Hub is not reached: `hf download Qwen/Qwen9-nothing` where it is, or name",
+        (
+            "it is not on this machine, and the Hub is not reached: `hf download"
+            " Qwen/Qwen9-nothing` where it is, or name"
+        ),
     ),
     "a key too deep": (
         "preflight",
         ["/deeper.yaml"],
-        "/deeper.yaml:15: " + INDENTED.format("expected <block end>, but found '<block mapping start>'"),
+        "/deeper.yaml:15: "
+        + INDENTED.format("expected <block end>, but found '<block mapping start>'"),
     ),
-    "no colon": ("preflight", ["/no_colon.yaml"], ":15: " + INDENTED.format("mapping values are not allowed here")),
-    "a tab": ("preflight", ["/tab.yaml"], "/tab.yaml:14: not valid YAML: a tab; YAML is indented with spaces"),
+    "no colon": (
+        "preflight",
+        ["/no_colon.yaml"],
+        ":15: " + INDENTED.format("mapping values are not allowed here"),
+    ),
+    "a tab": (
+        "preflight",
+        ["/tab.yaml"],
+        "/tab.yaml:14: not valid YAML: a tab; YAML is indented with spaces",
+    ),
     "no recipe": (
         "preflight",
         ["recipes/.yaml"],
-        "RECIPE is empty: name one (`make recipes` lists them), or leave it out for tiny-arithmetic",
+        (
+            "RECIPE is empty: name one (`make recipes` lists them), or leave it out for"
+            " tiny-arithmetic"
+        ),
     ),
-    "runs that are not there": ("compare", ["/a", "/b"], "is no folder of a finished run, or of a recipe's seeds; "),
-    "no file to trust": ("trust", ["/mien.py"], "FILE=/mien.py: there is no such file; did you mean mine.py?"),
-    "no file at all": ("trust", ["/none/mien.py"], "there is no such file; its folder has no Python file"),
+    "runs that are not there": (
+        "compare",
+        ["/a", "/b"],
+        "is no folder of a finished run, or of a recipe's seeds; ",
+    ),
+    "no file to trust": (
+        "trust",
+        ["/mien.py"],
+        "FILE=/mien.py: there is no such file; did you mean mine.py?",
+    ),
+    "no file at all": (
+        "trust",
+        ["/none/mien.py"],
+        "there is no such file; its folder has no Python file",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_wrong_input_is_one_line_with_a_remedy(name, folder):
     def here(text: object) -> str:
-        text = str(text).replace("[/", f"[{folder}/").replace("=/", f"={folder}/").replace(": /", f": {folder}/")
+        text = (
+            str(text)
+            .replace("[/", f"[{folder}/")
+            .replace("=/", f"={folder}/")
+            .replace(": /", f": {folder}/")
+        )
         return f"{folder}{text}" if text.startswith("/") else text
 
     stage, arguments, line = SAID[name]
     done = run_stage(stage, *map(here, arguments), check=False, HF_HUB_OFFLINE="1")
     assert done.returncode == 2, done.stderr
-    assert here(line).replace("{}", str(folder)) in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    assert (
+        here(line).replace("{}", str(folder)) in done.stderr and len(done.stderr.splitlines()) == 1
+    ), done.stderr
 
 
 def test_golds_that_cannot_be_judged_and_letters_that_cannot_be_read_have_a_remedy(tmp_path):
-    write_lines(tmp_path / "mine.jsonl", [*SUMS, {"problem": "How old is Bj\u00f6rn?", "answer": 9}, *UNJUDGEABLE])
+    write_lines(
+        tmp_path / "mine.jsonl",
+        [*SUMS, {"problem": "How old is Bj\u00f6rn?", "answer": 9}, *UNJUDGEABLE],
+    )
     done = run_stage("check", TINY, f"data.train=[{tmp_path}/mine.jsonl]", *ALONE)
     assert "correct or remove them (make audit ARGS=" in done.stdout
     assert (
-        "data.train: the tokenizer has no '\u00f6': the model reads <unk> there, and cannot write it: " in done.stdout
+        "data.train: the tokenizer has no '\u00f6': the model reads <unk> there, and cannot write"
+        " it: " in done.stdout
     )

@@ -1,7 +1,8 @@
-"""trl's GRPO on a policy of one token, bandits like the lab's: what it learns is the distribution that theory gives.
+"""trl's GRPO on a policy of one token, bandits like the lab's: what it learns is the distribution
+that theory gives.
 
-Where the loss has `scale_rewards: none` and one update per batch, its expected gradient by the logits vanishes at a
-policy that can be written down. `use_bias_correction_kl` decides which."""
+Where the loss has `scale_rewards: none` and one update per batch, its expected gradient by the
+logits vanishes at a policy that can be written down. `use_bias_correction_kl` decides which."""
 
 import numpy as np
 import pytest
@@ -22,19 +23,27 @@ MACHINES["linear"] = np.arange(lab.ACTIONS) / (lab.ACTIONS - 1)
 BOTH_KLS = pytest.mark.parametrize("corrected", [True, False])
 
 
-def theory(reference: np.ndarray, rewards: np.ndarray, corrected: bool, group: float = GROUP) -> np.ndarray:
-    """The policy (10,) at which the expected gradient vanishes. With J = Σ π r, it is by the logit of an action
+def theory(
+    reference: np.ndarray, rewards: np.ndarray, corrected: bool, group: float = GROUP
+) -> np.ndarray:
+    """The policy (10,) at which the expected gradient vanishes. With J = Σ π r, it is by the logit
+    of an action
 
         (1 − 1/G) π (r − J)  −  β π (log π / π_ref − KL(π ‖ π_ref))      with the corrected KL
         (1 − 1/G) π (r − J)  −  β (π − π_ref)                            without
 
-    A completion is part of its group's mean, hence 1 − 1/G. With b = β / (1 − 1/G) the first is 0 where π ∝ π_ref
-    exp(r / b), the second where π = b π_ref / (b + J − r), with the J that makes the sum 1."""
+    A completion is part of its group's mean, hence 1 − 1/G. With b = β / (1 − 1/G) the first is 0
+    where π ∝ π_ref exp(r / b), the second where π = b π_ref / (b + J − r), with the J that makes
+    the sum 1."""
     b = BETA / (1 - 1 / group)
     if corrected:
         weights = reference * np.exp(rewards / b)
         return weights / weights.sum()
-    mean = brentq(lambda j: (b * reference / (b + j - rewards)).sum() - 1, rewards.max() - b + 1e-12, rewards.max())
+    mean = brentq(
+        lambda j: (b * reference / (b + j - rewards)).sum() - 1,
+        rewards.max() - b + 1e-12,
+        rewards.max(),
+    )
     return b * reference / (b + mean - rewards)
 
 
@@ -43,13 +52,20 @@ def variation(one: np.ndarray, other: np.ndarray) -> float:
     return abs(one - other).sum() / 2
 
 
-def expected_gradient(policy: np.ndarray, reference: np.ndarray, rewards: np.ndarray, corrected: bool) -> np.ndarray:
-    """Of trl's loss by the logits (10,), over all groups: the loss is a sum over completions, and the advantage of one
-    with action a is on average (1 − 1/G) (r_a − J)."""
+def expected_gradient(
+    policy: np.ndarray, reference: np.ndarray, rewards: np.ndarray, corrected: bool
+) -> np.ndarray:
+    """Of trl's loss by the logits (10,), over all groups: the loss is a sum over completions, and
+    the advantage of one with action a is on average (1 − 1/G) (r_a − J)."""
     gains, now, found = (1 - 1 / GROUP) * (rewards - policy @ rewards), np.log(policy), 0
     for action, chance in enumerate(policy):
         one = np.array([action])
-        found += chance * by_trl(now, one, gains[one], now, np.log(reference), 0.2, BETA, 1.0, corrected=corrected)[1]
+        found += (
+            chance
+            * by_trl(
+                now, one, gains[one], now, np.log(reference), 0.2, BETA, 1.0, corrected=corrected
+            )[1]
+        )
     return found
 
 
@@ -58,7 +74,9 @@ def expected_gradient(policy: np.ndarray, reference: np.ndarray, rewards: np.nda
 def test_trls_expected_gradient_vanishes_where_theory_says(machine, corrected):
     rewards = MACHINES[machine]
     for seed in range(5):
-        reference = np.exp(lab.log_policy(np.random.default_rng(seed).standard_normal(lab.ACTIONS), 1.0))
+        reference = np.exp(
+            lab.log_policy(np.random.default_rng(seed).standard_normal(lab.ACTIONS), 1.0)
+        )
         there = theory(reference, rewards, corrected)
         assert there.sum() == pytest.approx(1, abs=1e-9)
         assert abs(expected_gradient(there, reference, rewards, corrected)).max() < 1e-9
@@ -66,34 +84,56 @@ def test_trls_expected_gradient_vanishes_where_theory_says(machine, corrected):
 
 
 def machines(split):
-    """64 questions to each machine, the same to the policy, whose tokenizer does not know numbers that long."""
-    return [{"problem": f"{i} {name}", "solution": "0"} for name in MACHINES for i in range(100, 164)]
+    """64 questions to each machine, the same to the policy, whose tokenizer does not know numbers
+    that long."""
+    return [
+        {"problem": f"{i} {name}", "solution": "0"} for name in MACHINES for i in range(100, 164)
+    ]
 
 
 def pays(completions, problem, **columns):
     """What the machine pays for a digit; nothing for another token."""
     digits = [completion[0]["content"] for completion in completions]
-    return [MACHINES[each.split()[1]][int(a)] if a.isdigit() else 0.0 for each, a in zip(problem, digits, strict=True)]
+    return [
+        MACHINES[each.split()[1]][int(a)] if a.isdigit() else 0.0
+        for each, a in zip(problem, digits, strict=True)
+    ]
 
 
-# In total variation, on average over the machines: 0.015 and 0.012 as measured. Runs simulated in numpy with as many
-# completions are left with 0.005 to 0.008 by the noise of sampling; the rest is what is left of the way.
+# In total variation, on average over the machines: 0.015 and 0.012 as measured. Runs simulated in
+# numpy with as many completions are left with 0.005 to 0.008 by the noise of sampling; the rest is
+# what is left of the way.
 TOLERANCE = 0.03
 VOCABULARY = [*map(str, range(lab.ACTIONS)), *MACHINES, "<unk>", "<end>"]
 
 
 def policy_of_one_token(folder):
-    """A random Qwen3 of some 2,000 parameters, whose logits have a standard deviation of about 1."""
-    backend = Tokenizer(models.WordLevel({each: i for i, each in enumerate(VOCABULARY)}, unk_token="<unk>"))
+    """A random Qwen3 of some 2,000 parameters, whose logits have a standard deviation of about
+    1."""
+    backend = Tokenizer(
+        models.WordLevel({each: i for i, each in enumerate(VOCABULARY)}, unk_token="<unk>")
+    )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<end>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", eos_token="<end>"
+    )
     tokenizer.chat_template = "{{ messages[-1].content }}"
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "head_dim": 16, "max_position_embeddings": 16}
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "head_dim": 16,
+        "max_position_embeddings": 16,
+    }
     counts = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
     end = len(VOCABULARY) - 1
     config = Qwen3Config(
-        vocab_size=len(VOCABULARY), eos_token_id=end, pad_token_id=end, initializer_range=16**-0.5, **sizes, **counts
+        vocab_size=len(VOCABULARY),
+        eos_token_id=end,
+        pad_token_id=end,
+        initializer_range=16**-0.5,
+        **sizes,
+        **counts,
     )
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -108,11 +148,33 @@ def distributions(folder) -> np.ndarray:
         return torch.softmax(model(ids).logits[:, -1].double(), -1).numpy()
 
 
-RECIPE = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.train=[tests.training.test_bandit.machines]"]
-RECIPE += ["data.validation=1", "rewards={tests.training.test_bandit.pays: {weight: 1.0}}", "evaluate.benchmarks=[]"]
-RECIPE += ["grpo.max_completion_length=1", f"grpo.num_generations={GROUP}", "grpo.per_device_train_batch_size=384"]
-RECIPE += ["grpo.scale_rewards=none", "grpo.num_iterations=1", f"grpo.beta={BETA}", "grpo.max_steps=120"]
-RECIPE += ["grpo.optim=sgd", "grpo.learning_rate=0.9", "grpo.max_grad_norm=0", "grpo.logging_steps=100"]
+RECIPE = [
+    "recipes/tiny-arithmetic.yaml",
+    "sft=null",
+    "data.train=[tests.training.test_bandit.machines]",
+]
+RECIPE += [
+    "data.validation=1",
+    "rewards={tests.training.test_bandit.pays: {weight: 1.0}}",
+    "evaluate.benchmarks=[]",
+]
+RECIPE += [
+    "grpo.max_completion_length=1",
+    f"grpo.num_generations={GROUP}",
+    "grpo.per_device_train_batch_size=384",
+]
+RECIPE += [
+    "grpo.scale_rewards=none",
+    "grpo.num_iterations=1",
+    f"grpo.beta={BETA}",
+    "grpo.max_steps=120",
+]
+RECIPE += [
+    "grpo.optim=sgd",
+    "grpo.learning_rate=0.9",
+    "grpo.max_grad_norm=0",
+    "grpo.logging_steps=100",
+]
 
 
 @pytest.mark.train
@@ -120,13 +182,22 @@ RECIPE += ["grpo.optim=sgd", "grpo.learning_rate=0.9", "grpo.max_grad_norm=0", "
 def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     model = tmp_path / "model"
     policy_of_one_token(model)
-    given = [f"model={{name_or_path: {model}}}", f"grpo.use_bias_correction_kl={str(corrected).lower()}"]
+    given = [
+        f"model={{name_or_path: {model}}}",
+        f"grpo.use_bias_correction_kl={str(corrected).lower()}",
+    ]
     run_stage("grpo", *RECIPE, *given, f"output_dir={tmp_path}")
     off, apart = [], []
-    for name, before, after in zip(MACHINES, distributions(model), distributions(tmp_path / "grpo"), strict=True):
+    for name, before, after in zip(
+        MACHINES, distributions(model), distributions(tmp_path / "grpo"), strict=True
+    ):
         rewards = np.append(MACHINES[name], [0.0] * (len(VOCABULARY) - lab.ACTIONS))
         there = theory(before, rewards, corrected)
-        others = [theory(before, rewards, not corrected), theory(before, rewards, corrected, group=1e9), before]
+        others = [
+            theory(before, rewards, not corrected),
+            theory(before, rewards, corrected, group=1e9),
+            before,
+        ]
         off.append(variation(after, there))
         apart.append([variation(there, other) for other in others])
     assert np.mean(off) < TOLERANCE

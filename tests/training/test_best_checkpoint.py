@@ -14,7 +14,10 @@ RISING = [(step, 0.5 + step / 100) for step in range(5, 55, 5)]
 
 def judged(*shares: float, problems: int = 96) -> list[tuple[int, str]]:
     """An evaluation every ten steps, of which the first problems are right."""
-    return [(10 * i, ("1" * round(each * problems)).ljust(problems, "0")) for i, each in enumerate(shares, 1)]
+    return [
+        (10 * i, ("1" * round(each * problems)).ljust(problems, "0"))
+        for i, each in enumerate(shares, 1)
+    ]
 
 
 FALLING = judged(0.6, 0.5, 0.45, 0.4)
@@ -22,7 +25,10 @@ FALLING = judged(0.6, 0.5, 0.45, 0.4)
 
 def test_accuracy_that_falls_while_reward_rises_ends_the_run():
     reason = gamed(FALLING, RISING, 3)
-    assert "stopped at step 40" in reason and "was 60.4% at step 10 and has been clearly below that" in reason
+    assert (
+        "stopped at step 40" in reason
+        and "was 60.4% at step 10 and has been clearly below that" in reason
+    )
     assert "for 3 evaluations (now 39.6%, n = 96)" in reason
 
 
@@ -31,11 +37,19 @@ def test_accuracy_that_falls_while_reward_rises_ends_the_run():
     [
         (FALLING[:3], RISING, 3),  # not yet
         (judged(0.6, 0.5, 0.45, 0.4, 0.7), RISING, 3),  # a new best
-        (FALLING, [(step, 1 - reward) for step, reward in RISING], 3),  # reward falls too: bad, but not gamed
+        (
+            FALLING,
+            [(step, 1 - reward) for step, reward in RISING],
+            3,
+        ),  # reward falls too: bad, but not gamed
         (FALLING, RISING, 0),  # never
         (FALLING, [], 3),
         ([], RISING, 3),
-        (judged(0.6, 0.59, 0.58, 0.57), RISING, 3),  # two or three problems of 96: chance alone does that
+        (
+            judged(0.6, 0.59, 0.58, 0.57),
+            RISING,
+            3,
+        ),  # two or three problems of 96: chance alone does that
         (judged(0.6, 0.5, 0.59, 0.4), RISING, 3),
         (judged(0.6, 0.6, 0.6, 0.6), RISING, 2),  # level accuracy is no fall
         (judged(0.6, 0.6, 0.5), RISING, 2),
@@ -48,13 +62,20 @@ def test_otherwise_it_goes_on(judged, rewards, patience):
 def test_it_stops_the_run_and_says_why(capsys):
     keep, state, stopped = KeepBest(3), TrainerState(max_steps=200), []
     for step, right in FALLING:
-        state.log_history += [{"step": each, "reward": reward} for each, reward in RISING if step - 10 < each <= step]
-        state.log_history.append({"step": step, ACCURACY: right.count("1") / len(right), RIGHT: right})
+        state.log_history += [
+            {"step": each, "reward": reward} for each, reward in RISING if step - 10 < each <= step
+        ]
+        state.log_history.append(
+            {"step": step, ACCURACY: right.count("1") / len(right), RIGHT: right}
+        )
         keep.on_evaluate(None, state, control := TrainerControl())
         stopped += [step] * control.should_training_stop
     assert stopped == [40] and keep.stopped == gamed(FALLING, RISING[:8], 3)
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == "step 20: held-out accuracy 50.0%, best 60.4% at step 10" and said[4] == keep.stopped
+    assert (
+        said[1] == "step 20: held-out accuracy 50.0%, best 60.4% at step 10"
+        and said[4] == keep.stopped
+    )
 
 
 def test_the_fall_counts_from_the_last_of_the_best_and_with_a_patience_of_one_at_once():
@@ -74,7 +95,8 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
     for _ in range(400):
         ability = rng.normal(0.5, 1.0, 96)
         run = [
-            (10 * i, "".join("01"[x] for x in (ability + rng.normal(0, 0.5, 96) > 0).astype(int))) for i in range(1, 13)
+            (10 * i, "".join("01"[x] for x in (ability + rng.normal(0, 0.5, 96) > 0).astype(int)))
+            for i in range(1, 13)
         ]
         rewards = [(step, step / 1000) for step in range(5, 125, 5)]
         stopped += any(gamed(run[:n], rewards, 3) for n in range(1, 13))
@@ -82,7 +104,8 @@ def test_a_run_that_learns_with_noise_is_seldom_stopped():
 
 
 @pytest.mark.parametrize(
-    ("problems", "at_most", "processes", "batch"), [(100, 64, 1, 50), (100, 8, 1, 5), (100, 8, 4, 5), (100, 8, 3, 0)]
+    ("problems", "at_most", "processes", "batch"),
+    [(100, 64, 1, 50), (100, 8, 1, 5), (100, 8, 4, 5), (100, 8, 3, 0)],
 )
 def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, batch, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", str(processes))
@@ -90,10 +113,18 @@ def test_every_batch_of_held_out_problems_is_full(problems, at_most, processes, 
 
 
 def test_a_recipe_without_correct_answer_has_no_held_out_accuracy():
-    with pytest.raises(RecipeError, match="held-out accuracy is the mean of the reward `correct_answer`"):
-        load_recipe("recipes/tiny-arithmetic.yaml", ["rewards={format_tags: {weight: 1.0}}", "grpo.eval_steps=10"])
+    with pytest.raises(
+        RecipeError, match="held-out accuracy is the mean of the reward `correct_answer`"
+    ):
+        load_recipe(
+            "recipes/tiny-arithmetic.yaml",
+            ["rewards={format_tags: {weight: 1.0}}", "grpo.eval_steps=10"],
+        )
 
 
 def test_problems_that_choose_do_not_also_compare():
     with pytest.raises(RecipeError, match=r"none of the data\.validation = 80 is left"):
-        load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.eval_steps=10", "grpo.save_steps=10", "data.validation=80"])
+        load_recipe(
+            "recipes/tiny-arithmetic.yaml",
+            ["grpo.eval_steps=10", "grpo.save_steps=10", "data.validation=80"],
+        )

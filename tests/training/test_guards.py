@@ -86,8 +86,13 @@ def test_a_row_is_judged_by_a_number_or_not_at_all(returned, judged, capsys):
 def test_a_reward_that_raises_is_told_once_with_its_row(function, told, capsys):
     reward = guarded(function)
     for _ in range(3):
-        assert reward(completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2) == [None, None]
-    said = re.findall(r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):", capsys.readouterr().err)
+        assert reward(
+            completions=["a", "b"], problem=["What is 1 + 1?", "…"], self=["a column"] * 2
+        ) == [None, None]
+    said = re.findall(
+        r"rewards.mine failed at \S+/test_guards.py:\d+: (.*), first in (.*):",
+        capsys.readouterr().err,
+    )
     assert said == [(told, "row 0 ('What is 1 + 1?')")]
 
 
@@ -123,7 +128,9 @@ def test_a_reward_that_changes_its_completions_changes_nobody_elses():
 
 
 def test_a_reward_that_never_pays_is_told(capsys):
-    guarded(lambda completions, **columns: [None] * 2, seen=0)(completions=["a"] * 2, problem=["p"] * 2)
+    guarded(lambda completions, **columns: [None] * 2, seen=0)(
+        completions=["a"] * 2, problem=["p"] * 2
+    )
     assert "returned None for each completion of its first batch" in capsys.readouterr().err
 
 
@@ -132,7 +139,9 @@ def test_a_share_of_faulty_rows_stops_the_run():
     for _ in range(50):  # one in ten is let pass
         reward(completions=["a"] * 10)
     reward.function = lambda completions, **columns: [math.nan] * 10
-    with pytest.raises(RunStopped, match=r"rewards.mine: 60 of 510 rows have no usable reward \(returned nan\)"):
+    with pytest.raises(
+        RunStopped, match=r"rewards.mine: 60 of 510 rows have no usable reward \(returned nan\)"
+    ):
         reward(completions=["a"] * 10)
 
 
@@ -148,7 +157,9 @@ def test_one_that_waits_for_ever_is_judged_none_and_stops_as_another_fault_does(
     reward = guarded(waits)
     reward.seconds = 0.2
     assert reward(completions=["a"] * 3) == [None] * 3
-    with pytest.raises(RunStopped, match=r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"):
+    with pytest.raises(
+        RunStopped, match=r"rewards.mine: 8 of 8 rows .*TimeoutError: no answer within 0.2 s"
+    ):
         GuardedReward(waits, "mine", 0.2)(completions=["a"] * 8)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -183,7 +194,11 @@ def test_a_gradient_whose_loss_was_scaled_stops_a_run_once_no_scale_helps(scale,
     with pytest.raises(RunStopped, match="a gradient is not finite") if stops else nullcontext():
         FiniteNumbers().on_pre_optimizer_step(args, State, None, model=model, optimizer=optimizer)
     optimizer.step()
-    assert optimizer.step_was_skipped and torch.equal(before, model.weight) and scaler.get_scale() == scale / 2
+    assert (
+        optimizer.step_was_skipped
+        and torch.equal(before, model.weight)
+        and scaler.get_scale() == scale / 2
+    )
 
 
 SHARDED = """
@@ -256,7 +271,11 @@ def sealed(folder, step: int, best: str | None = None, keep: int | None = None):
     (checkpoint / "sub/weights").write_bytes(os.urandom(100))
     told = {"global_step": step, "epoch": step / 800, "best_model_checkpoint": best}
     (checkpoint / "trainer_state.json").write_text(json.dumps(told))
-    state = type("State", (), {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best})
+    state = type(
+        "State",
+        (),
+        {"global_step": step, "is_world_process_zero": True, "best_model_checkpoint": best},
+    )
     Checkpoints(keep).on_save(type("Args", (), {"output_dir": str(folder)}), state, None)
     return checkpoint
 
@@ -293,4 +312,8 @@ def test_old_checkpoints_go_only_when_a_new_one_is_sealed_and_the_best_stays(tmp
         sealed(tmp_path, step)
     (tmp_path / "checkpoint-4").mkdir()  # begun, and killed
     sealed(tmp_path, 5, best=str(tmp_path / "checkpoint-1"), keep=2)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint-1", "checkpoint-3", "checkpoint-5"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "checkpoint-1",
+        "checkpoint-3",
+        "checkpoint-5",
+    ]

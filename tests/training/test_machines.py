@@ -1,4 +1,5 @@
-"""What the machines of one launch tell one another. tests/stages/test_two_machines.py has whole launches."""
+"""What the machines of one launch tell one another. tests/stages/test_two_machines.py has whole
+launches."""
 
 import errno
 import json
@@ -20,8 +21,18 @@ def store(monkeypatch):
     from torch.distributed import TCPStore
 
     server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    given = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    given |= {"RANK": "0", "WORLD_SIZE": "2", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+    given = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(server.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    given |= {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "1",
+    }
     for key, value in given.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(machines, "SECONDS", 20)
@@ -31,7 +42,11 @@ def store(monkeypatch):
 
 def second(store, folder, sees: bool = True, **other):
     """What the second machine says."""
-    facts = json.loads(json.dumps(machines._facts(folder), default=str)) | {"name": "machine 1 (second)"} | other
+    facts = (
+        json.loads(json.dumps(machines._facts(folder), default=str))
+        | {"name": "machine 1 (second)"}
+        | other
+    )
     store.set("run/1", json.dumps(facts))
     store.set("seen/1", json.dumps(sees))
 
@@ -39,13 +54,19 @@ def second(store, folder, sees: bool = True, **other):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"grpo.learning_rate": 2e-3}, r"machine 1 \(second\) .*:\n  grpo.learning_rate: 0.002 and 5e-05\n"),
+        (
+            {"grpo.learning_rate": 2e-3},
+            r"machine 1 \(second\) .*:\n  grpo.learning_rate: 0.002 and 5e-05\n",
+        ),
         ({"grpo.beta": 0.1}, r"\n  grpo.beta: 0.1 and None\n"),
         ({"stage": "sft"}, r"\n  stage: sft and grpo\n"),
         ({"processes": "4"}, r"\n  processes: 4 and 1\n"),
         ({"hash of the code": "0"}, r"\n  hash of the code: 0 and \w{12}\n"),
         ({"trl": "1.15.0"}, r"\n  trl: 1.15.0 and "),
-        ({"newest checkpoint": "x/checkpoint-4"}, r"\n  newest checkpoint: x/checkpoint-4 and None\n"),
+        (
+            {"newest checkpoint": "x/checkpoint-4"},
+            r"\n  newest checkpoint: x/checkpoint-4 and None\n",
+        ),
         ({"finished": True}, r"\n  finished: True and False\n"),
     ],
 )
@@ -59,7 +80,9 @@ def test_machines_with_different_runs_are_refused(other, said, store, tmp_path):
 def test_machines_that_share_no_folder_are_refused(store, tmp_path):
     folder = find_run(load_recipe(RECIPE, [f"output_dir={tmp_path}/there"], check=()), "grpo")
     second(store, folder, sees=False)
-    with pytest.raises(RecipeError, match=r"machine 1 \(second\) does not see .*: all machines must have"):
+    with pytest.raises(
+        RecipeError, match=r"machine 1 \(second\) does not see .*: all machines must have"
+    ):
         machines.require_same(folder)
     second(store, folder)
     machines.require_same(folder)
@@ -83,7 +106,11 @@ def test_the_second_machine_looks_for_what_the_first_wrote(store, tmp_path, monk
     with monkeypatch.context() as patched:
         stale = [OSError(errno.ESTALE, "as NFS says of a file that another machine replaced")]
         read = Path.read_text
-        patched.setattr(Path, "read_text", lambda path, **how: _raise(stale.pop()) if stale else read(path, **how))
+        patched.setattr(
+            Path,
+            "read_text",
+            lambda path, **how: _raise(stale.pop()) if stale else read(path, **how),
+        )
         assert machines._sees(mark, store) and not stale
     mark.write_text("of an earlier launch")
     assert not machines._sees(mark, store)

@@ -31,12 +31,18 @@ def really_there(recipe) -> dict[str, int]:
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     constants = [parameter.quant_state for parameter in frozen if hasattr(parameter, "quant_state")]
-    scales = [each for state in constants for each in (state.absmax, *([state.state2.absmax] if state.nested else []))]
+    scales = [
+        each
+        for state in constants
+        for each in (state.absmax, *([state.state2.absmax] if state.nested else []))
+    ]
     ids = torch.arange(8)[None]
     optimizer = torch.optim.AdamW(trained)
     model(input_ids=ids, labels=ids).loss.backward()
     optimizer.step()
-    moments = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    moments = [
+        state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")
+    ]
     return {
         "weights": size(frozen) + size(scales),
         "trained_weights": size(trained),
@@ -67,7 +73,9 @@ def test_a_shard_is_a_share():
     whole = memory.estimate(recipe)
     zero2 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4))
     zero3 = memory.estimate(recipe, setting=memory.Setting(optimizer_shards=4, weight_shards=4))
-    assert zero2.optimizer == whole.optimizer // 4 and zero2.trained_weights == whole.trained_weights
+    assert (
+        zero2.optimizer == whole.optimizer // 4 and zero2.trained_weights == whole.trained_weights
+    )
     assert zero3.trained_weights == whole.trained_weights // 4
 
 
@@ -76,7 +84,9 @@ def test_checkpointing_keeps_less_and_longer_answers_more():
     config = memory.model_config(recipe)
     kept = memory.activation_bytes(recipe, config, 8, 100, checkpointing=False)
     assert memory.activation_bytes(recipe, config, 8, 100, checkpointing=True) < kept
-    assert memory.activation_bytes(recipe, config, 16, 100, checkpointing=False) == pytest.approx(2 * kept, rel=0.05)
+    assert memory.activation_bytes(recipe, config, 16, 100, checkpointing=False) == pytest.approx(
+        2 * kept, rel=0.05
+    )
     assert memory.activation_bytes(recipe, config, 8, 200, checkpointing=False) > 1.9 * kept
 
 
@@ -88,7 +98,9 @@ def test_ppo_needs_more_than_grpo_of_the_same_model():
 
 def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
     """And vLLM's share of a card is its weights and its cache together."""
-    recipe = load_recipe("recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ())
+    recipe = load_recipe(
+        "recipes/qwen-math-lora.yaml", ["model.name_or_path=null", "model.build=tiny-qwen3"], ()
+    )
     asleep = memory.estimate(recipe, card=24)
     assert asleep.vllm_weights + asleep.vllm_cache == pytest.approx(0.5 * 24 * memory.GIB)
     training = asleep.activations + asleep.logits
@@ -97,20 +109,24 @@ def test_sampling_and_training_take_turns_unless_vllm_stays_awake():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 80 GiB | yes")]
+    ("given", "told"),
+    [("0.05", "fits 0 GiB | no"), ("24", "fits 24 GiB | yes"), ("h100", "fits 80 GiB | yes")],
 )
 def test_a_card_is_named_by_its_gib_or_its_name(given, told):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     assert f"| {told} |" in memory_table.table(recipe, card=card_named(given))
 
 
-@pytest.mark.parametrize(("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))])
+@pytest.mark.parametrize(
+    ("config", "setting"), [(None, (1, 1)), ("ddp", (1, 1)), ("zero2", (8, 1)), ("zero3", (8, 8))]
+)
 def test_what_an_accelerate_config_shares(config, setting):
     assert memory.shards(launch(config, None)) == memory.Setting(*setting)
 
 
 def test_check_and_memory_tell_the_same(capsys):
-    """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17 by the other."""
+    """Of the data's own prompts; a recipe's memory was told for 256 tokens by the one once, for 17
+    by the other."""
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
     (found,) = memory_table.longest_prompt(recipe)[:1]
     list(model_findings(recipe, train_and_held_out(recipe)[0], {"num_processes": 1}, None))

@@ -1,5 +1,5 @@
-"""A model as every stage loads it; and a chat template and a tokenizer, which are tried where they can do no harm:
-bounded in time, memory and output."""
+"""A model as every stage loads it; and a chat template and a tokenizer, which are tried where they
+can do no harm: bounded in time, memory and output."""
 
 import json
 import shutil
@@ -27,7 +27,10 @@ from training.model import load_model, load_tokenizer, name_base, require_usable
 def row_by_row(model) -> tuple[bool, torch.Tensor]:
     """Whether torch multiplies a head for the last three positions row by row; and the logits."""
     ids = torch.arange(4 * 20).reshape(4, 20) % 8
-    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+    with (
+        torch.no_grad(),
+        profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled,
+    ):
         logits = model(input_ids=ids, logits_to_keep=3).logits
     products = [each.input_shapes[1] for each in profiled.events() if each.name == "aten::bmm"]
     return [4, *model.get_output_embeddings().weight.T.shape] in products, logits
@@ -45,16 +48,30 @@ def test_the_head_is_one_product_for_all_rows():
     torch.testing.assert_close(logits, expected)
 
 
-def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_with_is_refused(tmp_path):
+def test_a_model_that_trl_would_train_on_other_probabilities_than_it_samples_with_is_refused(
+    tmp_path,
+):
     """BERT's kind has a layer between what trl takes for the last and the head."""
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
     tokenizer.save_pretrained(tmp_path / "bert")
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     config = BertConfig(vocab_size=len(tokenizer), is_decoder=True, **sizes)
     BertLMHeadModel(config).save_pretrained(tmp_path / "bert")
-    given = ["sft=null", "grpo.max_steps=1", f"model={{name_or_path: {tmp_path}/bert}}", f"output_dir={tmp_path}/out"]
+    given = [
+        "sft=null",
+        "grpo.max_steps=1",
+        f"model={{name_or_path: {tmp_path}/bert}}",
+        f"output_dir={tmp_path}/out",
+    ]
     done = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, check=False)
-    assert done.returncode == 2 and "bert: trl would train other log-probabilities" in done.stderr, done.stderr
+    assert (
+        done.returncode == 2 and "bert: trl would train other log-probabilities" in done.stderr
+    ), done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -71,19 +88,38 @@ def test_an_honest_template_is_usable(folder):
     ("template", "message"),
     [
         ("{{ 'a' * 10000000000 }}", "takes more than 4 GiB"),
-        ("{{ messages[-1].content }}{% if no %}{{ 'a' * 10000000000 }}{% endif %}", "takes more than 4 GiB"),
-        ("{{ messages[-1].content }}{% if no %}{{ 'a'|center(10000000000) }}{% endif %}", "takes more than 4 GiB"),
-        # transformers' own tojson, and a text that jinja makes of a constant: MemoryErrors that it swallows
         (
-            "{{ messages[-1].content }}{% if no %}{{ ([1]*100000)|tojson(separators=('a'*100000, ':')) }}{% endif %}",
+            "{{ messages[-1].content }}{% if no %}{{ 'a' * 10000000000 }}{% endif %}",
             "takes more than 4 GiB",
         ),
         (
-            "{{ messages[-1].content }}{% if no %}{{ ([{'a': 'b'*1000}]|groupby('a')) * 10000000 }}{% endif %}",
+            "{{ messages[-1].content }}{% if no %}{{ 'a'|center(10000000000) }}{% endif %}",
+            "takes more than 4 GiB",
+        ),
+        # transformers' own tojson, and a text that jinja makes of a constant: MemoryErrors that it
+        # swallows
+        (
+            (
+                "{{ messages[-1].content }}{% if no %}{{"
+                " ([1]*100000)|tojson(separators=('a'*100000, ':')) }}{% endif %}"
+            ),
+            "takes more than 4 GiB",
+        ),
+        (
+            (
+                "{{ messages[-1].content }}{% if no %}{{ ([{'a': 'b'*1000}]|groupby('a')) *"
+                " 10000000 }}{% endif %}"
+            ),
             "takes more than",  # this much memory, or time before it
         ),
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "takes more than 2 s"),
-        ("{{ 10 ** (10 ** 9) }}", "takes more than 2 s"),  # while it is compiled: no signal ends that
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "takes more than 2 s",
+        ),
+        (
+            "{{ 10 ** (10 ** 9) }}",
+            "takes more than 2 s",
+        ),  # while it is compiled: no signal ends that
         ("{{ messages[-1].content }}{{ 'a' * 1000000 }}", "writes 1,000,001 characters"),
         ("{% if x %}", "fails: TemplateSyntaxError: Unexpected end of template"),
         ("{{ raise_exception('no system here') }}", "fails: TemplateError: no system here"),
@@ -96,7 +132,9 @@ def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
     monkeypatch.setattr(model, "SECONDS", 2)
     with in_time(), pytest.raises(RecipeError) as refused:
         require_usable(folder, template, "Think.", "mine.yaml:3")
-    assert str(refused.value).startswith(f"mine.yaml:3: the chat template or the tokenizer {message}")
+    assert str(refused.value).startswith(
+        f"mine.yaml:3: the chat template or the tokenizer {message}"
+    )
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -124,12 +162,17 @@ def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path):
 
 
 def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):
-    """peft would look whether its base has another vocabulary there; a training run is kept from it, and quietly."""
+    """peft would look whether its base has another vocabulary there; a training run is kept from
+    it, and quietly."""
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", lambda *arguments, **options: pytest.fail("asked"))
+    monkeypatch.setattr(
+        httpx.HTTPTransport, "handle_request", lambda *arguments, **options: pytest.fail("asked")
+    )
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", check=())
-    policy = get_peft_model(load_model(recipe, load_tokenizer(recipe)), LoraConfig(target_modules="all-linear"))
+    policy = get_peft_model(
+        load_model(recipe, load_tokenizer(recipe)), LoraConfig(target_modules="all-linear")
+    )
     name_base(policy, "a/model")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,5 +1,5 @@
-"""What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to the plain files of a
-fixed list, and settings that name no other files, models or code."""
+"""What a library sees of the folder of a model, a tokenizer, an adapter or a checkpoint: links to
+the plain files of a fixed list, and settings that name no other files, models or code."""
 
 import inspect
 import json
@@ -44,34 +44,66 @@ def test_nothing_but_the_files_of_the_list_is_seen(folder, tmp_path):
     change(folder / "adapter_config.json", base_model_name_or_path="x/y")
     place = model_files.model(folder)
     seen = {each.name for each in place.rglob("*")}
-    assert seen == {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"} | {
+    assert seen == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    } | {
         "tokenizer_config.json",
         "chat_template.jinja",
     }
     saved = tmp_path / "saved"
     AutoTokenizer.from_pretrained(place).save_pretrained(saved)
-    assert not any("a key" in each.read_text() or str(place) in each.read_text() for each in saved.rglob("*"))
+    assert not any(
+        "a key" in each.read_text() or str(place) in each.read_text() for each in saved.rglob("*")
+    )
 
 
 def test_settings_that_name_other_files_or_code_are_left_out(folder):
     kernels = {"attn_implementation": "some/kernel", "_attn_implementation": {"": "some/kernel"}}
-    named = {"auto_map": {"AutoModel": "evil.Model"}, "transformers_weights": "../x", "_name_or_path": "x/y"}
+    named = {
+        "auto_map": {"AutoModel": "evil.Model"},
+        "transformers_weights": "../x",
+        "_name_or_path": "x/y",
+    }
     named |= {"return_dict": False, "is_encoder_decoder": True}
     change(folder / "config.json", x=kernels, **kernels, **named)
-    change(folder / "generation_config.json", custom_generate="x/y", temperature=9.0, eos_token_id=[1, 2])
-    files = {"vocab": "/etc/passwd", "merges": "/etc/passwd", "fast_tokenizer_files": ["../x.json"], "gguf_file": "x"}
     change(
-        folder / "special_tokens_map.json", vocab_file="/etc/passwd", tokenizer_file="/etc/passwd", eos_token="<eos>"
+        folder / "generation_config.json",
+        custom_generate="x/y",
+        temperature=9.0,
+        eos_token_id=[1, 2],
     )
-    change(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.E"]}, model_max_length=512, **files)
+    files = {
+        "vocab": "/etc/passwd",
+        "merges": "/etc/passwd",
+        "fast_tokenizer_files": ["../x.json"],
+        "gguf_file": "x",
+    }
+    change(
+        folder / "special_tokens_map.json",
+        vocab_file="/etc/passwd",
+        tokenizer_file="/etc/passwd",
+        eos_token="<eos>",
+    )
+    change(
+        folder / "tokenizer_config.json",
+        auto_map={"AutoTokenizer": ["evil.E"]},
+        model_max_length=512,
+        **files,
+    )
     place = model_files.model(folder)
     config, tokens, ends = (
-        json.loads((place / f"{name}.json").read_text()) for name in ("config", "tokenizer_config", "generation_config")
+        json.loads((place / f"{name}.json").read_text())
+        for name in ("config", "tokenizer_config", "generation_config")
     )
     assert not config.keys() & (kernels.keys() | named.keys()) and config["x"] == {}
     assert not tokens.keys() & (files.keys() | {"auto_map"}) and tokens["model_max_length"] == 512
     assert json.loads((place / "special_tokens_map.json").read_text()) == {"eos_token": "<eos>"}
-    assert ends.keys() == {"bos_token_id", "eos_token_id", "pad_token_id"} and ends["eos_token_id"] == [1, 2]
+    assert ends.keys() == {"bos_token_id", "eos_token_id", "pad_token_id"} and ends[
+        "eos_token_id"
+    ] == [1, 2]
 
 
 MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
@@ -107,10 +139,26 @@ def test_what_a_config_may_not_ask_for(keys, message, folder, monkeypatch):
         ("config.json", "[1]", "is not a JSON object"),
         ("config.json", "{" * 200_000, "cannot be read as JSON"),
         ("generation_config.json", '{"eos_token_id": 0.5}', r"eos_token_id 0\.5 is not a token id"),
-        ("tokenizer_config.json", '{"tokenizer_class": "AutoConfig"}', "is no tokenizer of transformers"),
-        ("model.safetensors.index.json", '{"weight_map": {"a": "../x.safetensors"}}', "no safetensors file beside it"),
-        ("model.safetensors.index.json", '{"weight_map": {"a": "x.bin"}}', "no safetensors file beside it"),
-        ("model.safetensors.index.json", '{"weight_map": {"a": "x.safetensors"}}', "lacks its part x.safetensors"),
+        (
+            "tokenizer_config.json",
+            '{"tokenizer_class": "AutoConfig"}',
+            "is no tokenizer of transformers",
+        ),
+        (
+            "model.safetensors.index.json",
+            '{"weight_map": {"a": "../x.safetensors"}}',
+            "no safetensors file beside it",
+        ),
+        (
+            "model.safetensors.index.json",
+            '{"weight_map": {"a": "x.bin"}}',
+            "no safetensors file beside it",
+        ),
+        (
+            "model.safetensors.index.json",
+            '{"weight_map": {"a": "x.safetensors"}}',
+            "lacks its part x.safetensors",
+        ),
     ],
 )
 def test_what_other_files_may_not_say(file, text, message, folder):
@@ -124,13 +172,23 @@ def test_what_other_files_may_not_say(file, text, message, folder):
 def test_no_dropout_comes_from_a_config(folder):
     change(folder / "config.json", attention_dropout=0.1, embd_pdrop=1, classifier_dropout=None)
     config = json.loads((model_files.model(folder) / "config.json").read_text())
-    assert [config[key] for key in ("attention_dropout", "embd_pdrop", "classifier_dropout")] == [0.0, 0.0, None]
+    assert [config[key] for key in ("attention_dropout", "embd_pdrop", "classifier_dropout")] == [
+        0.0,
+        0.0,
+        None,
+    ]
 
 
 def test_a_checkpoint_holds_what_trl_reads_of_it(tmp_path):
     """trl's own state beside transformers': the coefficient of its adaptive entropy."""
     assert "entropy_ctrl_state.json" in inspect.getsource(GRPOTrainer._load_optimizer_and_scheduler)
-    names = {"entropy_ctrl_state.json", "model.safetensors", "optimizer.pt", "rng_state_1.pth", "trainer_state.json"}
+    names = {
+        "entropy_ctrl_state.json",
+        "model.safetensors",
+        "optimizer.pt",
+        "rng_state_1.pth",
+        "trainer_state.json",
+    }
     for name in names | {"evil.py"}:
         (tmp_path / name).write_text("{}")
     assert {each.name for each in model_files.checkpoint(tmp_path).iterdir()} == names
@@ -193,25 +251,41 @@ def base():
 def theirs(base, tmp_path):
     """An adapter as plain peft saves one, which says of what class its base is."""
     model = AutoModelForCausalLM.from_pretrained(base)
-    get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"])).save_pretrained(tmp_path / "x")
+    get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"])).save_pretrained(
+        tmp_path / "x"
+    )
     assert json.loads((tmp_path / "x/adapter_config.json").read_text())["auto_mapping"]
     return tmp_path / "x"
 
 
 def test_an_adapters_settings_are_loras(theirs, base):
-    change(theirs / "adapter_config.json", use_rslora=True, megatron_config=None, of_another_version=1)
+    change(
+        theirs / "adapter_config.json", use_rslora=True, megatron_config=None, of_another_version=1
+    )
     place, settings = model_files.adapter(theirs, base)
-    assert settings["r"] == 8 and set(settings["target_modules"]) == {"q_proj", "v_proj"} and settings["use_rslora"]
+    assert (
+        settings["r"] == 8
+        and set(settings["target_modules"]) == {"q_proj", "v_proj"}
+        and settings["use_rslora"]
+    )
     assert not settings.keys() & RESERVED["adapter"].keys() and "of_another_version" not in settings
-    assert json.loads((place / "adapter_config.json").read_text()) == {"peft_type": "LORA"} | settings
-    assert {each.name for each in place.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
+    assert (
+        json.loads((place / "adapter_config.json").read_text()) == {"peft_type": "LORA"} | settings
+    )
+    assert {each.name for each in place.iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"peft_type": "BOFT"}, "only plain LoRA adapters are read"),
-        ({"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}}, "only plain LoRA adapters"),
+        (
+            {"peft_type": "PROMPT_TUNING", "tokenizer_kwargs": {"trust_remote_code": True}},
+            "only plain LoRA adapters",
+        ),
         ({"megatron_core": "os"}, "megatron_core is set to 'os'"),
         ({"layer_replication": [[0, 400]]}, "layer_replication is set"),
         ({"corda_config": {"cache_file": "x"}}, "corda_config is set"),
@@ -219,9 +293,15 @@ def test_an_adapters_settings_are_loras(theirs, base):
         ({"rank_pattern": {"(a+)+$": 3}}, "expected the name of a module"),
         ({"r": 10_000_000}, "from 1 to 4,096"),
         ({"r": 4096}, "size mismatch"),
-        ({"target_modules": ["q_proj", "v_proj", "k_proj"]}, "lacks base_model.model.model.layers.0.self_attn.k_proj."),
+        (
+            {"target_modules": ["q_proj", "v_proj", "k_proj"]},
+            "lacks base_model.model.model.layers.0.self_attn.k_proj.",
+        ),
         ({"use_dora": True}, "lacks base_model"),
-        ({"target_modules": ["q_proj", *(f"m{i}" for i in range(2 * 10**5))]}, "takes more than 2 s"),
+        (
+            {"target_modules": ["q_proj", *(f"m{i}" for i in range(2 * 10**5))]},
+            "takes more than 2 s",
+        ),
         ({"init_lora_weights": "pissa_niter_999999"}, "is not one of"),
         ({"init_lora_weights": "olora"}, "is not one of"),
     ],
@@ -241,7 +321,12 @@ def test_of_a_checkpoint_no_settings_and_no_other_adapter_are_seen(theirs):
         (theirs / name).write_text("")
     place = model_files.checkpoint(theirs)
     assert {str(each.relative_to(place)) for each in place.rglob("*") if each.is_file()} == {
-        *("adapter_model.safetensors", "ref/adapter_model.safetensors", "optimizer.pt", "rng_state_1.pth")
+        *(
+            "adapter_model.safetensors",
+            "ref/adapter_model.safetensors",
+            "optimizer.pt",
+            "rng_state_1.pth",
+        )
     }
 
 
@@ -267,14 +352,22 @@ def test_a_model_of_the_hub_is_loaded_from_the_files_of_the_list(folder, tmp_pat
     (theirs / "snapshots" / ("c" * 40) / "model.safetensors").unlink()
     with looked_at("a/b", None, weights=False):
         pass
-    with pytest.raises(FileNotFoundError, match="was not downloaded before"), looked_at("a/b", None):
+    with (
+        pytest.raises(FileNotFoundError, match="was not downloaded before"),
+        looked_at("a/b", None),
+    ):
         pass
 
 
 def test_what_the_hub_is_asked_for():
     parts = [f"model{between}-00001-of-00002.safetensors" for between in ("", ".safetensors")]
     there = [*parts, "model.safetensors.index.json", "config.json"]
-    others = ["consolidated.safetensors", "modeling_x.py", "pytorch_model-00001-of-00002.bin", "README.md"]
+    others = [
+        "consolidated.safetensors",
+        "modeling_x.py",
+        "pytorch_model-00001-of-00002.bin",
+        "README.md",
+    ]
     assert list(filter_repo_objects([*there, *others], allow_patterns=model_files.WHOLE)) == there
 
 
@@ -285,7 +378,9 @@ def test_the_private_folder_goes_with_its_process(folder):
 
 def test_the_private_folders_of_processes_that_are_gone_go(tmp_path, monkeypatch):
     monkeypatch.setattr(model_files.tempfile, "tempdir", str(tmp_path))
-    left, used, new, clone = (tmp_path / f"grpo-recipes-{name}" for name in ("links-a", "links-b", "links-c", "fork"))
+    left, used, new, clone = (
+        tmp_path / f"grpo-recipes-{name}" for name in ("links-a", "links-b", "links-c", "fork")
+    )
     for each in (left, used, new, clone):
         (each / "model").mkdir(parents=True)
     for each in (left, used, clone):

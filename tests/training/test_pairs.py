@@ -15,8 +15,8 @@ from training.pairs import PreferencePair, preference_pairs, tokenised
 
 
 def written(run, step: int, *groups: tuple[str, list[float]], cut: str = ""):
-    """A file of completions: groups of (question, advantages). A completion is called by its question and place; the
-    one called `cut` did not end by itself."""
+    """A file of completions: groups of (question, advantages). A completion is called by its
+    question and place; the one called `cut` did not end by itself."""
     rows = []
     for question, advantages in groups:
         for place, advantage in enumerate(advantages):
@@ -72,15 +72,28 @@ def test_what_the_policy_did_not_end_is_not_ended_for_it():
     pair = PreferencePair(asked, "2", "12", (False, True))
     (row,) = tokenised([pair], tokenizer, None)
     end = tokenizer.eos_token_id
-    assert (row["chosen_ids"][-1], row["chosen_ids"].count(end), row["rejected_ids"].count(end)) == (end, 1, 0)
+    assert (
+        row["chosen_ids"][-1],
+        row["chosen_ids"].count(end),
+        row["rejected_ids"].count(end),
+    ) == (end, 1, 0)
     collated = DataCollatorForPreference(pad_token_id=tokenizer.pad_token_id)([row])
-    assert collated["completion_mask"].sum(dim=1).tolist() == [len(row["chosen_ids"]), len(row["rejected_ids"])]
+    assert collated["completion_mask"].sum(dim=1).tolist() == [
+        len(row["chosen_ids"]),
+        len(row["rejected_ids"]),
+    ]
     longest = len(row["prompt_ids"]) + max(len(row["chosen_ids"]), len(row["rejected_ids"]))
-    assert tokenised([pair], tokenizer, longest) == [row] and tokenised([pair], tokenizer, longest - 1) == []
+    assert (
+        tokenised([pair], tokenizer, longest) == [row]
+        and tokenised([pair], tokenizer, longest - 1) == []
+    )
 
 
 def test_trl_still_prepares_its_rows_where_ours_are_left_alone():
-    assert list(inspect.signature(DPOTrainer._prepare_dataset).parameters)[:2] == ["self", "dataset"]
+    assert list(inspect.signature(DPOTrainer._prepare_dataset).parameters)[:2] == [
+        "self",
+        "dataset",
+    ]
     source = inspect.getsource(DPOTrainer)
     assert source.count("train_dataset = self._prepare_dataset(train_dataset, ") == 1
     assert '"prompt_ids",' in source and '"chosen_ids",' in source and '"rejected_ids",' in source

@@ -1,6 +1,8 @@
-"""The same global batch on 1, 2 and 4 processes: the same problems, completions, rewards and advantages, and nearly the
-same weights. Completions are the same because tests/by_place.py gives each its own random numbers; trl gives each
-process its own, so that without it they differ with the number of processes, and only the problems are the same."""
+"""The same global batch on 1, 2 and 4 processes: the same problems, completions, rewards and
+advantages, and nearly the same weights. Completions are the same because tests/by_place.py gives
+each its own random numbers; trl gives each process its own, so that without it they differ with the
+number of processes, and only the problems are the same.
+"""
 
 import shutil
 import subprocess
@@ -16,22 +18,38 @@ from tests.waits import run_command
 
 pytestmark = pytest.mark.slow
 STEPS = 6
-SHORT = ["data.validation=40", "sft.max_steps=60", "grpo.num_iterations=1", "grpo.logging_steps=1", "grpo.save_steps=3"]
+SHORT = [
+    "data.validation=40",
+    "sft.max_steps=60",
+    "grpo.num_iterations=1",
+    "grpo.logging_steps=1",
+    "grpo.save_steps=3",
+]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", f"grpo.max_steps={STEPS}"]
 # The processes, and how a batch of 64 completions is split: on each process, in one micro-batch.
 WIDTHS = [(1, 64, 1), (1, 16, 4), (2, 32, 1), (4, 8, 2)]
-# AdamW moves a weight by up to the learning rate, 5e-5, in a step. Sums in another order differ by float32's rounding;
-# measured, the weights then differ by 5e-7. At a fifth of the learning rate no weight has taken another step.
+# AdamW moves a weight by up to the learning rate, 5e-5, in a step. Sums in another order differ by
+# float32's rounding; measured, the weights then differ by 5e-7. At a fifth of the learning rate no
+# weight has taken another step.
 TOLERANCE = 1e-5
 
 
 def overrides(folder: Path, batch: int, accumulation: int) -> list[str]:
-    given = [f"grpo.per_device_train_batch_size={batch}", f"grpo.gradient_accumulation_steps={accumulation}"]
+    given = [
+        f"grpo.per_device_train_batch_size={batch}",
+        f"grpo.gradient_accumulation_steps={accumulation}",
+    ]
     return ["recipes/tiny-arithmetic.yaml", f"output_dir={folder}", *SHORT, *given]
 
 
-def trained(folder: Path, processes: int, batch: int, accumulation: int, *given: str) -> subprocess.CompletedProcess:
-    launcher = [ACCELERATE, *TWO_PROCESSES, "--num_processes", str(processes)] if processes > 1 else [sys.executable]
+def trained(
+    folder: Path, processes: int, batch: int, accumulation: int, *given: str
+) -> subprocess.CompletedProcess:
+    launcher = (
+        [ACCELERATE, *TWO_PROCESSES, "--num_processes", str(processes)]
+        if processes > 1
+        else [sys.executable]
+    )
     command = [*launcher, "-m", "tests.by_place", *overrides(folder, batch, accumulation), *given]
     return run_command(command, cwd=ROOT, capture_output=True, text=True)
 
@@ -80,7 +98,8 @@ def learned(folder: Path) -> float:
 
 
 def test_a_run_begun_on_two_processes_goes_on_with_four(runs, tmp_path):
-    """With the same problems, and to the same weights as any width, where the completions are the same."""
+    """With the same problems, and to the same weights as any width, where the completions are the
+    same."""
     one, two = runs[WIDTHS[0]], runs[2, 32, 1]
     shutil.copytree(two, tmp_path, dirs_exist_ok=True)
     for each in ("summary.json", "model.safetensors", f"checkpoint-{STEPS}", "completions"):
@@ -88,11 +107,16 @@ def test_a_run_begun_on_two_processes_goes_on_with_four(runs, tmp_path):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     refused = run_stage("grpo", *overrides(tmp_path, 32, 1), check=False, WORLD_SIZE="4")
     assert refused.returncode == 2
-    assert "per_device_train_batch_size × gradient_accumulation_steps × processes: 64 there, 128 here" in refused.stderr
+    assert (
+        "per_device_train_batch_size × gradient_accumulation_steps × processes: 64 there, 128 here"
+        in refused.stderr
+    )
     done = trained(tmp_path, 4, 16, 1)
     assert done.returncode == 0, done.stderr[-6000:]
     assert "began on 2 processes, goes on with 4" in done.stdout
-    assert "do not match" not in done.stderr  # as transformers says of the same batch, divided otherwise
+    assert (
+        "do not match" not in done.stderr
+    )  # as transformers says of the same batch, divided otherwise
     assert f"from {tmp_path}/grpo/checkpoint-3" in done.stdout
     expected, found = completions(one), completions(tmp_path)
     expected = expected[expected["step"] > 3]

@@ -1,5 +1,5 @@
-"""The line of a logging step, the lines that a resumed run keeps; a long step says what it is doing, and a signal in it
-how long it will still take."""
+"""The line of a logging step, the lines that a resumed run keeps; a long step says what it is
+doing, and a signal in it how long it will still take."""
 
 import fcntl
 import os
@@ -23,16 +23,34 @@ from training import progress, train
 from training.progress import PARTS, Metrics, StepClock, columns, log_line, time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
-QUICK = "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
+QUICK = (
+    "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
+)
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
-SHORT = ["recipes/tiny-arithmetic.yaml", "sft=null", "data.validation=40", "grpo.gradient_accumulation_steps=4"]
+SHORT = [
+    "recipes/tiny-arithmetic.yaml",
+    "sft=null",
+    "data.validation=40",
+    "grpo.gradient_accumulation_steps=4",
+]
 SHORT += ["grpo.per_device_train_batch_size=64", "grpo.num_iterations=1"]
 
 
-GRPO_LOGS = {"loss": 0.01, "reward": 1.03, "rewards/correct_answer/mean": 0.784, "rewards/correct_answer/std": 0.4}
-GRPO_LOGS |= {"groups_without_signal": 0.275, "frac_reward_zero_std": 0.1, "completions/mean_length": 22.04}
+GRPO_LOGS = {
+    "loss": 0.01,
+    "reward": 1.03,
+    "rewards/correct_answer/mean": 0.784,
+    "rewards/correct_answer/std": 0.4,
+}
+GRPO_LOGS |= {
+    "groups_without_signal": 0.275,
+    "frac_reward_zero_std": 0.1,
+    "completions/mean_length": 22.04,
+}
 GRPO_LOGS |= {"completions/clipped_ratio": 0.0}
-GRPO_LINE = "step   5/120  reward 1.03  correct_answer 0.784  no signal 0.275  length 22  truncated 0%s  "
+GRPO_LINE = (
+    "step   5/120  reward 1.03  correct_answer 0.784  no signal 0.275  length 22  truncated 0%s  "
+)
 SFT_LOGS = {"loss": 0.5, "mean_token_accuracy": 0.875, "learning_rate": 1e-4}
 BY_VLLM = GRPO_LOGS | {"sampling/importance_sampling_ratio/mean": 0.9987}
 
@@ -41,8 +59,22 @@ BY_VLLM = GRPO_LOGS | {"sampling/importance_sampling_ratio/mean": 0.9987}
     ("logs", "step", "steps", "seconds", "left", "line"),
     [
         (GRPO_LOGS, 5, 120, 0.144, 95.0, f"{GRPO_LINE % ''}0.14 s/step  2 min left"),
-        (BY_VLLM, 5, 120, 0.144, 95.0, f"{GRPO_LINE % '  vLLM ratio 0.999'}0.14 s/step  2 min left"),
-        (SFT_LOGS, 25, 25, 61.0, 0.0, "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left"),
+        (
+            BY_VLLM,
+            5,
+            120,
+            0.144,
+            95.0,
+            f"{GRPO_LINE % '  vLLM ratio 0.999'}0.14 s/step  2 min left",
+        ),
+        (
+            SFT_LOGS,
+            25,
+            25,
+            61.0,
+            0.0,
+            "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left",
+        ),
         # A long step is not told in powers of ten, and a long time in hours.
         ({"loss": 1.0}, 1, 3, 263.4, 500.0, "step 1/3  loss 1  263 s/step  8 min left"),
         ({"loss": 1.0}, 1, 500, 60.0, 30000.0, "step   1/500  loss 1  60 s/step  8.3 h left"),
@@ -79,19 +111,35 @@ complain("wrong")
 """
 
 
-@pytest.mark.parametrize(("environment", "plain"), [({"TERM": "xterm"}, False), ({"TERM": "dumb"}, True)])
+@pytest.mark.parametrize(
+    ("environment", "plain"), [({"TERM": "xterm"}, False), ({"TERM": "dumb"}, True)]
+)
 def test_a_terminal_has_a_table_and_a_completion_now_and_then(environment, plain):
     leader, follower = pty.openpty()
     tty.setraw(follower)  # or it would wait for who reads
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
-    given = {key: value for key, value in os.environ.items() if key not in ("TQDM_DISABLE", "COLUMNS")} | environment
-    run_command([sys.executable, "-c", SHOWN], cwd=ROOT, stdout=follower, stderr=follower, check=True, env=given)
+    given = {
+        key: value for key, value in os.environ.items() if key not in ("TQDM_DISABLE", "COLUMNS")
+    } | environment
+    run_command(
+        [sys.executable, "-c", SHOWN],
+        cwd=ROOT,
+        stdout=follower,
+        stderr=follower,
+        check=True,
+        env=given,
+    )
     seen = re.split(r"[\r\n]+", text := os.read(leader, 10_000).decode())
     seen = [re.sub(r"\x1b\[[\d;]*[mK]", "", each).strip() for each in seen]
     first = seen.index("step  reward  change")
     assert seen[first + 1].split() == ["1/20", "0.500"]
     there = [each for each in seen[first + 2 :] if each and not each.startswith("grpo")]
-    table = ["2/20   1.000  +0.500", r"│ 1 +\x1b[2J 1?", "│ so <answer>2</answer>", "│ correct_answer 1"]
+    table = [
+        "2/20   1.000  +0.500",
+        r"│ 1 +\x1b[2J 1?",
+        "│ so <answer>2</answer>",
+        "│ correct_answer 1",
+    ]
     assert there == [*table, "said between", "wrong"]
     assert ("\x1b[31mwrong" in text) is not plain and ("\x1b[1m" in text) is not plain
 
@@ -119,8 +167,13 @@ def test_a_history_that_is_none_is_empty(history, tmp_path):
 )
 def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
     """A checkpoint may be a stranger's, and what reads its history counts on numbers."""
-    good = [{"step": 1, "reward": 0.5, "seconds/sampling": 2.0}, {"step": 2, "eval_loss": None, RIGHT: "10"}]
-    state = TrainerState(log_history=[good[0], {"step": 1} | wrong, 7, {}, good[1]], is_world_process_zero=True)
+    good = [
+        {"step": 1, "reward": 0.5, "seconds/sampling": 2.0},
+        {"step": 2, "eval_loss": None, RIGHT: "10"},
+    ]
+    state = TrainerState(
+        log_history=[good[0], {"step": 1} | wrong, 7, {}, good[1]], is_world_process_zero=True
+    )
     (tmp_path / "metrics.jsonl").write_text("as it was")
     os.link(tmp_path / "metrics.jsonl", tmp_path / "backup")
     Metrics(tmp_path).on_train_begin(None, state, None)
@@ -172,7 +225,9 @@ def test_what_a_step_is_doing(clock):
         assert clock.status() == "sampling 64 completions"
         clock.token = 256
         clock.at.now += 8
-        assert clock.status() == "sampling 64 completions, token 256 of at most 1,024, 2,048 tokens/s"
+        assert (
+            clock.status() == "sampling 64 completions, token 256 of at most 1,024, 2,048 tokens/s"
+        )
     clock.on_substep_end(ARGS, None, None)
     assert clock.status() == "1 of 4 batches trained on"
 
@@ -229,8 +284,17 @@ def test_every_second_is_counted_once(clock):
     assert state.log_history[0]["seconds/sampling"] == 20
     assert [state.log_history[i]["seconds/evaluation"] for i in (0, 1)] == [0, 37]
     counted = {part: each["seconds"] for part, each in time_by_part(state.log_history).items()}
-    assert counted == {"sampling": 30, "rewards": 3, "update": 10, "evaluation": 37, "saving": 7, "rest": 13}
-    assert sum(each["share"] for each in time_by_part(state.log_history).values()) == pytest.approx(1, abs=1e-3)
+    assert counted == {
+        "sampling": 30,
+        "rewards": 3,
+        "update": 10,
+        "evaluation": 37,
+        "saving": 7,
+        "rest": 13,
+    }
+    assert sum(each["share"] for each in time_by_part(state.log_history).values()) == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 def test_a_run_that_took_no_step_has_no_shares():
@@ -240,11 +304,21 @@ def test_a_run_that_took_no_step_has_no_shares():
 @pytest.mark.parametrize(
     ("cycle", "step", "said"),
     [
-        (1, 7, "stopping: this step will be finished and saved first, in about 70 s; a second signal stops at once"),
+        (
+            1,
+            7,
+            (
+                "stopping: this step will be finished and saved first, in about 70 s; a second"
+                " signal stops at once"
+            ),
+        ),
         (
             4,
             2,
-            "stopping: 2 steps, to the end of this generation batch, will be finished and saved first, in about 3 m",
+            (
+                "stopping: 2 steps, to the end of this generation batch, will be finished and saved"
+                " first, in about 3 m"
+            ),
         ),
     ],
 )
@@ -261,13 +335,15 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
 
 @pytest.mark.train
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
-    """Of the sampling, token by token, and of the batches trained on, of which four take a tenth of a second."""
+    """Of the sampling, token by token, and of the batches trained on, of which four take a tenth of
+    a second."""
     (tmp_path / "quick.py").write_text(QUICK.replace("0.05, 0.01", "0.01, 0.002") + GRPO)
     arguments = [*SHORT, "grpo.max_steps=3"]
     said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
     lines = [line for line in said.splitlines() if " so far: " in line]
     samplings = [
-        re.search(r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s", each) for each in lines
+        re.search(r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s", each)
+        for each in lines
     ]
     assert len([each for each in samplings if each]) >= 3
     assert any(re.search(r"[123] of 4 batches trained on", each) for each in lines)
@@ -278,12 +354,20 @@ def test_ctrl_c_while_it_samples(tmp_path):
     """It says so, goes on to the end of the step, and saves it."""
     (tmp_path / "quick.py").write_text(QUICK + GRPO)
     arguments = [*SHORT, "grpo.max_steps=300", f"output_dir={tmp_path}/run"]
-    [process] = stage_process.start(str(tmp_path / "quick.py"), arguments, ROOT, dict(os.environ), tmp_path, 1)
+    [process] = stage_process.start(
+        str(tmp_path / "quick.py"), arguments, ROOT, dict(os.environ), tmp_path, 1
+    )
     said = tmp_path / "0/stderr"
-    until(lambda: said.exists() and re.search("^step 2,.*token", said.read_text(), re.M), running=[process])
+    until(
+        lambda: said.exists() and re.search("^step 2,.*token", said.read_text(), re.M),
+        running=[process],
+    )
     os.kill(process.pid, signal.SIGINT)
     until(lambda: not alive(process), 60)
     assert stage_process.code(process) == 130
-    told = r"stopping: this step will be finished and saved first, in about \d+ s; a second signal stops at once"
+    told = (
+        r"stopping: this step will be finished and saved first, in about \d+ s; a second signal"
+        r" stops at once"
+    )
     assert re.search(told, said.read_text())
     assert len(list((tmp_path / "run/grpo").glob("checkpoint-*/manifest.json"))) == 1

@@ -1,4 +1,5 @@
-"""A learned reward: tiny real reward models, of whole completions and of steps, asked as a run asks them."""
+"""A learned reward: tiny real reward models, of whole completions and of steps, asked as a run asks
+them."""
 
 import json
 import math
@@ -9,7 +10,11 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 from evaluation.findings import model_findings
 from schema.faults import RecipeError
@@ -26,8 +31,8 @@ TINY = "recipes/tiny-arithmetic.yaml"
 
 
 def made(folder: Path, auto=AutoModelForSequenceClassification, labels: int = 1) -> Path:
-    """The tiny model with another head, as trl's trainers save it. Its weights are random, and large enough that what
-    it says depends on the whole text."""
+    """The tiny model with another head, as trl's trainers save it. Its weights are random, and
+    large enough that what it says depends on the whole text."""
     base = built_model("tiny-qwen3", 42)
     torch.manual_seed(0)
     model = auto.from_pretrained(base, num_labels=labels)
@@ -49,7 +54,9 @@ def of_steps(tmp_path_factory) -> Path:
 
 
 def recipe(folder: Path, *options: str) -> Recipe:
-    return load_recipe(TINY, [f"rewards.learned={{model: {folder}, weight: 0.5{''.join(options)}}}"], check=())
+    return load_recipe(
+        TINY, [f"rewards.learned={{model: {folder}, weight: 0.5{''.join(options)}}}"], check=()
+    )
 
 
 def asked(texts: list[str], question: str = "1+2=?") -> dict:
@@ -75,14 +82,18 @@ def test_a_score_is_the_models_and_does_not_depend_on_its_batch(of_completions, 
     tokenizer = AutoTokenizer.from_pretrained(of_completions)
     model = AutoModelForSequenceClassification.from_pretrained(of_completions).eval()
     each = asked(TEXTS[1:2])
-    ids = tokenizer.apply_chat_template(each["prompts"][0] + each["completions"][0], return_tensors="pt")["input_ids"]
+    ids = tokenizer.apply_chat_template(
+        each["prompts"][0] + each["completions"][0], return_tensors="pt"
+    )["input_ids"]
     with torch.no_grad():
         assert model(input_ids=ids).logits.item() == pytest.approx(alone[1], abs=1e-5)
 
 
 def test_a_loaded_reward_model_is_frozen_and_too_long_a_text_has_no_score(of_completions):
     loaded = load_reward_model(recipe(of_completions))
-    assert not loaded.model.training and not any(each.requires_grad for each in loaded.model.parameters())
+    assert not loaded.model.training and not any(
+        each.requires_grad for each in loaded.model.parameters()
+    )
     learned = guarded_rewards(recipe(of_completions))[-1]
     found = learned(**asked(["3", "3" * 600, "4"]))  # the window has 512 tokens
     assert found[1] is None and None not in (found[0], found[2])
@@ -108,7 +119,9 @@ def test_each_step_is_judged_with_those_before_it_in_one_pass(of_steps, monkeypa
         **asked(texts),
     )
     assert passes == [3] and [len(each) for each in steps.rewards] == [3, 3, 1]
-    assert means[2] == steps.rewards[2][0] and all(0 < each < 1 for found in steps.rewards for each in found)
+    assert means[2] == steps.rewards[2][0] and all(
+        0 < each < 1 for found in steps.rewards for each in found
+    )
     # The same words after another first step are judged otherwise.
     assert steps.rewards[0][1] != pytest.approx(steps.rewards[1][1], abs=1e-4)
     # trl's text, by hand: the question, and each step with a separator.
@@ -127,7 +140,9 @@ def test_each_step_is_judged_with_those_before_it_in_one_pass(of_steps, monkeypa
 def test_without_steps_before_it_a_text_is_one_step(of_steps):
     """So the audit asks."""
     learned = guarded_rewards(recipe(of_steps, ', steps: ", "'))[-1]
-    assert learned(**asked(["1, 2", "3"])) == pytest.approx([learned(**asked([each]))[0] for each in ("1, 2", "3")])
+    assert learned(**asked(["1, 2", "3"])) == pytest.approx(
+        [learned(**asked([each]))[0] for each in ("1, 2", "3")]
+    )
 
 
 def changed(folder: Path, **config: object):
@@ -146,16 +161,27 @@ def without_head(folder: Path):
 
 
 WRONG = [
-    # what is done to the folder, what is said, and whether the strict recipe says it, which loads nothing
+    # what is done to the folder, what is said, and whether the strict recipe says it, which loads
+    # nothing
     (lambda folder: shutil.rmtree(folder), "there is no folder", True),
     (without("config.json"), "holds no config.json", True),
     (without("model.safetensors"), "holds no model.safetensors", True),
     (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter", True),
     (lambda folder: (folder / "config.json").write_text("["), "is not a JSON object", True),
-    (lambda folder: changed(folder, id2label={"0": "a", "1": "b", "2": "c"}), "it has 3 labels, not 1", True),
-    (lambda folder: changed(folder, architectures=["Qwen3ForCausalLM"]), "'Qwen3ForCausalLM'; a learned reward", True),
     (
-        lambda folder: changed(folder, architectures=["MyRewardModel"], auto_map={"AutoModel": "mine.MyRewardModel"}),
+        lambda folder: changed(folder, id2label={"0": "a", "1": "b", "2": "c"}),
+        "it has 3 labels, not 1",
+        True,
+    ),
+    (
+        lambda folder: changed(folder, architectures=["Qwen3ForCausalLM"]),
+        "'Qwen3ForCausalLM'; a learned reward",
+        True,
+    ),
+    (
+        lambda folder: changed(
+            folder, architectures=["MyRewardModel"], auto_map={"AutoModel": "mine.MyRewardModel"}
+        ),
         "'MyRewardModel', whose own code is never run here",
         True,
     ),
@@ -170,7 +196,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "said", "at_once"), WRONG)
-def test_a_wrong_reward_model_is_one_message_with_its_place(change, said, at_once, of_completions, tmp_path):
+def test_a_wrong_reward_model_is_one_message_with_its_place(
+    change, said, at_once, of_completions, tmp_path
+):
     folder = tmp_path / "model"
     shutil.copytree(of_completions, folder)
     change(folder)
@@ -191,7 +219,10 @@ def test_a_wrong_reward_model_is_one_message_with_its_place(change, said, at_onc
         ("{weight: 0.5}", "it needs a `model`"),
         ("{model: 5}", "rewards.learned.model: expected a Hub id or a folder, got 5"),
         ("{model: a/b/c}", "there is no folder a/b/c"),
-        ("{model: a/b, separator: ''}", "rewards.learned.separator: expected the text after each step"),
+        (
+            "{model: a/b, separator: ''}",
+            "rewards.learned.separator: expected the text after each step",
+        ),
         ("{model: a/b, sepaartor: x}", "unknown argument 'sepaartor'; did you mean separator?"),
         ("{model: a/b, revision: 'a b'}", "rewards.learned.revision: expected a branch"),
     ],
@@ -202,9 +233,13 @@ def test_wrong_options_are_refused_by_the_strict_recipe(given, said):
 
 
 def test_a_reward_model_of_the_other_kind_is_refused(of_completions, of_steps):
-    with pytest.raises(RecipeError, match="'Qwen3ForTokenClassification'; a learned reward is a model"):
+    with pytest.raises(
+        RecipeError, match="'Qwen3ForTokenClassification'; a learned reward is a model"
+    ):
         recipe(of_steps)
-    with pytest.raises(RecipeError, match="'Qwen3ForSequenceClassification'; a learned reward of steps is a model"):
+    with pytest.raises(
+        RecipeError, match="'Qwen3ForSequenceClassification'; a learned reward of steps is a model"
+    ):
         recipe(of_completions, ', steps: "\n"')
 
 
@@ -216,7 +251,9 @@ def test_code_beside_it_is_never_run(of_completions, tmp_path):
     changed(folder, auto_map=own)
     tokenizer = folder / "tokenizer_config.json"
     tokenizer.write_text(
-        json.dumps(json.loads(tokenizer.read_text()) | {"auto_map": {"AutoTokenizer": ["mine.T", None]}})
+        json.dumps(
+            json.loads(tokenizer.read_text()) | {"auto_map": {"AutoTokenizer": ["mine.T", None]}}
+        )
     )
     guarded_rewards(recipe(folder))[-1](**asked(TEXTS))
     assert not canary.exists()
@@ -231,9 +268,13 @@ def test_a_check_looks_at_it_without_loading_it(of_completions, tmp_path, monkey
     for each in (of_completions, mute, "some/model"):
         asked = recipe(each)
         found = model_findings(asked, train_and_held_out(asked)[0], launch(None, None), None)
-        told[each] = [(finding.level, finding.message) for finding in found if "learned" in str(finding)]
+        told[each] = [
+            (finding.level, finding.message) for finding in found if "learned" in str(finding)
+        ]
     assert told[of_completions] == [] and "audit: left out here" in capsys.readouterr().out
-    assert [level for level, _ in told[mute]] == ["error"] and "has no chat template" in told[mute][0][1]
+    assert [level for level, _ in told[mute]] == ["error"] and "has no chat template" in told[mute][
+        0
+    ][1]
     assert [level for level, _ in told["some/model"]] == ["note"]
     assert told["some/model"][0][1].startswith("not seen: reward model some/model: ")
 
@@ -246,17 +287,33 @@ def test_its_weights_are_counted(of_completions):
 
 
 def test_a_run_trains_with_it_and_writes_what_it_said(of_completions, tmp_path):
-    """A few steps of the real trainer, both rewards mixed; the column of the files is what the model says."""
-    given = [f"output_dir={tmp_path}", "sft=null", "grpo.max_steps=2", "grpo.per_device_train_batch_size=8"]
-    given += ["grpo.num_generations=4", "grpo.logging_steps=1", "grpo.num_iterations=1", "data.validation=8"]
-    given += ["grpo.max_completion_length=12", f"rewards.learned={{model: {of_completions}, weight: 0.5}}"]
+    """A few steps of the real trainer, both rewards mixed; the column of the files is what the
+    model says."""
+    given = [
+        f"output_dir={tmp_path}",
+        "sft=null",
+        "grpo.max_steps=2",
+        "grpo.per_device_train_batch_size=8",
+    ]
+    given += [
+        "grpo.num_generations=4",
+        "grpo.logging_steps=1",
+        "grpo.num_iterations=1",
+        "data.validation=8",
+    ]
+    given += [
+        "grpo.max_completion_length=12",
+        f"rewards.learned={{model: {of_completions}, weight: 0.5}}",
+    ]
     run_stage("grpo", TINY, *given)
     files = sorted((tmp_path / "grpo/completions").glob("*.parquet"))
     assert len(files) == 2 and (tmp_path / "grpo/model.safetensors").is_file()
     frame = pd.read_parquet(files[0])
     learned = guarded_rewards(recipe(of_completions))[-1]
     prompts, completions = (frame[name].map(list).tolist() for name in ("prompt", "completion"))
-    assert frame["learned"].tolist() == pytest.approx(learned(prompts=prompts, completions=completions), abs=1e-5)
+    assert frame["learned"].tolist() == pytest.approx(
+        learned(prompts=prompts, completions=completions), abs=1e-5
+    )
     assert frame["learned"].nunique() > 1
     metrics = read_lines(tmp_path / "grpo/metrics.jsonl")
     assert metrics[0]["rewards/learned/mean"] == pytest.approx(frame["learned"].mean(), abs=1e-4)

@@ -12,7 +12,13 @@ from tests.support import CHAIN, copied, has_lines, kill_when, read_lines, run_s
 from viewer.runs import describe
 
 RECIPE = "recipes/tiny-rloo.yaml"
-SHORT = [*CHAIN, "grpo.max_steps=6", "grpo.temperature=1", "grpo.eval_steps=2", "evaluate.checkpoint_problems=8"]
+SHORT = [
+    *CHAIN,
+    "grpo.max_steps=6",
+    "grpo.temperature=1",
+    "grpo.eval_steps=2",
+    "evaluate.checkpoint_problems=8",
+]
 SHORT += ["grpo.per_device_train_batch_size=16"]
 
 
@@ -21,7 +27,9 @@ def test_a_key_that_is_left_out_says_what_it_says_to_grpo():
     of_grpo = training_config(load_recipe(RECIPE, ["algorithm=null"], check=()), "grpo")
     assert (type(args), type(of_grpo)) == (RLOOConfig, GRPOConfig)
     assert RLOOConfig.beta != GRPOConfig.beta == args.beta  # or this shows nothing
-    differing = {key for key, value in vars(args).items() if str(value) != str(getattr(of_grpo, key, value))}
+    differing = {
+        key for key, value in vars(args).items() if str(value) != str(getattr(of_grpo, key, value))
+    }
     assert differing - {"logging_dir"} == set()
 
 
@@ -29,9 +37,15 @@ def test_a_key_that_is_left_out_says_what_it_says_to_grpo():
     ("override", "told"),
     [
         ("algorithm=ppo", "algorithm: 'ppo' is not one of rloo"),
-        ("grpo.loss_type=dr_grpo", "grpo.loss_type: RLOO has no such setting (trl.RLOOConfig): leave it out"),
+        (
+            "grpo.loss_type=dr_grpo",
+            "grpo.loss_type: RLOO has no such setting (trl.RLOOConfig): leave it out",
+        ),
         ("grpo.scale_rewards=none", "grpo.scale_rewards: RLOO has no such setting"),
-        ("rewards.language_consistency.steps=x", "algorithm: rloo has one advantage for a completion"),
+        (
+            "rewards.language_consistency.steps=x",
+            "algorithm: rloo has one advantage for a completion",
+        ),
     ],
 )
 def test_what_it_lacks_is_refused(override, told):
@@ -39,8 +53,12 @@ def test_what_it_lacks_is_refused(override, told):
     assert any(told in str(fault) for fault in faults)
 
 
-def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(chain, tmp_path):
-    whole, killed = ([RECIPE, f"output_dir={tmp_path / name}", *SHORT] for name in ("whole", "killed"))
+def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_grpo_leaves(
+    chain, tmp_path
+):
+    whole, killed = (
+        [RECIPE, f"output_dir={tmp_path / name}", *SHORT] for name in ("whole", "killed")
+    )
     for name in ("whole", "killed"):
         copied(chain, tmp_path / name, "sft")
     said = run_stage("grpo", *whole).stdout
@@ -51,8 +69,18 @@ def test_killed_and_resumed_it_ends_with_the_same_weights_and_leaves_all_that_gr
     run = tmp_path / "whole/grpo"
     assert same_weights(tmp_path / "killed/grpo", run)
     lines = [line for line in read_lines(run / "metrics.jsonl") if "reward" in line]
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6] and "groups_without_signal" in lines[0]
-    assert "RLOO (" in (run / "report.md").read_text() and "made by RLOO after" in (run / "README.md").read_text()
+    assert [line["step"] for line in lines] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ] and "groups_without_signal" in lines[0]
+    assert (
+        "RLOO (" in (run / "report.md").read_text()
+        and "made by RLOO after" in (run / "README.md").read_text()
+    )
     assert json.loads((run / "summary.json").read_text())["time"]["sampling"]["seconds"] > 0
     assert not same_weights(run, chain / "sft")
     for file in sorted((run / "completions").iterdir()):

@@ -44,7 +44,12 @@ def test_a_start_that_trained_nothing_is_not_in_the_way(tmp_path):
 
 
 def test_the_saved_recipe_is_a_recipe(tmp_path):
-    overrides = [f"output_dir={tmp_path}", "grpo.max_steps=3", "evaluate.samples=2", "evaluate.temperature=0.5"]
+    overrides = [
+        f"output_dir={tmp_path}",
+        "grpo.max_steps=3",
+        "evaluate.samples=2",
+        "evaluate.temperature=0.5",
+    ]
     recipe = load_recipe(RECIPE, overrides, check=())
     find_run(recipe, "grpo").begin(ROWS)
     again = load_recipe(tmp_path / "grpo/recipe.yaml", overrides[:1], check=())
@@ -91,7 +96,10 @@ def test_the_choice_and_the_order_of_problems_are_of_grpo_alone(override, tmp_pa
     changed = read(tmp_path, override)
     assert conflict(changed, "sft") is None
     key, value = override.split("=")
-    assert f"  {key}: " in conflict(changed, "grpo").message and f", {value} here" in conflict(changed, "grpo").message
+    assert (
+        f"  {key}: " in conflict(changed, "grpo").message
+        and f", {value} here" in conflict(changed, "grpo").message
+    )
 
 
 OWN = "data.own_solutions={samples: 8}"
@@ -102,7 +110,11 @@ OWN = "data.own_solutions={samples: 8}"
     [
         ((), OWN, "data.own_solutions.samples: None there, 8 here"),
         ((OWN,), "data.own_solutions=null", "data.own_solutions.samples: 8 there, None here"),
-        ((OWN,), "data.own_solutions.temperature=0.7", "data.own_solutions.temperature: 1.0 there, 0.7 here"),
+        (
+            (OWN,),
+            "data.own_solutions.temperature=0.7",
+            "data.own_solutions.temperature: 1.0 there, 0.7 here",
+        ),
         ((OWN,), "grpo.max_completion_length=40", "grpo.max_completion_length: 48 there, 40 here"),
         ((OWN,), "grpo.temperature=0.7", None),
         ((OWN,), "grpo.learning_rate=1e-5", None),
@@ -127,7 +139,11 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     overrides = ["grpo.eval_steps=10", "grpo.save_steps=10"]
     begun(tmp_path, "grpo", *overrides)
     saved = tmp_path / "grpo/recipe.yaml"
-    text = saved.read_text().replace("checkpoint_problems:", "held_out:").replace("order: shuffled", "order: by signal")
+    text = (
+        saved.read_text()
+        .replace("checkpoint_problems:", "held_out:")
+        .replace("order: shuffled", "order: by signal")
+    )
     saved.write_text(text)
     told = conflict(read(tmp_path, *overrides), "grpo").message
     assert "  data.order: by signal there, shuffled here" in told
@@ -143,23 +159,38 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
 
     server = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
     begun(tmp_path, "grpo", *server, "grpo.vllm_server_host=10.0.0.1", "grpo.vllm_group_port=5001")
-    elsewhere = [f"grpo.vllm_server_{each}" for each in ("host=10.0.0.2", "port=8001", "timeout=900")]
+    elsewhere = [
+        f"grpo.vllm_server_{each}" for each in ("host=10.0.0.2", "port=8001", "timeout=900")
+    ]
     assert fault(*server, *elsewhere) is None
     assert "  grpo.vllm_mode: server there, colocate here" in fault(server[0]).message
-    assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"  # a file may not name another machine
+    assert (
+        recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
+    )  # a file may not name another machine
 
 
 def test_what_needs_a_probe_is_refused_without_one(tmp_path):
     def told(*overrides: str) -> str:
         return str(not_probed(read(tmp_path, *overrides)) or "")
 
-    place = "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe: make "
+    place = (
+        "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe:"
+        " make "
+    )
     assert told() == told("data.order=shuffled") == ""
     assert told("data.pass_rate=[0, 1]").startswith(f"{place}sft ARGS=")
     assert " && make probe ARGS=" in told("data.pass_rate=[0, 1]")
     assert told("data.pass_rate=[0, 1]", "sft=null").startswith(f"{place}probe ARGS=")
     assert "data.order needs the pass rates" in told("data.order=easy first")
-    words = [RECIPE, f"output_dir={tmp_path}", "data.order=easy first", "--stages", "sft", "grpo", "evaluate"]
+    words = [
+        RECIPE,
+        f"output_dir={tmp_path}",
+        "data.order=easy first",
+        "--stages",
+        "sft",
+        "grpo",
+        "evaluate",
+    ]
     assert "data.order needs the pass rates" in run_stage("preflight", *words, check=False).stderr
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe/pass_rates.jsonl").touch()
@@ -182,14 +213,18 @@ def test_a_link_in_a_run_folder_is_not_written_through(name, tmp_path):
 )
 def test_a_folder_in_the_place_of_a_file_is_told_before_anything_trains(name, tmp_path):
     (tmp_path / "sft" / name).mkdir(parents=True)
-    with pytest.raises(RecipeError, match=f"{name}: is a folder, where a run writes a file: remove it"):
+    with pytest.raises(
+        RecipeError, match=f"{name}: is a folder, where a run writes a file: remove it"
+    ):
         find_run(read(tmp_path), "sft")
 
 
 def test_a_file_in_the_place_of_a_checkpoint_is_told_before_anything_trains(tmp_path):
     (tmp_path / "sft").mkdir()
     (tmp_path / "sft/checkpoint-6").write_text("mine")
-    with pytest.raises(RecipeError, match="checkpoint-6: is a file, where a run writes a folder: move it"):
+    with pytest.raises(
+        RecipeError, match="checkpoint-6: is a file, where a run writes a folder: move it"
+    ):
         find_run(read(tmp_path), "sft")
 
 
@@ -209,8 +244,13 @@ def whole(folder, **files):
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
         (folder / f"{name}.json").write_text(text)
-    told = {each.name: [each.stat().st_size, checkpoints.sha256(each)] for each in checkpoints.files_of(folder)}
-    (folder / "manifest.json").write_text(json.dumps({"step": 1, "files": told, "seal": checkpoints.seal(told)}))
+    told = {
+        each.name: [each.stat().st_size, checkpoints.sha256(each)]
+        for each in checkpoints.files_of(folder)
+    }
+    (folder / "manifest.json").write_text(
+        json.dumps({"step": 1, "files": told, "seal": checkpoints.seal(told)})
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +289,9 @@ def test_a_hidden_file_that_is_read_is_of_the_checkpoint(name, tmp_path):
 
 def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
     (tmp_path / "elsewhere/checkpoint-9").mkdir(parents=True)
-    state = json.dumps(json.loads(STATE) | {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"})
+    state = json.dumps(
+        json.loads(STATE) | {"best_model_checkpoint": f"{tmp_path}/elsewhere/checkpoint-9"}
+    )
     whole(tmp_path / "checkpoint-1", trainer_state=state)
     with pytest.raises(RecipeError, match="in another folder, as the best checkpoint"):
         checkpoints.damage(tmp_path / "checkpoint-1")
@@ -257,17 +299,30 @@ def test_the_best_checkpoint_is_one_of_the_run(tmp_path):
 
 @pytest.mark.parametrize(
     "false",
-    [{"epoch": 1e15}, {"epoch": float("inf")}, {"epoch": None}, {"epoch": -1}, {"global_step": 2}, {"epoch": "1"}],
+    [
+        {"epoch": 1e15},
+        {"epoch": float("inf")},
+        {"epoch": None},
+        {"epoch": -1},
+        {"global_step": 2},
+        {"epoch": "1"},
+    ],
 )
 def test_a_state_that_is_not_of_its_step_is_passed_over(false, tmp_path):
     whole(tmp_path / "checkpoint-1", trainer_state=json.dumps(json.loads(STATE) | false))
-    assert checkpoints.damage(tmp_path / "checkpoint-1") == "trainer_state.json belongs to another step than 1"
+    assert (
+        checkpoints.damage(tmp_path / "checkpoint-1")
+        == "trainer_state.json belongs to another step than 1"
+    )
 
 
 def test_a_checkpoint_has_a_number(tmp_path):
     for name in ("10", "9", "\u00b2", "\u0663", "1e3", ""):
         (tmp_path / f"checkpoint-{name}").mkdir()
-    assert [each.name for each in checkpoints.checkpoints_of(tmp_path)] == ["checkpoint-10", "checkpoint-9"]
+    assert [each.name for each in checkpoints.checkpoints_of(tmp_path)] == [
+        "checkpoint-10",
+        "checkpoint-9",
+    ]
 
 
 TORN = ["", "{", "[]", "{}", "null", "[" * 100_000]
@@ -289,7 +344,9 @@ def test_checkpoints_without_their_recipe_are_not_resumed(text, tmp_path):
     file.unlink() if text is None else file.write_text(text)
     with pytest.raises(RecipeError, match=r"cannot be read|another recipe") as told:
         find_run(recipe, "grpo", to_train=True)
-    assert re.search("move (.*/grpo|that run) away", str(told.value)) and "elete" not in str(told.value)
+    assert re.search("move (.*/grpo|that run) away", str(told.value)) and "elete" not in str(
+        told.value
+    )
 
 
 @pytest.mark.parametrize("name", ["data.json", "versions.json"])
@@ -303,7 +360,9 @@ def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, c
     assert file.read_text() == before
     find_run(recipe, "grpo").begin(ROWS)
     assert " was lost: " not in capsys.readouterr().out
-    with pytest.raises(RecipeError, match="began with 1 training problems, which are not these 2") as told:
+    with pytest.raises(
+        RecipeError, match="began with 1 training problems, which are not these 2"
+    ) as told:
         find_run(recipe, "grpo").begin(ROWS * 2)
     assert f"or move {tmp_path}/grpo away" in str(told.value)
 
@@ -344,7 +403,9 @@ def test_a_seal_is_of_this_account(tmp_path, monkeypatch):
 
 
 def test_without_a_home_there_is_no_seal_and_no_error(monkeypatch):
-    monkeypatch.setattr(checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr(
+        checkpoints.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home"))
+    )
     assert checkpoints.seal({"a": [1, "x"]}) is None
 
 
@@ -358,13 +419,22 @@ def test_another_number_of_processes_needs_the_same_batch(stage, tmp_path, monke
     folder = find_run(on(2, f"{size}=32", f"{steps}=1"), stage)
     folder.begin(ROWS)
     (folder.path / "checkpoint-1").mkdir()
-    for processes, batch, accumulation in [(2, 32, 1), (1, 64, 1), (1, 16, 4), (4, 16, 1), (8, 8, 1), (4, 8, 2)]:
+    for processes, batch, accumulation in [
+        (2, 32, 1),
+        (1, 64, 1),
+        (1, 16, 4),
+        (4, 16, 1),
+        (8, 8, 1),
+        (4, 8, 2),
+    ]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}={accumulation}"), stage) is None
     told = conflict(on(4, f"{size}=32"), stage).message
     assert f"  {size} × gradient_accumulation_steps × processes: 64 there, 128 here" in told
     told = conflict(on(4, f"{size}=16", f"{stage}.learning_rate=1e-3"), stage).message
     assert f"  {stage}.learning_rate: " in told and "processes" not in told
-    assert f"  {size}: 32 there, 16 here" in conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
+    assert (
+        f"  {size}: 32 there, 16 here" in conflict(on(2, f"{size}=16", f"{steps}=2"), stage).message
+    )
     (folder.path / "summary.json").write_text('{"steps": 1}')
     for processes, batch in [(2, 32), (4, 32), (4, 16)]:
         assert conflict(on(processes, f"{size}={batch}", f"{steps}=1"), stage) is None
@@ -379,7 +449,9 @@ def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypat
     (base / "model.safetensors").write_text("")
     (there / "data.json").write_text('{"problems": 1}')
     (there / "summary.json").write_text(json.dumps({"steps": 1} | run_folder.sealed(there)))
-    recipe = load_recipe("recipes/tiny-arithmetic.yaml", ["model.build=null", f"model.name_or_path={base}"], check=())
+    recipe = load_recipe(
+        "recipes/tiny-arithmetic.yaml", ["model.build=null", f"model.name_or_path={base}"], check=()
+    )
     monkeypatch.setattr(run_folder, "conflict", lambda *_: None)
     same = there, recipe, {"packages": None, "processes": None}, {"problems": 1}
     os.utime(there / "summary.json", (2**31, 2**31))
@@ -392,9 +464,14 @@ def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypat
 
     monkeypatch.setattr(run_folder, "finished", refuses)
     mine = run_folder.RunFolder(
-        tmp_path / "y/sft", False, None, {"seed": 1, "model": {"name_or_path": ""}, "data": {"dir": ""}}
+        tmp_path / "y/sft",
+        False,
+        None,
+        {"seed": 1, "model": {"name_or_path": ""}, "data": {"dir": ""}},
     )
     monkeypatch.setattr(run_folder, "trained", lambda _: False)
     monkeypatch.setattr(run_folder, "_versions", lambda _: pytest.fail("it asks git, for nothing"))
-    assert run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"  # not read again
+    assert (
+        run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"
+    )  # not read again
     assert run_folder.take_over(mine, recipe, [], []) is None

@@ -1,5 +1,5 @@
-"""Sampling with the adapter merged, by transformers and by vLLM: the same answers, the same learning, and the base as
-it was, however often."""
+"""Sampling with the adapter merged, by transformers and by vLLM: the same answers, the same
+learning, and the base as it was, however often."""
 
 import inspect
 import shutil
@@ -30,7 +30,12 @@ from training.sampling import (
 )
 
 LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
-SHORT = ["data.validation=40", "sft.max_steps=20", "sft.learning_rate=1e-2", "grpo.learning_rate=1e-3"]
+SHORT = [
+    "data.validation=40",
+    "sft.max_steps=20",
+    "sft.learning_rate=1e-2",
+    "grpo.learning_rate=1e-3",
+]
 SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_size=16"]
 SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
@@ -41,7 +46,9 @@ NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 def tuned(*overrides: str, size: float = 0.1):
     recipe = load_recipe("recipes/tiny-arithmetic.yaml", [LORA, *overrides], check=())
     torch.manual_seed(0)
-    model = get_peft_model(load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe)).eval()
+    model = get_peft_model(
+        load_model(recipe, load_tokenizer(recipe)), configs.adapter_config(recipe)
+    ).eval()
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=size)
@@ -63,34 +70,63 @@ def test_the_adapter_is_merged_while_it_samples_and_only_then():
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
 
 
-@pytest.mark.parametrize("rows, read", [([0, 0, 0, 1, 1, 1], 2), ([0, 0, 0, 0, 1, 1], 3), ([0, 1, 0, 1], 4)])
+@pytest.mark.parametrize(
+    "rows, read", [([0, 0, 0, 1, 1, 1], 2), ([0, 0, 0, 0, 1, 1], 3), ([0, 1, 0, 1], 4)]
+)
 def test_a_prompt_of_a_group_is_read_once(rows, read):
     model = tuned()
     ids = torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(0))[rows]
-    given = {"input_ids": ids, "attention_mask": (torch.arange(12) >= torch.tensor([0, 5])[rows][:, None]).long()}
+    given = {
+        "input_ids": ids,
+        "attention_mask": (torch.arange(12) >= torch.tensor([0, 5])[rows][:, None]).long(),
+    }
     sampled, seen = [], []
-    model.get_input_embeddings().register_forward_hook(lambda module, given, _: seen.append(tuple(given[0].shape)))
+    model.get_input_embeddings().register_forward_hook(
+        lambda module, given, _: seen.append(tuple(given[0].shape))
+    )
     for change in (lambda _: None, share_prompts, sample_merged):
         change(model)
         torch.manual_seed(1)
         sampled.append(model.generate(**given, do_sample=True, max_new_tokens=24))
         first, *_ = seen
-        assert first == ((len(rows), 12) if change not in (share_prompts, sample_merged) or read == 4 else (read, 11))
+        assert first == (
+            (len(rows), 12)
+            if change not in (share_prompts, sample_merged) or read == 4
+            else (read, 11)
+        )
         seen.clear()
     assert torch.equal(sampled[0], sampled[1]) and torch.equal(sampled[0], sampled[2])
 
 
-@pytest.mark.parametrize("kind, change", [(GPT2Config, {"n_embd": 32, "n_head": 2, "n_layer": 2}), (Lfm2Config, {})])
+@pytest.mark.parametrize(
+    "kind, change", [(GPT2Config, {"n_embd": 32, "n_head": 2, "n_layer": 2}), (Lfm2Config, {})]
+)
 def test_so_it_is_with_models_of_other_kinds(kind, change):
-    """GPT-2's `forward` has another order; LFM2 keeps more than keys and values, and reads every prompt."""
+    """GPT-2's `forward` has another order; LFM2 keeps more than keys and values, and reads every
+    prompt."""
     small = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    small |= {"intermediate_size": 64, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]}
+    small |= {
+        "intermediate_size": 64,
+        "num_key_value_heads": 2,
+        "layer_types": ["conv", "full_attention"],
+    }
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(kind(**(change or small), bos_token_id=1, eos_token_id=2)).eval()
+    model = AutoModelForCausalLM.from_config(
+        kind(**(change or small), bos_token_id=1, eos_token_id=2)
+    ).eval()
     model.resize_token_embeddings(99)
-    ids = torch.randint(3, 90, (2, 12), generator=torch.Generator().manual_seed(0)).repeat_interleave(3, 0)
-    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "max_new_tokens": 12, "do_sample": True}
-    static = GenerationConfig(cache_implementation="static", max_new_tokens=12, do_sample=True, pad_token_id=0)
+    ids = torch.randint(
+        3, 90, (2, 12), generator=torch.Generator().manual_seed(0)
+    ).repeat_interleave(3, 0)
+    given = {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "max_new_tokens": 12,
+        "do_sample": True,
+    }
+    static = GenerationConfig(
+        cache_implementation="static", max_new_tokens=12, do_sample=True, pad_token_id=0
+    )
     sampled, inner = [], model.generate
     for _ in range(2):
         torch.manual_seed(1)
@@ -99,7 +135,9 @@ def test_so_it_is_with_models_of_other_kinds(kind, change):
     assert torch.equal(*sampled)
     assert (model.generate == inner) == (kind is Lfm2Config)
     both = {key: given[key] for key in ("input_ids", "attention_mask")}
-    assert len(model.generate(**both, generation_config=static)) == 6  # transformers refuses a cache beside its name
+    assert (
+        len(model.generate(**both, generation_config=static)) == 6
+    )  # transformers refuses a cache beside its name
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():
@@ -112,11 +150,17 @@ def test_a_sampling_that_fails_leaves_the_base_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "of", ["target_parameters: [experts.gate_up_proj, experts.down_proj]", "target_modules: all-linear"]
+    "of",
+    ["target_parameters: [experts.gate_up_proj, experts.down_proj]", "target_modules: all-linear"],
 )
 def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_path):
     """And an adapter on them is read again as any other is."""
-    given = [f"model.name_or_path={tiny_moe}", "model.build=null", "adapter=null", f"adapter={{r: 4, {of}}}"]
+    given = [
+        f"model.name_or_path={tiny_moe}",
+        "model.build=null",
+        "adapter=null",
+        f"adapter={{r: 4, {of}}}",
+    ]
     model = tuned(*given)
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
     assert surviving_share(model) == 1.0 and mergeable(model)
@@ -124,9 +168,13 @@ def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_pa
     keep_base_exact(model)
     model.merge_adapter()
     assert torch.allclose(log_probabilities(model, [[5, 6, 7, 8]]), policy, atol=1e-5)
-    changed = [name for name, each in model.named_parameters() if not torch.equal(before[name], each)]
+    changed = [
+        name for name, each in model.named_parameters() if not torch.equal(before[name], each)
+    ]
     assert any(name.endswith("experts.base_layer.base_layer.down_proj") for name in changed)
-    assert any("mlp.gate" in name for name in changed) == ("all-linear" in of)  # docs/migrate.md says so
+    assert any("mlp.gate" in name for name in changed) == (
+        "all-linear" in of
+    )  # docs/migrate.md says so
     model.unmerge_adapter()
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
     assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
@@ -184,18 +232,23 @@ run("grpo", main)
 
 @pytest.mark.train
 def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
-    """In float32 a merged layer's output differs in its last bits, which moves no sampled token of these four steps;
-    and what is learned from the same tokens is the same, to the bit."""
+    """In float32 a merged layer's output differs in its last bits, which moves no sampled token of
+    these four steps; and what is learned from the same tokens is the same, to the bit."""
     arguments = ["recipes/tiny-arithmetic.yaml", LORA, *SHORT]
     run_stage("sft", *arguments, f"output_dir={tmp_path}/merged")
     shutil.copytree(tmp_path / "merged/sft", tmp_path / "beside/sft")
     for way, patch in (("merged", "merged"), ("beside", "lambda model: None")):
         (tmp_path / f"{way}.py").write_text(PATCHED.format(way=patch))
-        said = run_program(tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}").stdout
+        said = run_program(
+            tmp_path / f"{way}.py", *arguments, f"output_dir={tmp_path / way}"
+        ).stdout
         assert ("sampling is merged" in said) is (way == "merged")
     for step in range(1, 5):
         file = f"grpo/completions/completions_{step:05}.parquet"
-        ours, theirs = (pd.read_parquet(tmp_path / way / file)["completion"].map(str) for way in ("merged", "beside"))
+        ours, theirs = (
+            pd.read_parquet(tmp_path / way / file)["completion"].map(str)
+            for way in ("merged", "beside")
+        )
         assert ours.equals(theirs), step
     start, merged, beside = (
         load_file(tmp_path / folder / "adapter_model.safetensors")
@@ -206,7 +259,11 @@ def test_the_weights_that_are_learned_are_those_of_the_unmerged_way(tmp_path):
 
 
 def base_of(model) -> dict[str, torch.Tensor]:
-    return {name: each.detach().clone() for name, each in model.named_parameters() if "lora_" not in name}
+    return {
+        name: each.detach().clone()
+        for name, each in model.named_parameters()
+        if "lora_" not in name
+    }
 
 
 def cycle(model, times: int):
@@ -215,7 +272,9 @@ def cycle(model, times: int):
         model.unmerge_adapter()
 
 
-QUANTISED = pytest.mark.skipif(not is_bitsandbytes_available(), reason="bitsandbytes is not installed")
+QUANTISED = pytest.mark.skipif(
+    not is_bitsandbytes_available(), reason="bitsandbytes is not installed"
+)
 
 
 def scales_of(model) -> list[torch.Tensor]:
@@ -228,7 +287,10 @@ def scales_of(model) -> list[torch.Tensor]:
     "given",
     [
         [],
-        ["adapter.lora_bias=true", "adapter.target_modules=[q_proj]"],  # biases that an adapter trains too
+        [
+            "adapter.lora_bias=true",
+            "adapter.target_modules=[q_proj]",
+        ],  # biases that an adapter trains too
         pytest.param([NF4], marks=QUANTISED),
     ],
 )
@@ -238,7 +300,9 @@ def test_twenty_syncs_leave_the_base_as_it_was(given, tiny_qwen2):
     constants = scales_of(model)
     keep_base_exact(model)
     model.merge_adapter()
-    assert any(not torch.equal(before[name], each) for name, each in base_of(model).items())  # which is what is sent
+    assert any(
+        not torch.equal(before[name], each) for name, each in base_of(model).items()
+    )  # which is what is sent
     model.unmerge_adapter()
     cycle(model, 20)
     after = base_of(model)

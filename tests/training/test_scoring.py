@@ -1,6 +1,6 @@
-"""What a run notes of each batch that its rewards score; that the share of groups without signal is counted right where
-float32 would not; and process supervision: the advantages of tokens, against numbers worked out by hand, numpy, and
-trl's own."""
+"""What a run notes of each batch that its rewards score; that the share of groups without signal is
+counted right where float32 would not; and process supervision: the advantages of tokens, against
+numbers worked out by hand, numpy, and trl's own."""
 
 import contextlib
 import inspect
@@ -21,7 +21,15 @@ from schema.faults import RunStopped
 from schema.recipe import load_recipe
 from tests.support import run_program, run_stage, same_weights, weights
 from training.model import load_tokenizer
-from training.scoring import GuardedReward, Scores, StepRewards, normalised, spread, steps_of, without_signal
+from training.scoring import (
+    GuardedReward,
+    Scores,
+    StepRewards,
+    normalised,
+    spread,
+    steps_of,
+    without_signal,
+)
 
 TINY = "recipes/tiny-arithmetic.yaml"
 
@@ -29,7 +37,11 @@ TINY = "recipes/tiny-arithmetic.yaml"
 @pytest.mark.parametrize(
     ("rewards", "weights", "share"),
     [
-        ([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]], [0.1, 0.2, 0.3], 1.0),  # float32 cannot add them
+        (
+            [[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]],
+            [0.1, 0.2, 0.3],
+            1.0,
+        ),  # float32 cannot add them
         ([[1], [1], [3], [1], *[[1]] * 4], [0.3], 0.5),
         ([[1], [nan], [1], [1]], [1.2], 1.0),  # nothing judges one of them
         ([[1, nan], [1, 1], [1, 0], [1, 0]], [1, 0.5], 0.0),
@@ -37,7 +49,10 @@ TINY = "recipes/tiny-arithmetic.yaml"
     ],
 )
 def test_the_share_of_groups_without_signal(rewards, weights, share):
-    assert without_signal(torch.tensor(rewards), torch.tensor(weights, dtype=torch.float32), 4) == share
+    assert (
+        without_signal(torch.tensor(rewards), torch.tensor(weights, dtype=torch.float32), 4)
+        == share
+    )
 
 
 def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
@@ -49,12 +64,19 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
         return [0.0, 0.0, 1.0, 0.0]
 
     rewards = [GuardedReward(each, each.__name__) for each in (first, second)]
-    assert [each.__name__ for each in rewards] == ["first", "second"]  # by which trl names their columns
+    assert [each.__name__ for each in rewards] == [
+        "first",
+        "second",
+    ]  # by which trl names their columns
     scores, seen, timed = Scores(rewards, ends={2, 7}), [], []
     scores.watchers.append(seen.append)
     scores.timed = contextlib.contextmanager(lambda: iter([timed.append(1)]))
     written = {}
-    columns = {"completions": [""] * 4, "completion_ids": [[5, 2], [5, 5, 5], [7], []], "solution": ["1", 2, "x", "y"]}
+    columns = {
+        "completions": [""] * 4,
+        "completion_ids": [[5, 2], [5, 5, 5], [7], []],
+        "solution": ["1", 2, "x", "y"],
+    }
     columns |= {"log_extra": written.__setitem__}
 
     def asked(prompts):
@@ -63,20 +85,34 @@ def test_a_batch_is_recorded_counted_timed_and_shown_once_for_all_its_rewards():
     for _ in range(2):
         assert asked(["a", "a", "b", "b"]) == [[1.0, 1.0, None, None], [0.0, 0.0, 1.0, 0.0]]
     assert len(timed) == 4
-    assert written == {"gold": ["1", "2", "x", "y"], "tokens": [2, 3, 1, 0], "truncated": [False, True, False, True]}
+    assert written == {
+        "gold": ["1", "2", "x", "y"],
+        "tokens": [2, 3, 1, 0],
+        "truncated": [False, True, False, True],
+    }
     assert [each.rewards["second"] for each in seen] == [[0.0, 0.0, 1.0, 0.0]] * 2
     assert seen[0].columns["completions"] == [""] * 4
 
 
 def test_one_that_is_asked_about_steps_is_noted_for_whole_completions():
-    reward, seen = GuardedReward(lambda completions, **columns: [float(len(each)) for each in completions], "mine"), []
-    reward.by_step = lambda ask, completions, **columns: [sum(ask(completions=each.split())) for each in completions]
+    reward, seen = (
+        GuardedReward(
+            lambda completions, **columns: [float(len(each)) for each in completions], "mine"
+        ),
+        [],
+    )
+    reward.by_step = lambda ask, completions, **columns: [
+        sum(ask(completions=each.split())) for each in completions
+    ]
     scores = Scores([reward], ends=set())
     scores.watchers.append(seen.append)
     given = dict.fromkeys(("log_extra", "log_metric"), lambda *arguments: None)
     given |= {"prompts": ["a", "a"], "solution": ["1", "1"], "completion_ids": [[1], [2]]}
     assert reward(completions=["to be", "or"], **given) == [4.0, 2.0]
-    assert seen[0].rewards == {"mine": [4.0, 2.0]} and seen[0].columns["completions"] == ["to be", "or"]
+    assert seen[0].rewards == {"mine": [4.0, 2.0]} and seen[0].columns["completions"] == [
+        "to be",
+        "or",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +121,12 @@ def tokenizer():
 
 
 def test_the_advantages_worked_out_by_hand():
-    """Two completions of two steps, right and wrong, and right twice: mean 0.75, deviation 0.5 (ddof = 1)."""
+    """Two completions of two steps, right and wrong, and right twice: mean 0.75, deviation 0.5
+    (ddof = 1)."""
     rewards = normalised([[1.0, 0.0], [1.0, 1.0]], 2, "group")
-    assert rewards[0] == pytest.approx([0.5, -1.5], abs=1e-3) and rewards[1] == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert rewards[0] == pytest.approx([0.5, -1.5], abs=1e-3) and rewards[1] == pytest.approx(
+        [0.5, 0.5], abs=1e-3
+    )
     tokens = spread([[0.5, -1.5], [0.5, 0.5]], [[2, 5], [3, 4]], 6)
     assert tokens.tolist() == [[-1.0, -1.0, -1.5, -1.5, -1.5, 0.0], [1.0, 1.0, 1.0, 0.5, 0.0, 0.0]]
 
@@ -105,14 +144,20 @@ def test_the_advantages_of_numpy(scale):
         divisor = 1.0 if scale == "none" else every.std(ddof=1) + 1e-4
         for t in range(length):
             expected[i, t] = sum(
-                (r - group.mean()) / divisor for r, e in zip(rewards[i], ends[i], strict=True) if e > t
+                (r - group.mean()) / divisor
+                for r, e in zip(rewards[i], ends[i], strict=True)
+                if e > t
             )
     found = spread(normalised([each.tolist() for each in rewards], size, scale), ends, length)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
 
 
 def test_a_step_without_a_reward_counts_for_nothing():
-    assert normalised([[None, 1.0], [None, None], [0.0]], 3, "none") == [[0.0, 0.5], [0.0, 0.0], [-0.5]]
+    assert normalised([[None, 1.0], [None, None], [0.0]], 3, "none") == [
+        [0.0, 0.5],
+        [0.0, 0.0],
+        [-0.5],
+    ]
     assert normalised([[None], [None]], 2, "group") == [[0.0], [0.0]]
     assert normalised([[1.0], [None]], 2, "group") == [[0.0], [0.0]]  # nothing to compare it with
 
@@ -153,7 +198,9 @@ def test_a_step_may_end_within_what_its_tokens_spell():
 
 def test_a_token_belongs_to_the_step_whose_text_it_ends(tokenizer):
     for seed in range(50):
-        ids = random.Random(seed).choices(range(3, len(tokenizer)), k=60)  # whatever a young policy samples
+        ids = random.Random(seed).choices(
+            range(3, len(tokenizer)), k=60
+        )  # whatever a young policy samples
         found = steps_of(tokenizer, ids, "1")
         ends = [end for _, end in found]
         assert ends == sorted(set(ends)) and ends[-1] == 60
@@ -167,20 +214,36 @@ def test_a_reward_is_asked_about_each_step(tokenizer):
         asked.extend(zip(completions, solution, strict=True))
         return [None if "?" in each else float(each.strip().isdigit()) for each in completions]
 
-    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1, a, 2", "?, ?", "3")]
+    ids = [
+        tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("1, a, 2", "?, ?", "3")
+    ]
     steps = StepRewards(tokenizer, ", ", 0.5)
     written, state = {}, SimpleNamespace()
-    given = {"completions": ["as trl decodes it"] * 3, "solution": ["x", "y", "z"], "prompts": ["?"] * 3}
-    given |= {"completion_ids": ids, "log_metric": None, "log_extra": written.__setitem__, "trainer_state": state}
+    given = {
+        "completions": ["as trl decodes it"] * 3,
+        "solution": ["x", "y", "z"],
+        "prompts": ["?"] * 3,
+    }
+    given |= {
+        "completion_ids": ids,
+        "log_metric": None,
+        "log_extra": written.__setitem__,
+        "trainer_state": state,
+    }
     assert steps.ask(reward, **given) == [pytest.approx(2 / 3), None, 1.0]
     assert asked == [("1", "x"), ("a", "x"), ("2", "x"), ("?", "y"), ("?", "y"), ("3", "z")]
     pairs = [json.loads(each) for each in written.pop("steps")]
-    assert pairs == [list(map(list, zip(e, r, strict=True))) for e, r in zip(steps.ends, steps.rewards, strict=True)]
+    assert pairs == [
+        list(map(list, zip(e, r, strict=True)))
+        for e, r in zip(steps.ends, steps.rewards, strict=True)
+    ]
     assert not written and steps.rewards == [[1.0, 0.0, 1.0], [None, None], [1.0]]
     # 1, 0, 1 and 1: mean 0.75, deviation 0.5; half their weight.
     found = steps.advantages(len(ids[0]), 3, "group")
     assert found[0, 0].item() == pytest.approx(0.5 * (0.5 - 1.5 + 0.5), abs=1e-3)
-    assert found[0, -1].item() == pytest.approx(0.25, abs=1e-3) and found[1].tolist() == [0.0] * len(ids[0])
+    assert found[0, -1].item() == pytest.approx(0.25, abs=1e-3) and found[1].tolist() == [
+        0.0
+    ] * len(ids[0])
 
 
 PROCESSES = """
@@ -205,7 +268,13 @@ def test_a_group_may_lie_on_two_processes(tmp_path):
     assert torch.equal(found, spread(normalised(rewards, 4, "group"), ends, 5))
 
 
-SHORT = ["sft=null", "grpo.max_steps=2", "grpo.save_steps=2", "grpo.logging_steps=1", "grpo.scale_rewards=group"]
+SHORT = [
+    "sft=null",
+    "grpo.max_steps=2",
+    "grpo.save_steps=2",
+    "grpo.logging_steps=1",
+    "grpo.scale_rewards=group",
+]
 SHORT += ["grpo.per_device_train_batch_size=16"]
 VARIED = "rewards={tests.varied_reward.varied: {weight: 1.0}%s}"
 
@@ -219,9 +288,13 @@ def trained(folder, *steps: str):
 @pytest.mark.train
 def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
     plain = trained(tmp_path / "plain")
-    nothing = trained(tmp_path / "nothing", "tests.varied_reward.of_nothing: {weight: 1.0, steps: '1'}")
+    nothing = trained(
+        tmp_path / "nothing", "tests.varied_reward.of_nothing: {weight: 1.0, steps: '1'}"
+    )
     assert same_weights(plain, nothing)
-    something = trained(tmp_path / "something", "tests.varied_reward.of_length: {weight: 1.0, steps: '1'}")
+    something = trained(
+        tmp_path / "something", "tests.varied_reward.of_length: {weight: 1.0, steps: '1'}"
+    )
     assert not same_weights(plain, something)
     table = pd.read_parquet(something / "completions/completions_00001.parquet")
     for text, mean in zip(table["steps"], table["of_length"], strict=True):
@@ -230,13 +303,26 @@ def test_without_a_rewarded_step_it_is_grpo_to_the_bit(tmp_path):
 
 @pytest.mark.train
 def test_where_only_the_last_step_is_rewarded_it_is_outcome_grpo(tmp_path):
-    """The same reward as that of the one step of a completion, and as the outcome's: twice the advantage, and at half
-    the rate of SGD the same weights."""
+    """The same reward as that of the one step of a completion, and as the outcome's: twice the
+    advantage, and at half the rate of SGD the same weights."""
     once, twice = tmp_path / "once", tmp_path / "twice"
-    again = "tests.varied_reward.varied: {weight: 1.0}, tests.varied_reward.again: {weight: 1.0, steps: '@@'}"
+    again = (
+        "tests.varied_reward.varied: {weight: 1.0}, tests.varied_reward.again: {weight: 1.0, steps:"
+        " '@@'}"
+    )
     sgd = ["grpo.optim=sgd", "grpo.max_grad_norm=1000000", "grpo.beta=0"]
-    run_stage("grpo", TINY, *SHORT, *sgd, "grpo.learning_rate=0.1", VARIED % "", f"output_dir={once}")
-    run_stage("grpo", TINY, *SHORT, *sgd, "grpo.learning_rate=0.05", f"rewards={{{again}}}", f"output_dir={twice}")
+    run_stage(
+        "grpo", TINY, *SHORT, *sgd, "grpo.learning_rate=0.1", VARIED % "", f"output_dir={once}"
+    )
+    run_stage(
+        "grpo",
+        TINY,
+        *SHORT,
+        *sgd,
+        "grpo.learning_rate=0.05",
+        f"rewards={{{again}}}",
+        f"output_dir={twice}",
+    )
     one, other = weights(once / "grpo"), weights(twice / "grpo")
     assert all(np.allclose(one[name], other[name], atol=1e-6) for name in one)
 
@@ -247,7 +333,8 @@ def test_trl_still_takes_the_advantages_of_tokens():
     assert '"advantages": advantages' in made and "/ (std_rewards + 1e-4)" in made
 
 
-IN_TRL = {  # a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
+# a reward of completions that are strings, as TRL's documentation and unsloth's notebooks have them
+IN_TRL = {
     "a set of letters": "float(len(set(c)))",
     "a pattern": "1.0 if re.match('<think>', c) else 0.0",
     "split": "float(c.split('<answer>')[-1] == '5')",
@@ -260,14 +347,21 @@ IN_TRL = {  # a reward of completions that are strings, as TRL's documentation a
 @pytest.mark.parametrize("pays", IN_TRL.values(), ids=list(IN_TRL))
 def test_a_reward_of_strings_is_led_to_the_message(pays):
     scope = {}
-    exec(f"import json, re\ndef pay(completions, **columns): return [{pays} for c in completions]", scope)
+    exec(
+        f"import json, re\ndef pay(completions, **columns): return [{pays} for c in completions]",
+        scope,
+    )
     with pytest.raises(RunStopped, match=re.escape('its text is completion[0]["content"]')):
-        GuardedReward(scope["pay"], "mine.pay")(completions=[[{"role": "assistant", "content": "5"}]], problem=["2+3?"])
+        GuardedReward(scope["pay"], "mine.pay")(
+            completions=[[{"role": "assistant", "content": "5"}]], problem=["2+3?"]
+        )
 
 
 def test_a_column_of_another_name_is_led_to_the_column():
     def pay(completions, **columns):
         return [float(gold == "5") for gold in columns["ground_truth"]]
 
-    with pytest.raises(RunStopped, match="there are solution; rename the argument ground_truth to solution"):
+    with pytest.raises(
+        RunStopped, match="there are solution; rename the argument ground_truth to solution"
+    ):
         GuardedReward(pay, "mine.pay")(completions=["5"], solution=["5"])

@@ -11,8 +11,14 @@ from training.checkpoints import seal
 from training.train import require_same_sharding, train
 
 LAUNCHERS = {
-    "DDP or one process": (SimpleNamespace(is_fsdp_enabled=False, is_deepspeed_enabled=False), "optimizer.pt"),
-    "FSDP": (SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False), "pytorch_model_fsdp.bin"),
+    "DDP or one process": (
+        SimpleNamespace(is_fsdp_enabled=False, is_deepspeed_enabled=False),
+        "optimizer.pt",
+    ),
+    "FSDP": (
+        SimpleNamespace(is_fsdp_enabled=True, is_deepspeed_enabled=False),
+        "pytorch_model_fsdp.bin",
+    ),
     "DeepSpeed": (SimpleNamespace(is_fsdp_enabled=False, is_deepspeed_enabled=True), "latest"),
 }
 
@@ -27,7 +33,10 @@ def test_a_checkpoint_is_resumed_by_the_launcher_that_wrote_it(began, now, tmp_p
     if began == now:
         require_same_sharding(trainer, str(checkpoint))
         return
-    with pytest.raises(RecipeError, match=f"checkpoint-4 was written under {began}, and this is {now}.* as it began"):
+    with pytest.raises(
+        RecipeError,
+        match=f"checkpoint-4 was written under {began}, and this is {now}.* as it began",
+    ):
         require_same_sharding(trainer, str(checkpoint))
 
 
@@ -46,14 +55,25 @@ def test_a_sharded_checkpoint_of_another_account_is_not_read(account, now, tmp_p
         monkeypatch.setenv("TRUST_RUN", "1")
     trainer = SimpleNamespace(**vars(LAUNCHERS[now][0]))  # it lacks what is needed to go on
     refused = account == "another" and now != "DDP or one process"
-    expected, said = (RecipeError, "put TRUST_RUN=1 before") if refused else (AttributeError, "add_callback")
+    expected, said = (
+        (RecipeError, "put TRUST_RUN=1 before") if refused else (AttributeError, "add_callback")
+    )
     with pytest.raises(expected, match=said):
-        train(trainer, SimpleNamespace(path=tmp_path, checkpoint=str(checkpoint)), None, None, "grpo")
+        train(
+            trainer, SimpleNamespace(path=tmp_path, checkpoint=str(checkpoint)), None, None, "grpo"
+        )
 
 
 def test_fsdp_on_a_cpu_is_refused_before_a_weight_is_loaded(tmp_path):
-    """As accelerate launches one of its processes. Without this, each would train with DDP, and no word of it."""
-    launched = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+    """As accelerate launches one of its processes. Without this, each would train with DDP, and no
+    word of it."""
+    launched = {
+        "ACCELERATE_USE_FSDP": "true",
+        "FSDP_VERSION": "2",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+    }
     launched |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517", "CUDA_VISIBLE_DEVICES": "-1"}
     given = ["recipes/tiny-arithmetic.yaml", f"output_dir={tmp_path}/run"]
     done = run_stage("sft", *given, check=False, **launched)

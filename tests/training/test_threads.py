@@ -1,5 +1,5 @@
-"""On a CPU a run computes with one number of threads from its start to its end, since on some processors
-sums depend on it in their last digits."""
+"""On a CPU a run computes with one number of threads from its start to its end, since on some
+processors sums depend on it in their last digits."""
 
 import json
 
@@ -20,7 +20,9 @@ def two_threads(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("parameters", "threads"), [(300_000, 1), (9_999_999, 1), (135_000_000, 2)])
+@pytest.mark.parametrize(
+    ("parameters", "threads"), [(300_000, 1), (9_999_999, 1), (135_000_000, 2)]
+)
 def test_a_small_model_is_computed_with_one_thread(two_threads, parameters, threads):
     hardware.choose_threads(parameters)
     assert torch.get_num_threads() == threads
@@ -46,7 +48,8 @@ def test_a_run_goes_on_with_its_own_number(two_threads):
 
 @pytest.mark.train
 def test_a_folder_says_the_number_and_a_resumed_run_takes_it(chain, tmp_path, monkeypatch):
-    """A run that began with two threads on another machine is resumed with two, though one is usual."""
+    """A run that began with two threads on another machine is resumed with two, though one is
+    usual."""
     monkeypatch.delenv("OMP_NUM_THREADS")
     copied(chain, tmp_path, "sft", "grpo")
     assert json.loads((chain / "sft/versions.json").read_text())["threads"] == 1

@@ -29,8 +29,17 @@ from training.trainer import grpo_trainer
 from viewer import groups
 
 TINY = "recipes/tiny-tools.yaml"
-FEW = ["data.train=[products: {digits: 2, rows: 60, calls: 1.0}]", "sft=null", "grpo.per_device_train_batch_size=8"]
-FEW += ["grpo.num_generations=4", "grpo.max_steps=2", "grpo.num_iterations=1", "grpo.logging_steps=1"]
+FEW = [
+    "data.train=[products: {digits: 2, rows: 60, calls: 1.0}]",
+    "sft=null",
+    "grpo.per_device_train_batch_size=8",
+]
+FEW += [
+    "grpo.num_generations=4",
+    "grpo.max_steps=2",
+    "grpo.num_iterations=1",
+    "grpo.logging_steps=1",
+]
 
 
 BAD = "error: not an expression of numbers, + - * / and brackets that has a value"
@@ -68,7 +77,10 @@ def test_the_calculator_is_exact_or_says_why_not(expression, said):
     [
         ("print(sum(range(10)))", "45"),
         ("import math\nprint(math.comb(5, 2))\nprint('so')", "10\nso"),
-        ("print(open('/etc/passwd').read())", "PermissionError: [Errno 1] Operation not permitted: '/etc/passwd'"),
+        (
+            "print(open('/etc/passwd').read())",
+            "PermissionError: [Errno 1] Operation not permitted: '/etc/passwd'",
+        ),
         ("x =", "SyntaxError: invalid syntax (<string>, line 1)"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("while True: pass", "error: not done in 2 s"),
@@ -113,19 +125,32 @@ def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, tol
 def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
     message = parsed(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
     [said] = results(message, {"calculator": calculator})
-    assert said["content"] == str({"error": "calculator() got an unexpected keyword argument 'code'"})
+    assert said["content"] == str(
+        {"error": "calculator() got an unexpected keyword argument 'code'"}
+    )
 
 
 @pytest.mark.parametrize(
     ("turns", "whole", "judged"),
     [
-        (["<think>a", "b</think><answer>6</answer>"], "<think>a{}b</think><answer>6</answer>", "<think>{}"),
-        (["<answer>5</answer>", "<answer>6</answer>"], "<answer>5</answer>{}<answer>6</answer>", "{}"),
+        (
+            ["<think>a", "b</think><answer>6</answer>"],
+            "<think>a{}b</think><answer>6</answer>",
+            "<think>{}",
+        ),
+        (
+            ["<answer>5</answer>", "<answer>6</answer>"],
+            "<answer>5</answer>{}<answer>6</answer>",
+            "{}",
+        ),
         (["<think>a</think>", "<think>b</think>6"], "<think>a</think>{}<think>b</think>6", "{}"),
     ],
 )
 def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, whole, judged):
-    made = {"type": "function", "function": {"name": "calculator", "arguments": {"expression": "2*3"}}}
+    made = {
+        "type": "function",
+        "function": {"name": "calculator", "arguments": {"expression": "2*3"}},
+    }
     completion = [
         {"role": "assistant", "content": turns[0], "tool_calls": [made]},
         {"role": "tool", "name": "calculator", "content": "<answer>6</answer>"},
@@ -134,12 +159,15 @@ def test_the_last_turn_is_judged_and_the_form_is_that_of_all(turns, whole, judge
     assert content(completion) == whole.format(f"\n```\n{made}\n```\n")
     assert answered(completion) == judged.format(turns[1])
     assert (
-        prompt.transcript(completion) == f"{turns[0]}\n→ calculator: 2*3\n← calculator: <answer>6</answer>\n{turns[1]}"
+        prompt.transcript(completion)
+        == f"{turns[0]}\n→ calculator: 2*3\n← calculator: <answer>6</answer>\n{turns[1]}"
     )
     assert prompt.transcript(completion[2:]) == turns[1]
 
 
-@pytest.mark.parametrize("strange", [None, 5, [5], [{"role": "tool"}], [{"content": "x", "tool_calls": [3, {}]}]])
+@pytest.mark.parametrize(
+    "strange", [None, 5, [5], [{"role": "tool"}], [{"content": "x", "tool_calls": [3, {}]}]]
+)
 def test_a_strangers_completion_can_be_read(strange):
     assert isinstance(prompt.transcript(strange), str)
 
@@ -155,21 +183,29 @@ def test_a_warm_start_learns_the_calls_and_not_what_tools_say(tokenizer):
     # A call that cannot be read ends no turn, and without tools all is text.
     assert tokenizer.decode(worked(tokenizer, {}, text.removesuffix("<eos>"))[0]) == text
     broken = "x</tool_call>y"
-    assert tokenizer.decode(worked(tokenizer, {"calculator": calculator}, broken)[0]) == f"{broken}<eos>"
+    assert (
+        tokenizer.decode(worked(tokenizer, {"calculator": calculator}, broken)[0])
+        == f"{broken}<eos>"
+    )
 
 
 @pytest.fixture(scope="module")
 def calling(tmp_path_factory):
-    """(recipe, trainer, rows): the tiny model after a few steps on worked solutions, so that it calls."""
+    """(recipe, trainer, rows): the tiny model after a few steps on worked solutions, so that it
+    calls."""
     torch.manual_seed(0)
     recipe = load_recipe(TINY, [*FEW, f"output_dir={tmp_path_factory.mktemp('tools')}"], check=())
     tokenizer = load_tokenizer(recipe)
     rows = load("products", "train", {"digits": 2, "rows": 60, "calls": 1.0})[0]
-    trainer = grpo_trainer(recipe, configs.training_config(recipe, "grpo"), tokenizer, rows, [], None)
+    trainer = grpo_trainer(
+        recipe, configs.training_config(recipe, "grpo"), tokenizer, rows, [], None
+    )
     solved = tokenised(rows[:8], tokenizer, None, None, tools_of(recipe))
     optimizer = torch.optim.AdamW(trainer.model.parameters(), 3e-3)
     for _ in range(80):
-        batch = tokenizer.pad({"input_ids": list(solved["input_ids"])}, padding_side="right", return_tensors="pt")
+        batch = tokenizer.pad(
+            {"input_ids": list(solved["input_ids"])}, padding_side="right", return_tensors="pt"
+        )
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         trainer.model(**batch, labels=labels).loss.backward()
         optimizer.step()
@@ -182,7 +218,10 @@ def calling(tmp_path_factory):
 def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkeypatch):
     """Token for token, also where a completion ends in a tool's turn, or before it."""
     _, trainer, rows = calling
-    tokenizer, asked = trainer.processing_class, [prompt.messages(row["problem"], None) for row in rows]
+    tokenizer, asked = (
+        trainer.processing_class,
+        [prompt.messages(row["problem"], None) for row in rows],
+    )
     monkeypatch.setattr(trainer, "max_completion_length", longest)
     monkeypatch.setattr(trainer.generation_config, "max_new_tokens", longest)
     monkeypatch.setattr(trainer, "max_tool_calling_iterations", most or 10**6)
@@ -192,7 +231,9 @@ def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkey
     trainer._sync_tool_dicts, trainer._async_tool_dicts = [tools] * len(rows), [{}] * len(rows)
     _, theirs, mask, said, *_ = trainer._generate(asked)
     model = trainer.model.eval()
-    sample = partial(engines.generate, model, tokenizer, max_new_tokens=longest, sampling=Sampling())
+    sample = partial(
+        engines.generate, model, tokenizer, max_new_tokens=longest, sampling=Sampling()
+    )
     prompts = [prompt.prompt_ids(tokenizer, each) for each in asked]
     ours = in_turns(sample, tokenizer, tools, prompts, longest, most)
     trainer.model.train()
@@ -201,7 +242,9 @@ def test_evaluation_has_the_turns_of_trls_trainer(calling, longest, most, monkey
     if longest < 14:  # not even the shortest product finds room
         assert all(all(each) for each in mask)
     if longest == 64:
-        assert all(tokenizer.decode(t).count("<eos>") == 2 for t in theirs) and all(len(m) == 3 for m in said)
+        assert all(tokenizer.decode(t).count("<eos>") == 2 for t in theirs) and all(
+            len(m) == 3 for m in said
+        )
 
 
 def test_what_a_tool_says_has_no_part_in_the_loss(calling, monkeypatch):
@@ -217,7 +260,9 @@ def test_what_a_tool_says_has_no_part_in_the_loss(calling, monkeypatch):
     tokenizer, first = trainer.processing_class, told[0].nonzero()[1, 0]  # its first digit
     digit = tokenizer.decode([batch["completion_ids"][0, first]])
     assert digit.isdigit()
-    changed["completion_ids"][0, first] = tokenizer.convert_tokens_to_ids(str((int(digit) + 1) % 10))
+    changed["completion_ids"][0, first] = tokenizer.convert_tokens_to_ids(
+        str((int(digit) + 1) % 10)
+    )
     inner, seen = trainer._get_per_token_logps_and_entropies, []
 
     def leaf(*args, **kwargs):
@@ -270,16 +315,26 @@ def test_an_evaluation_judges_the_last_turn(calling):
     "template",
     [
         "{% for m in messages %}{{ m.content }}\n{% endfor %}",
-        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{% endfor %}\n{% endfor %}",
+        (
+            "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{%"
+            " endfor %}\n{% endfor %}"
+        ),
         models._TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
         "{{ messages | length }}" + models._TINY_CHAT_TEMPLATE,
         "{% if messages[-1].role == 'tool' %}{{ 1 / 0 }}{% endif %}" + models._TINY_CHAT_TEMPLATE,
     ],
-    ids=["without tools", "another form", "a thought that is open", "earlier turns written anew", "an error"],
+    ids=[
+        "without tools",
+        "another form",
+        "a thought that is open",
+        "earlier turns written anew",
+        "an error",
+    ],
 )
 def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
     with pytest.raises(
-        RecipeError, match=r"^recipes/tiny-tools.yaml:8: tools: the model's chat template does not know"
+        RecipeError,
+        match=r"^recipes/tiny-tools.yaml:8: tools: the model's chat template does not know",
     ):
         load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
 
@@ -287,15 +342,26 @@ def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
 @pytest.mark.parametrize(
     ("where", "does", "said"),
     [
-        ("tools", "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "more than 2 s"),
-        ("messages[-1].role == 'tool'", "{% set n = 10000000000 %}{{ 'a' * n }}", "more than 4 GiB"),
+        (
+            "tools",
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "more than 2 s",
+        ),
+        (
+            "messages[-1].role == 'tool'",
+            "{% set n = 10000000000 %}{{ 'a' * n }}",
+            "more than 4 GiB",
+        ),
     ],
 )
-def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_line(where, does, said, monkeypatch):
+def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_line(
+    where, does, said, monkeypatch
+):
     monkeypatch.setattr(model, "SECONDS", 2)
     template = f"{{% if {where} %}}{does}{{% endif %}}{models._TINY_CHAT_TEMPLATE}"
     with pytest.raises(
-        RecipeError, match=f"^recipes/tiny-tools.yaml:8: tools: the model's chat template takes {said} for a"
+        RecipeError,
+        match=f"^recipes/tiny-tools.yaml:8: tools: the model's chat template takes {said} for a",
     ):
         load_tokenizer(load_recipe(TINY, [f"model.chat_template={json.dumps(template)}"], check=()))
 
@@ -306,16 +372,24 @@ def test_a_completion_without_room_for_a_call_is_refused(longest, room):
     if room:
         load_tokenizer(recipe)
     else:
-        with pytest.raises(RecipeError, match=f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$"):
+        with pytest.raises(
+            RecipeError,
+            match=f"^override grpo.max_.*: {longest} tokens hold no call .* more than 12$",
+        ):
             load_tokenizer(recipe)
 
 
-@pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "qwen3 without it", "qwen3_instruct_2507", "qwen3_training"])
+@pytest.mark.parametrize(
+    "name", ["qwen2_5", "qwen3", "qwen3 without it", "qwen3_instruct_2507", "qwen3_training"]
+)
 def test_a_template_of_qwens_is_known(name):
-    """As trl has them, or patches them; what stands between two turns is what the template writes there."""
+    """As trl has them, or patches them; what stands between two turns is what the template writes
+    there."""
     name, without, _ = name.partition(" without")
     tokenizer = load_tokenizer(load_recipe("recipes/tiny-arithmetic.yaml", check=()))
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]})
+    tokenizer.add_special_tokens(
+        {"additional_special_tokens": ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]}
+    )
     tokenizer.eos_token = "<|im_end|>"
     given = ["tools=[calculator, python: {run_programs: true}]", "grpo.max_completion_length=256"]
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
@@ -323,7 +397,10 @@ def test_a_template_of_qwens_is_known(name):
     arguments = recipe.model.chat_template_kwargs or {}
     tokenizer.chat_template = model.with_arguments(template, arguments)
     use_tools(tokenizer, recipe, model.arguments_set(arguments), 20)
-    asked, begun = tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))), "<|im_start|>assistant\n"
+    asked, begun = (
+        tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))),
+        "<|im_start|>assistant\n",
+    )
     begun += "<think>\n\n</think>\n\n" if without else ""
     assert '"name": "calculator"' in asked and '"name": "python"' in asked and asked.endswith(begun)
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
@@ -353,7 +430,9 @@ def test_the_audit_pays_no_answer_that_a_tool_gave():
 
 def test_the_memory_of_a_tools_turn_is_estimated():
     """trl gives it the whole length again."""
-    ours, without = (memory.estimate(load_recipe(TINY, given, check=())) for given in ([], ["tools=null"]))
+    ours, without = (
+        memory.estimate(load_recipe(TINY, given, check=())) for given in ([], ["tools=null"])
+    )
     assert ours.kv_cache * (256 + 48) == without.kv_cache * (256 + 2 * 48)
 
 
@@ -366,7 +445,9 @@ def test_a_chat_shows_the_turns(calling, monkeypatch, capsys):
 
 
 def test_the_tiny_models_share_all_but_two_tokens():
-    plain, tools = (load_recipe(f"recipes/tiny-{each}.yaml", check=()) for each in ("arithmetic", "tools"))
+    plain, tools = (
+        load_recipe(f"recipes/tiny-{each}.yaml", check=()) for each in ("arithmetic", "tools")
+    )
     ours, theirs = load_tokenizer(tools), load_tokenizer(plain)
     assert len(ours) == len(theirs) + 2
     assert ours.decode(prompt.prompt_ids(ours, prompt.messages("?", None))) == "calculator\n?\n"

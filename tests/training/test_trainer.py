@@ -1,5 +1,5 @@
-"""What the trainer is given beside a recipe's own settings; and a run of several epochs that is cut goes on with the
-problems it would have seen, in their order."""
+"""What the trainer is given beside a recipe's own settings; and a run of several epochs that is cut
+goes on with the problems it would have seen, in their order."""
 
 import inspect
 import os
@@ -25,7 +25,13 @@ from training.model import load_tokenizer
 from training.trainer import Greedy, grpo_trainer, stop_at_the_end, with_advantage, without_padding
 
 STEPS, CUT = 8, 5  # three steps an epoch
-EPOCHS = ["data.validation=2", "sft=null", f"grpo.max_steps={STEPS}", "grpo.save_steps=1", "grpo.save_total_limit=9"]
+EPOCHS = [
+    "data.validation=2",
+    "sft=null",
+    f"grpo.max_steps={STEPS}",
+    "grpo.save_steps=1",
+    "grpo.save_total_limit=9",
+]
 EPOCHS += ["grpo.num_generations=4", "grpo.gradient_accumulation_steps=1", "grpo.num_iterations=1"]
 EPOCHS += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 
@@ -35,7 +41,8 @@ def recipe(*overrides: str):
 
 
 def test_vllm_is_told_where_an_answer_ends():
-    """tests/training/test_vllm_colocate.py shows with vLLM itself that nothing follows it, and what follows without."""
+    """tests/training/test_vllm_colocate.py shows with vLLM itself that nothing follows it, and what
+    follows without."""
     args = GRPOConfig(use_cpu=True, bf16=False, use_vllm=True, generation_kwargs={"min_tokens": 4})
     stop_at_the_end(args, [7, 9])
     assert args.generation_kwargs == {"stop_token_ids": [7, 9], "min_tokens": 4}
@@ -49,21 +56,30 @@ def test_trl_still_passes_it_on_in_both_modes():
 
 
 def test_the_sampler_is_corrected_token_by_token():
-    """A product over a thousand tokens' ratios leaves the bounds for the engines' rounding alone."""
-    assert configs.training_config(recipe(), "grpo").vllm_importance_sampling_mode == "token_truncate"
+    """A product over a thousand tokens' ratios leaves the bounds for the engines' rounding
+    alone."""
+    assert (
+        configs.training_config(recipe(), "grpo").vllm_importance_sampling_mode == "token_truncate"
+    )
     other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
     assert configs.training_config(other, "grpo").vllm_importance_sampling_mode == "sequence_mask"
-    assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"  # trl's own, for which ours stands in
+    assert (
+        GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"
+    )  # trl's own, for which ours stands in
 
 
-@pytest.mark.parametrize("loss, beta, rows", [("dapo", 0, 2), ("cispo", 0, 2), ("dapo", 0.1, 6), ("grpo", 0, 6)])
+@pytest.mark.parametrize(
+    "loss, beta, rows", [("dapo", 0, 2), ("cispo", 0, 2), ("dapo", 0.1, 6), ("grpo", 0, 6)]
+)
 def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, rows, tmp_path):
     """The gradient is trl's, of the whole batch."""
     given = [f"grpo.loss_type={loss}", f"grpo.beta={beta}", f"output_dir={tmp_path}"]
     given += ["grpo.epsilon_high=5"] * (loss == "cispo")
     tiny = load_recipe("recipes/tiny-arithmetic.yaml", given, check=())
     tokenizer, problems = load_tokenizer(tiny), load_train(tiny)[0][:64]
-    trainer = grpo_trainer(tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None)
+    trainer = grpo_trainer(
+        tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None
+    )
     trainer.current_gradient_accumulation_steps = 1
     random = torch.Generator().manual_seed(0)
     before, after = torch.tensor([3, 5, 4, 2, 5, 5]), torch.tensor([4, 2, 7, 6, 3, 1])
@@ -87,18 +103,31 @@ def test_the_loss_reads_no_padding_and_nothing_without_advantage(loss, beta, row
     assert seen == [(6, 17), (rows, 8 + (6 if rows == 2 else 7))]
     assert gradients[0].norm() > 0.01
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-6)
-    alone = {key: each for key, each in inputs.items() if key not in ("old_per_token_logps", "ref_per_token_logps")}
-    assert without_padding(alone)["prompt_ids"].shape == (6, 5)  # nothing to compare with earlier ones
-    nothing = inputs | {"completion_mask": torch.zeros(6, 9, dtype=torch.long)}  # mask_truncated_completions
+    alone = {
+        key: each
+        for key, each in inputs.items()
+        if key not in ("old_per_token_logps", "ref_per_token_logps")
+    }
+    assert without_padding(alone)["prompt_ids"].shape == (
+        6,
+        5,
+    )  # nothing to compare with earlier ones
+    nothing = inputs | {
+        "completion_mask": torch.zeros(6, 9, dtype=torch.long)
+    }  # mask_truncated_completions
     assert trainer._compute_loss(trainer.model, nothing) == 0
     inputs["completion_mask"][0] = 0  # cut off, and masked
     flat = with_advantage(inputs | {"advantages": torch.zeros(6)})
-    assert torch.equal(flat["prompt_ids"], inputs["prompt_ids"][1:2]) and flat["num_items_in_batch"] == after.sum()
+    assert (
+        torch.equal(flat["prompt_ids"], inputs["prompt_ids"][1:2])
+        and flat["num_items_in_batch"] == after.sum()
+    )
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 8, 12, 16])
 def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
-    """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for each."""
+    """On any usual number of GPUs, as the recipe ships; into one for vLLM, which is woken for
+    each."""
     monkeypatch.setenv("WORLD_SIZE", str(processes))
     by_vllm, without = (
         configs.own_defaults(each, "grpo")["per_device_eval_batch_size"]
@@ -110,12 +139,19 @@ def test_the_held_out_problems_go_into_full_batches(processes, monkeypatch):
 
 def test_an_evaluation_passes_no_more_through_the_model_than_training(tmp_path):
     """trl would pass a whole batch: its loss, and its log-probabilities under the reference."""
-    overrides = ["sft=null", "evaluate.checkpoint_problems=32", "grpo.eval_steps=2", "grpo.max_completion_length=8"]
+    overrides = [
+        "sft=null",
+        "evaluate.checkpoint_problems=32",
+        "grpo.eval_steps=2",
+        "grpo.max_completion_length=8",
+    ]
     overrides += ["grpo.per_device_train_batch_size=16", "grpo.beta=0.04", f"output_dir={tmp_path}"]
     tiny = load_recipe("recipes/tiny-arithmetic.yaml", overrides)
     args, tokenizer = configs.training_config(tiny, "grpo"), load_tokenizer(tiny)
     rows, held_out = load_train(tiny)
-    trainer = grpo_trainer(tiny, args, tokenizer, rows[:64], share_held_out(tiny, held_out)[0], None)
+    trainer = grpo_trainer(
+        tiny, args, tokenizer, rows[:64], share_held_out(tiny, held_out)[0], None
+    )
     sizes = []
 
     def seen(module, _, given):
@@ -132,7 +168,9 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
     with pytest.raises(RecipeError, match="trl has vLLM load the newest revision"):
         recipe("model.revision=abc")
     recipe("model.revision=abc", "grpo.use_vllm=false")
-    assert "revision" not in inspect.getsource(VLLMGeneration)  # should trl pass it on, this says so
+    assert "revision" not in inspect.getsource(
+        VLLMGeneration
+    )  # should trl pass it on, this says so
 
 
 def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
@@ -141,15 +179,21 @@ def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):
     assert "max_completion_length" not in silent.grpo
     args = configs.training_config(silent, "grpo")
     assert engines.max_new_tokens(silent) == args.max_completion_length == 512
-    assert probe_memory.worst_step(silent, tmp_path).grpo["generation_kwargs"] == {"min_tokens": 512}
+    assert probe_memory.worst_step(silent, tmp_path).grpo["generation_kwargs"] == {
+        "min_tokens": 512
+    }
     assert "max_completion_length 512 → 256" in training.out_of_memory(silent)
 
 
 def test_the_evaluations_vllm_needs_no_compiler(monkeypatch):
-    """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is imported."""
+    """flashinfer's sampler is compiled when it is first called; it must be off before vLLM is
+    imported."""
     monkeypatch.delenv("VLLM_USE_FLASHINFER_SAMPLER", raising=False)
     monkeypatch.setitem(sys.modules, "vllm", None)  # its import fails
-    with pytest.raises(RecipeError, match="vllm cannot be imported"), engines.vllm_engine(recipe(), None, [None], 10):
+    with (
+        pytest.raises(RecipeError, match="vllm cannot be imported"),
+        engines.vllm_engine(recipe(), None, [None], 10),
+    ):
         pass
     assert os.environ.pop("VLLM_USE_FLASHINFER_SAMPLER") == "0"
 
@@ -163,7 +207,8 @@ def test_the_recipe_of_the_gpu_suite_is_sound(quantization):
 
 
 def test_mixed_precision_of_a_launcher_is_not_emulated_either(monkeypatch):
-    """accelerate's configs for GPUs say bf16, and the library lets that stand where its own field is off."""
+    """accelerate's configs for GPUs say bf16, and the library lets that stand where its own field
+    is off."""
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     monkeypatch.setattr(configs.hardware, "has_arithmetic", lambda dtype: True)
     configs.training_arguments(recipe(), "grpo")
@@ -237,14 +282,24 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize(("name", "trls"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])])
-def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(name, trls, monkeypatch, tmp_path):
-    """Sixteen right answers to two problems, of which the judge calls seven perfect and says nothing of the others."""
-    given = ["rewards={correct_answer: {}, judge: {model: m, weight: 0.25}}", f"output_dir={tmp_path}"]
+@pytest.mark.parametrize(
+    ("name", "trls"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])]
+)
+def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(
+    name, trls, monkeypatch, tmp_path
+):
+    """Sixteen right answers to two problems, of which the judge calls seven perfect and says
+    nothing of the others."""
+    given = [
+        "rewards={correct_answer: {}, judge: {model: m, weight: 0.25}}",
+        f"output_dir={tmp_path}",
+    ]
     given += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
     tiny = load_recipe(f"recipes/{name}.yaml", given, check=())
     tokenizer, problems = load_tokenizer(tiny), load_train(tiny)[0][:64]
-    trainer = grpo_trainer(tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None)
+    trainer = grpo_trainer(
+        tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None
+    )
     said = [None, *[1.0] * 7, *[None] * 8]
     for reward, paid in zip(trainer.scores.rewards, ([1.0] * 16, said), strict=True):
         reward.function = lambda paid=paid, **columns: paid
@@ -254,10 +309,17 @@ def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(name
     written = list(trainer._logs["rewards"]["judge"])[-16:]
     assert [None if each != each else each for each in written] == said
     logged = {key: each[-1] for key, each in trainer._metrics["train"].items()}
-    assert (logged["rewards/judge/mean"], logged["rewards/judge/std"], logged["groups_without_signal"]) == (1, 0, 1)
+    assert (
+        logged["rewards/judge/mean"],
+        logged["rewards/judge/std"],
+        logged["groups_without_signal"],
+    ) == (1, 0, 1)
     assert len(trainer._metrics["train"]["rewards/judge/mean"]) == 1
     right = trainer.scores.rewards[0].function
-    trainer.scores.rewards[0].function = lambda **columns: [None, *[1.0] * 15]  # no reward scores the first
+    trainer.scores.rewards[0].function = lambda **columns: [
+        None,
+        *[1.0] * 15,
+    ]  # no reward scores the first
     assert trainer._generate_and_score_completions(rows)["advantages"].tolist() == [0.0] * 16
     trainer.scores.rewards[0].function = right
     monkeypatch.delattr(Greedy, "_calculate_rewards")

@@ -1,8 +1,10 @@
-"""GRPO with a LoRA adapter and a colocated vLLM, for real: on a CPU by `make test-vllm`, on a GPU by `make test-gpu`.
+"""GRPO with a LoRA adapter and a colocated vLLM, for real: on a CPU by `make test-vllm`, on a GPU
+by `make test-gpu`.
 
-vLLM's build for CPUs packs each linear layer's weight for oneDNN once and drops the parameter, so that trl's syncs find
-nothing to load into. There that packing is switched off, and vLLM multiplies with its own fallback, torch's `linear`.
-All else is the product's, trl's and vLLM's. A CPU has no sleep mode either; on a GPU vLLM sleeps between its samplings.
+vLLM's build for CPUs packs each linear layer's weight for oneDNN once and drops the parameter, so
+that trl's syncs find nothing to load into. There that packing is switched off, and vLLM multiplies
+with its own fallback, torch's `linear`. All else is the product's, trl's and vLLM's. A CPU has no
+sleep mode either; on a GPU vLLM sleeps between its samplings.
 """
 
 import contextlib
@@ -35,9 +37,17 @@ TOGETHER = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_p
 
 def colocated(folder, output) -> list[str]:
     """What makes the recipe one that samples by a colocated vLLM."""
-    keys = ["model.build=null", f"model.name_or_path={folder}", "model.dtype=bfloat16", f"output_dir={output}"]
+    keys = [
+        "model.build=null",
+        f"model.name_or_path={folder}",
+        "model.dtype=bfloat16",
+        f"output_dir={output}",
+    ]
     keys += ["adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"]
-    keys += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=32"]
+    keys += [
+        "rewards.tests.varied_reward.varied={weight: 1.0}",
+        "grpo.per_device_train_batch_size=32",
+    ]
     keys += ["grpo.learning_rate=0.02", "grpo.num_iterations=1", "grpo.logging_steps=1"]
     keys += ["grpo.use_vllm=true", "grpo.vllm_mode=colocate"]
     keys += ["grpo.vllm_max_model_length=256", "grpo.vllm_gpu_memory_utilization=0.1"]
@@ -81,14 +91,19 @@ class Run:
         self.vllm.generate = generate
 
     def base_weights(self):
-        return {name: weight for name, weight in snapshot(self.policy).items() if "lora_" not in name}
+        return {
+            name: weight for name, weight in snapshot(self.policy).items() if "lora_" not in name
+        }
 
     def merged(self):
         """The policy's weights with the adapter in them, by their names on disk."""
         self.policy.merge_adapter()
         found = self.base_weights()
         self.policy.unmerge_adapter()
-        return {name.removeprefix("base_model.model.").replace(".base_layer", ""): each for name, each in found.items()}
+        return {
+            name.removeprefix("base_model.model.").replace(".base_layer", ""): each
+            for name, each in found.items()
+        }
 
     def logged(self, key):
         return [entry[key] for entry in self.trainer.state.log_history if key in entry]
@@ -112,7 +127,9 @@ def vllm_for_a_cpu():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more would wait for one another where other work takes a core
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB, however much the tests before this one hold
+        patch.setenv(
+            "VLLM_CPU_KVCACHE_SPACE", "1"
+        )  # GiB, however much the tests before this one hold
         patch.setenv("VLLM_CPU_CI_ENV", "1")
         from vllm import _custom_ops
         from vllm.model_executor.layers import utils
@@ -152,8 +169,8 @@ def test_an_answer_ends_with_its_turn(run):
 
 
 def test_without_the_stop_token_it_goes_on(run):
-    """vLLM takes the ends of answers from the model's folder, not from the trainer's tokenizer: should it learn them,
-    this test says so."""
+    """vLLM takes the ends of answers from the model's folder, not from the trainer's tokenizer:
+    should it learn them, this test says so."""
     given, run.vllm.generation_kwargs = run.vllm.generation_kwargs, {}
     _, completions, *_ = run.vllm.generate(run.prompts, None, 1)
     run.vllm.generation_kwargs = given
@@ -187,7 +204,8 @@ def test_the_sampler_and_the_trainer_agree(run):
 
 @torch.inference_mode()
 def test_it_is_the_adapted_policy_that_samples(run):
-    """What vLLM says of its own tokens is near to the policy it was given last, and far from the base model."""
+    """What vLLM says of its own tokens is near to the policy it was given last, and far from the
+    base model."""
     run.sync()
     prompts = run.prompts[:32]
     _, completions, theirs, _ = run.vllm.generate(prompts, None, 1)
@@ -196,7 +214,9 @@ def test_it_is_the_adapted_policy_that_samples(run):
     def difference():
         found = []
         for prompt, completion, given in zip(prompts, completions, theirs, strict=True):
-            logits = run.policy(input_ids=torch.tensor([prompt + completion], device=device)).logits[0]
+            logits = run.policy(
+                input_ids=torch.tensor([prompt + completion], device=device)
+            ).logits[0]
             said = torch.tensor(completion, device=device)[:, None]
             ours = logits[len(prompt) - 1 : -1].float().log_softmax(-1).gather(-1, said)
             found.append((ours.cpu() - torch.tensor(given)).abs())
@@ -240,15 +260,23 @@ with contextlib.nullcontext() if GPU else vllm_for_a_cpu():
 
 
 def test_a_stage_ends_without_a_traceback(peaked_qwen2, tmp_path):
-    """Stopped by a signal, then resumed to its end: vLLM's process groups are inside the stage's own, and must go
-    before it."""
+    """Stopped by a signal, then resumed to its end: vLLM's process groups are inside the stage's
+    own, and must go before it."""
     command = [sys.executable, "-c", STAGE, RECIPE, *colocated(peaked_qwen2, tmp_path), "sft=null"]
     command += ["grpo.max_steps=12"]
-    leaves = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # trl, of the run in this process
+    leaves = (
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    )  # trl, of the run in this process
     environment = {key: value for key, value in os.environ.items() if key not in leaves}
     metrics = tmp_path / "grpo/metrics.jsonl"
     with (tmp_path / "stderr").open("w") as stderr:
-        process = start_command(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
+        process = start_command(
+            command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=stderr
+        )
         until(has_lines(metrics, 2), running=[process])
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=120) == 75

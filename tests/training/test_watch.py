@@ -1,4 +1,5 @@
-"""A run that is sick is told so once, with the key that treats it; a healthy one is told nothing."""
+"""A run that is sick is told so once, with the key that treats it; a healthy one is told
+nothing."""
 
 import re
 import sys
@@ -20,13 +21,17 @@ from training.watch import CORRECT, RULES, WINDOW, findings
 
 RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
 RECORDED = Path(__file__).parent / "recorded"
-FORM, CUT, RATIO = "rewards/format_tags/mean", "completions/clipped_ratio", "sampling/importance_sampling_ratio/mean"
+FORM, CUT, RATIO = (
+    "rewards/format_tags/mean",
+    "completions/clipped_ratio",
+    "sampling/importance_sampling_ratio/mean",
+)
 WELL = {"reward": 0.75, CORRECT: 0.5, FORM: 1.0, FLAT: 0.4, CUT: 0.1, "entropy": 0.4, RATIO: 1.0}
 
 
 def logged(*phases: tuple[int, dict]) -> list[dict]:
-    """The lines of phases, each so many lines long, and healthy but for some values; `...` is not logged. A line is
-    five steps."""
+    """The lines of phases, each so many lines long, and healthy but for some values; `...` is not
+    logged. A line is five steps."""
     values = [WELL | other for lines, other in phases for _ in range(lines)]
     return [
         {"step": 5 * (i + 1)} | {key: value for key, value in each.items() if value is not ...}
@@ -38,8 +43,8 @@ def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
     return [(each.step, each.rule) for each in findings(history, recipe)]
 
 
-# After 100 healthy steps. It is told where the mean of eight lines is clear: with three of them far off, with five
-# that are not so far, or with all eight where none may be healthy.
+# After 100 healthy steps. It is told where the mean of eight lines is clear: with three of them far
+# off, with five that are not so far, or with all eight where none may be healthy.
 SICK = [
     (
         "no signal",
@@ -47,8 +52,18 @@ SICK = [
         125,
         ["71% of the groups", "78% of the answers", "too easy", "data.train"],
     ),
-    ("no signal", {FLAT: 0.9, CORRECT: 0.07}, 125, ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"]),
-    ("no signal", {FLAT: 0.9}, 125, ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"]),
+    (
+        "no signal",
+        {FLAT: 0.9, CORRECT: 0.07},
+        125,
+        ["71%", "too hard", "data.train", "grpo.num_generations (now 8)"],
+    ),
+    (
+        "no signal",
+        {FLAT: 0.9},
+        125,
+        ["(all their completions earn the same)", "data.pass_rate: [0.1, 0.9]"],
+    ),
     ("no signal", {FLAT: 0.9, CORRECT: ...}, 125, ["(all their completions earn the same)"]),
     (
         "no signal",
@@ -56,16 +71,36 @@ SICK = [
         125,
         ["(rewards.f 0)", "does not see the answer", "make audit"],
     ),
-    ("truncated", {CUT: 0.6}, 125, ["41% of the completions", "grpo.max_completion_length (now 256)"]),
+    (
+        "truncated",
+        {CUT: 0.6},
+        125,
+        ["41% of the completions", "grpo.max_completion_length (now 256)"],
+    ),
     (
         "entropy collapse",
         {"entropy": 0.004},
         140,
         ["1% of the 0.4", "50% of the answers", "grpo.learning_rate (now 1e-05)"],
     ),
-    ("form only", {CORRECT: 0.01, "reward": 0.26}, 140, ["format rewards 100%", "1.0% right", "sft.max_steps"]),
-    ("no reward", {FORM: None}, 140, ["rewards.format_tags gave each completion None", "the same command goes on"]),
-    ("sampler mismatch", {RATIO: 0.85}, 125, ["mean ratio of 0.906", "model.dtype", "grpo.use_vllm: false"]),
+    (
+        "form only",
+        {CORRECT: 0.01, "reward": 0.26},
+        140,
+        ["format rewards 100%", "1.0% right", "sft.max_steps"],
+    ),
+    (
+        "no reward",
+        {FORM: None},
+        140,
+        ["rewards.format_tags gave each completion None", "the same command goes on"],
+    ),
+    (
+        "sampler mismatch",
+        {RATIO: 0.85},
+        125,
+        ["mean ratio of 0.906", "model.dtype", "grpo.use_vllm: false"],
+    ),
 ]
 
 
@@ -83,7 +118,9 @@ def test_a_single_line_says_nothing(key, value):
     assert told(logged((20, {}), (1, {key: value}), (20, {}))) == []
 
 
-@pytest.mark.parametrize("values", [{}, {CORRECT: 0.01, FORM: 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}])
+@pytest.mark.parametrize(
+    "values", [{}, {CORRECT: 0.01, FORM: 0.3}, {FLAT: 0.55}, {CUT: 0.25}, {CORRECT: 0.95}]
+)
 def test_a_healthy_run_is_told_nothing(values):
     assert told(logged((40, values))) == []
 
@@ -91,8 +128,12 @@ def test_a_healthy_run_is_told_nothing(values):
 @pytest.mark.parametrize("missing", list(WELL))
 def test_a_run_that_does_not_log_a_metric_is_not_judged_by_it(missing):
     """Without vLLM there is no ratio; a reward may be absent or of the user's own."""
-    sick = {key: value for _, values, _, _ in SICK for key, value in values.items()} | {CORRECT: 0.01}
-    history = [{key: value for key, value in line.items() if key != missing} for line in logged((40, sick))]
+    sick = {key: value for _, values, _, _ in SICK for key, value in values.items()} | {
+        CORRECT: 0.01
+    }
+    history = [
+        {key: value for key, value in line.items() if key != missing} for line in logged((40, sick))
+    ]
     assert told(history) == told([line | {missing: None} for line in history]) != []
 
 
@@ -130,7 +171,10 @@ def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
 
 @pytest.mark.parametrize(
     ("recipe", "words"),
-    [({"top_p": 0.8, "top_k": 20}, "leave out grpo.top_p and grpo.top_k"), ({"top_p": 1.0}, "set model.dtype")],
+    [
+        ({"top_p": 0.8, "top_k": 20}, "leave out grpo.top_p and grpo.top_k"),
+        ({"top_p": 1.0}, "set model.dtype"),
+    ],
 )
 def test_truncated_sampling_is_named_where_it_explains_the_ratio(recipe, words):
     (found,) = findings(logged((20, {RATIO: 0.9})), {"grpo": recipe})
@@ -139,7 +183,8 @@ def test_truncated_sampling_is_named_where_it_explains_the_ratio(recipe, words):
 
 @pytest.mark.parametrize("name", ["tiny-arithmetic", "with-a-reference"])
 def test_recorded_healthy_runs_are_told_nothing(name):
-    """240 steps of recipes/tiny-arithmetic.yaml, seed 1; and of it with `beta` and `temperature: 0.8`, seed 3."""
+    """240 steps of recipes/tiny-arithmetic.yaml, seed 1; and of it with `beta` and `temperature:
+    0.8`, seed 3."""
     history = read_lines(RECORDED / f"{name}.jsonl")
     assert len(history) == 48 and told(history) == []
 
@@ -152,7 +197,10 @@ def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
 
 def said_by(history: list[dict], known: int, capsys) -> list[str]:
     """What a run says that starts with the history of a checkpoint after so many lines."""
-    advise, state = Advise(load_recipe("recipes/tiny-arithmetic.yaml")), TrainerState(log_history=history[:known])
+    advise, state = (
+        Advise(load_recipe("recipes/tiny-arithmetic.yaml")),
+        TrainerState(log_history=history[:known]),
+    )
     for line in history[known:]:
         state.log_history.append(line)
         advise.on_log(None, state, None)
@@ -163,7 +211,10 @@ def said_by(history: list[dict], known: int, capsys) -> list[str]:
 def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
     history = logged((20, {}), (20, {CUT: 0.6, "entropy": 0.004}))
     whole = said_by(history, 0, capsys)
-    assert [line.split(":")[0] for line in whole] == ["step 125", "step 140"] and "(now 48)" in whole[0]
+    assert [line.split(":")[0] for line in whole] == [
+        "step 125",
+        "step 140",
+    ] and "(now 48)" in whole[0]
     assert said_by(history[:killed], 0, capsys) + said_by(history, killed, capsys) == whole
 
 
@@ -177,21 +228,30 @@ def test_every_key_that_advice_names_is_one_of_a_recipe():
     keys = {(section, key) for section in ("grpo", "sft") for key in fields(section)}
     own = {"data": sections.Data, "evaluate": sections.Evaluate, "model": sections.Model}
     keys |= {(name, key) for name, section in own.items() for key in section.__dataclass_fields__}
-    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)", re.sub(r"\]\(\S+\)", "", text)))
+    text = Path(watch.__file__).read_text(encoding="utf-8") + (ROOT / "docs/health.md").read_text(
+        encoding="utf-8"
+    )
+    named = set(
+        re.findall(r"\b(grpo|sft|data|evaluate|model)\.([a-z]\w+)", re.sub(r"\]\(\S+\)", "", text))
+    )
     assert len(named) > 12 and named - keys == set()
 
 
 def test_a_page_can_ask_without_waiting_for_torch():
-    code = "import sys, training.watch; sys.exit(bool({'torch', 'transformers', 'trl'} & set(sys.modules)))"
+    code = (
+        "import sys, training.watch; sys.exit(bool({'torch', 'transformers', 'trl'} &"
+        " set(sys.modules)))"
+    )
     run_command([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 THRESHOLDS = {  # as docs/health.md writes them
     "no signal": f"above {watch.NO_SIGNAL:.0%}",
     "truncated": f"above {watch.TRUNCATED:.0%}",
-    "entropy collapse": f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and below "
-    f"{watch.SOLVED:.0%} right",
+    "entropy collapse": (
+        f"below {watch.ENTROPY:.0%} of the first {watch.START} lines' mean, and below "
+        f"{watch.SOLVED:.0%} right"
+    ),
     "form only": f"above {watch.FORM_LEARNED:.0%}, below {watch.NOT_LEARNED:.0%}",
     "sampler mismatch": f"more than {watch.MISMATCH:g} from 1",
     "no reward": f"{WINDOW} lines",
@@ -200,7 +260,10 @@ THRESHOLDS = {  # as docs/health.md writes them
 
 def test_the_table_has_every_rule_with_its_threshold():
     text = (ROOT / "docs/health.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in re.findall(r"^\|.*\|$", text, re.M)]
+    rows = [
+        [cell.strip() for cell in row.strip("|").split(" | ")]
+        for row in re.findall(r"^\|.*\|$", text, re.M)
+    ]
     table = {row[0]: row[2] for row in rows if row[0] in RULES}
     assert list(table) == list(RULES) == list(THRESHOLDS)
     assert {rule: table[rule] for rule in RULES if THRESHOLDS[rule] not in table[rule]} == {}
@@ -210,9 +273,17 @@ def test_the_table_has_every_rule_with_its_threshold():
 def test_a_real_run_is_told(chain, tmp_path):
     """Four tokens are no room for an answer."""
     copied(chain, tmp_path, "sft")
-    overrides = [f"output_dir={tmp_path}", *CHAIN, "grpo.max_steps=10", "grpo.max_completion_length=4"]
+    overrides = [
+        f"output_dir={tmp_path}",
+        *CHAIN,
+        "grpo.max_steps=10",
+        "grpo.max_completion_length=4",
+    ]
     said = run_stage("grpo", "recipes/tiny-arithmetic.yaml", *overrides).stdout
-    history, recipe = read_lines(tmp_path / "grpo/metrics.jsonl"), YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml")
+    history, recipe = (
+        read_lines(tmp_path / "grpo/metrics.jsonl"),
+        YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml"),
+    )
     found = findings(history, recipe)
     assert told(history) == [(8, "no signal"), (8, "truncated")]
     assert [said.count(f"step {each.step}: {each.message}\n") for each in found] == [1, 1]

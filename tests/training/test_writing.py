@@ -20,7 +20,13 @@ from training import writing
 from training.checkpoints import write_whole
 from training.writing import unwritten
 
-RUN = ["recipes/tiny-arithmetic.yaml", "data.validation=40", "sft=null", "grpo.max_steps=4", "grpo.save_steps=2"]
+RUN = [
+    "recipes/tiny-arithmetic.yaml",
+    "data.validation=40",
+    "sft=null",
+    "grpo.max_steps=4",
+    "grpo.save_steps=2",
+]
 RUN += ["grpo.num_iterations=1", "grpo.per_device_train_batch_size=16", "grpo.num_generations=4"]
 
 
@@ -40,11 +46,16 @@ def test_of_two_starts_at_one_moment_one_trains(tmp_path):
     assert [stage_process.code(both[i]) for i in (first, second)] == [0, 2]
     told = (folders[second] / "0/stderr").read_text()
     assert f"{run}/grpo is in use by process {both[first].pid}: wait" in told
-    assert "grpo: done, in" in (folders[first] / "0/stdout").read_text() and (run / "grpo/report.md").is_file()
+    assert (
+        "grpo: done, in" in (folders[first] / "0/stdout").read_text()
+        and (run / "grpo/report.md").is_file()
+    )
 
 
 def test_a_folder_that_was_only_locked_is_removed(tmp_path):
-    mistake = run_stage("sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=2", check=False)
+    mistake = run_stage(
+        "sft", RUN[0], f"output_dir={tmp_path}/x/y", "sft.max_length=2", check=False
+    )
     assert mistake.returncode == 2 and "max_length" in mistake.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -60,20 +71,25 @@ lock(folder)
 @pytest.mark.parametrize("stage", ["sft", "own_solutions", "probe", "evaluate"])
 def test_a_stage_leaves_a_locked_folder_as_it_is(stage, tmp_path):
     folder = tmp_path / {"evaluate": "eval/held-out"}.get(stage, stage)
-    holder = start_command([sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE)
+    holder = start_command(
+        [sys.executable, "-c", f"{LOCK}input()", folder], cwd=ROOT, stdin=subprocess.PIPE
+    )
     until(lambda: (folder / ".lock").is_file() and (folder / ".lock").read_text(), running=[holder])
     (folder / "data.json").write_text("{}")
     given = ["--held-out"] if stage == "evaluate" else []
     overrides = [f"output_dir={tmp_path}", "data.own_solutions={samples: 2, problems: 2}"]
     second = run_stage(stage, RUN[0], *overrides, *given, check=False)
     holder.communicate(b"\n", timeout=60)
-    assert f"{folder} is in use by process {holder.pid}: wait" in second.stderr, second.stderr[-3000:]
+    assert f"{folder} is in use by process {holder.pid}: wait" in second.stderr, second.stderr[
+        -3000:
+    ]
     assert second.returncode == 2
     assert {each.name for each in folder.iterdir()} == {".lock", "data.json"}
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [(b"123\n", "123"), (b"", "?"), (b"\xff\xfe\x00" * 9, "?"), (b"x" * 10**6, "?")]
+    ("text", "number"),
+    [(b"123\n", "123"), (b"", "?"), (b"\xff\xfe\x00" * 9, "?"), (b"x" * 10**6, "?")],
 )
 def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
     with (tmp_path / ".lock").open("w+b") as file:
@@ -87,7 +103,9 @@ def test_who_has_a_folder_is_told_in_a_line(text, number, tmp_path):
 
 def test_what_a_killed_process_has_forked_holds_no_folder(tmp_path):
     forks = "import os, time\nos.fork() or time.sleep(600)\nos.kill(os.getpid(), 9)"
-    holder = start_command([sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True)
+    holder = start_command(
+        [sys.executable, "-c", f"{LOCK}{forks}", tmp_path], cwd=ROOT, start_new_session=True
+    )
     try:
         assert holder.wait(60) == -signal.SIGKILL
         with (tmp_path / ".lock").open("a+") as file:
@@ -118,17 +136,35 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
     monkeypatch.setattr(os, "fsync", syncs_files)
     writing.lock(tmp_path / "x")
     write_whole(tmp_path / "x/y", "z")
-    assert f"{tmp_path}/x is on a disk without locks (No locks available): start no" in capsys.readouterr().out
+    assert (
+        f"{tmp_path}/x is on a disk without locks (No locks available): start no"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), "cannot write a file (No space left on device): "),
-        (OSError(errno.EROFS, "Read-only file system", "x/c.png"), "cannot write x/c.png (Read-only file system): "),
-        (OSError(errno.EDQUOT, "Disk quota exceeded", "x"), "cannot write x (Disk quota exceeded): "),
-        (PermissionError(errno.EACCES, "Permission denied", "x"), "cannot write x (Permission denied): "),
-        (RuntimeError("I/O error: File too large (os error 27)"), "cannot write a file (File too large): "),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "cannot write a file (No space left on device): ",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "x/c.png"),
+            "cannot write x/c.png (Read-only file system): ",
+        ),
+        (
+            OSError(errno.EDQUOT, "Disk quota exceeded", "x"),
+            "cannot write x (Disk quota exceeded): ",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x"),
+            "cannot write x (Permission denied): ",
+        ),
+        (
+            RuntimeError("I/O error: File too large (os error 27)"),
+            "cannot write a file (File too large): ",
+        ),
         (
             OSError(errno.ENAMETOOLONG, "File name too long", "x" * 999),
             f"{'x' * 300}: File name too long.",
@@ -143,12 +179,20 @@ def test_a_disk_without_locks_that_syncs_no_folder_is_told_and_used(tmp_path, mo
 def test_a_disk_that_refuses_is_told(error, said, tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "begun", [])  # other tests train in this process
     stopped = unwritten(error)
-    assert stopped is None if said is None else str(stopped).startswith(said) and stopped.exit_code == 2
+    assert (
+        stopped is None
+        if said is None
+        else str(stopped).startswith(said) and stopped.exit_code == 2
+    )
     monkeypatch.setattr(writing, "begun", [run := tmp_path / "a b"])
-    assert not isinstance(error, FileNotFoundError) or f"{run} was moved or removed" in str(unwritten(error))
+    assert not isinstance(error, FileNotFoundError) or f"{run} was moved or removed" in str(
+        unwritten(error)
+    )
     run.mkdir()
     stopped = unwritten(error)
-    assert said is None or (str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3)
+    assert said is None or (
+        str(stopped).endswith("Nothing has been saved yet") and stopped.exit_code == 3
+    )
     (run / "summary.json").write_text('{"steps": 3}')
     command = str(unwritten(error)).partition(" The run is finished; make report ")[2]
     assert said is None or parted(shlex.split(command)) == [str(run)]
@@ -168,10 +212,19 @@ def on_disk(folder, script: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize(
-    "stage", ["sft", "grpo", *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe"))]
+    "stage",
+    [
+        "sft",
+        "grpo",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("own_solutions", "probe")),
+    ],
 )
 def test_outputs_that_are_read_only_are_one_message(stage, tmp_path):
-    own = ["sft={}", "data.own_solutions={samples: 2, problems: 2}"] if stage == "own_solutions" else []
+    own = (
+        ["sft={}", "data.own_solutions={samples: 2, problems: 2}"]
+        if stage == "own_solutions"
+        else []
+    )
     own += ["sft={}"] if stage == "sft" else []
     words = shlex.join([*command(tmp_path / "disk", stage), *own])
     disk = shlex.quote(f"{tmp_path}/disk")
@@ -209,9 +262,24 @@ run("grpo", main)
         *(
             pytest.param(*each, marks=pytest.mark.slow)
             for each in [
-                ("training.run_folder", "training.run_folder.RunFolder", "finish", "The same command resumes from "),
-                ("evaluation.pictures", "evaluation.pictures", "save", "The run is finished; make report FILE="),
-                ("training.progress", "training.progress.Metrics", "on_log", "Nothing has been saved yet"),
+                (
+                    "training.run_folder",
+                    "training.run_folder.RunFolder",
+                    "finish",
+                    "The same command resumes from ",
+                ),
+                (
+                    "evaluation.pictures",
+                    "evaluation.pictures",
+                    "save",
+                    "The run is finished; make report FILE=",
+                ),
+                (
+                    "training.progress",
+                    "training.progress.Metrics",
+                    "on_log",
+                    "Nothing has been saved yet",
+                ),
                 ("pandas", "pandas.DataFrame", "to_parquet", "Nothing has been saved yet"),
             ]
         ),
@@ -219,12 +287,22 @@ run("grpo", main)
 )
 def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
     disk = tmp_path / "disk"
-    (tmp_path / "full.py").write_text(FULL.format(module=module, owner=owner, function=function, disk=disk))
-    words = [sys.executable, str(tmp_path / "full.py"), *RUN, "grpo.logging_steps=1", f"output_dir={disk}"]
+    (tmp_path / "full.py").write_text(
+        FULL.format(module=module, owner=owner, function=function, disk=disk)
+    )
+    words = [
+        sys.executable,
+        str(tmp_path / "full.py"),
+        *RUN,
+        "grpo.logging_steps=1",
+        f"output_dir={disk}",
+    ]
     done = on_disk(disk, f"PYTHONPATH=. {shlex.join(words)}")
     assert "Traceback" not in done.stderr, done.stderr[-3000:]
     assert done.returncode == 3, done.stderr[-3000:]
-    assert "(No space left on device): make room" in done.stderr and said in done.stderr, done.stderr[-3000:]
+    assert "(No space left on device): make room" in done.stderr and said in done.stderr, (
+        done.stderr[-3000:]
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +310,12 @@ def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
     [
         (">&-", False, 7, ""),
         ("<&- >&- 2>&-", False, 7, ""),
-        (">/dev/full", False, 2, "cannot write standard output (No space left on device): make room there"),
+        (
+            ">/dev/full",
+            False,
+            2,
+            "cannot write standard output (No space left on device): make room there",
+        ),
         (">/dev/full 2>&1", False, 2, ""),
         (">/dev/full", True, 7, ""),
         ("2>/dev/full", False, 7, ""),
@@ -240,12 +323,18 @@ def test_a_full_disk_is_one_message(module, owner, function, said, tmp_path):
 )
 def test_a_stream_that_refuses_is_one_message_or_ends_nothing(streams, trains, code, said):
     program = (
-        "import schema, sys\nfrom stages import cli\nwith cli.mistakes_reported():\n"
-        f"    cli.begun += [None] * {trains}\n"
-        "    [print(each, file=file) for each in range(9) for file in (sys.stdout, sys.stderr)]\n    sys.exit(7)\n"
+        "import schema, sys\nfrom stages import cli\nwith cli.mistakes_reported():\n    cli.begun"
+        f" += [None] * {trains}\n    [print(each, file=file) for each in range(9) for file in"
+        " (sys.stdout, sys.stderr)]\n    sys.exit(7)\n"
     )
     words = ["bash", "-c", f'"$@" {streams}', "sh", sys.executable, "-c", program]
-    done = run_command(words, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    done = run_command(
+        words,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
     assert done.returncode == code and said in done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
 
@@ -253,9 +342,9 @@ def test_a_stream_that_refuses_is_one_message_or_ends_nothing(streams, trains, c
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_is_gone_ends_nothing(stream):
     program = (
-        f"import sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
-        f"    sys.stdin.read()\n    [print(each, '→', file=sys.{stream}, flush=True) for each in range(9)]\n"
-        "    sys.exit(7)\n"
+        "import sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n   "
+        f" sys.stdin.read()\n    [print(each, '→', file=sys.{stream}, flush=True) for each in"
+        " range(9)]\n    sys.exit(7)\n"
     )
     pipes = {"stdin": subprocess.PIPE, stream: subprocess.PIPE}
     process = start_command([sys.executable, "-c", program], cwd=ROOT, **pipes)
@@ -267,8 +356,8 @@ def test_a_reader_that_is_gone_ends_nothing(stream):
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
     program = (
-        "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith mistakes_reported():\n"
-        "    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
+        "import os, signal, sys\nfrom stages.cli import mistakes_reported\nwith"
+        " mistakes_reported():\n    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
     )
     command = ["nohup"] * ignored + [sys.executable, "-c", program]
     assert run_command(command, cwd=ROOT, capture_output=True).returncode == (7 if ignored else 75)
@@ -277,7 +366,10 @@ def test_a_hangup_ends_a_stage_that_trains_nothing_but_under_nohup(ignored):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_process_1_is_ended_while_it_imports(number):
     """Of a container, for which the kernel's default is to do nothing."""
-    program = "import os, sys, time\nsys.argv[0] = '-m'\nimport stages\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    program = (
+        "import os, sys, time\nsys.argv[0] = '-m'\nimport stages\nprint(os.getpid(),"
+        " flush=True)\ntime.sleep(60)"
+    )
     process = as_process_1([sys.executable, "-c", program])
     assert process.stdout.readline() == "1\n"
     send(process, number)

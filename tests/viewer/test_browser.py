@@ -1,4 +1,5 @@
-"""The page of `make view` in a real browser: clicked, dragged, read by keyboard, given hostile texts."""
+"""The page of `make view` in a real browser: clicked, dragged, read by keyboard, given hostile
+texts."""
 
 import json
 import os
@@ -23,7 +24,9 @@ from viewer.page import whole
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+)
 # A browser started for a test asks nobody for anything, and runs as whoever runs the tests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-sync"]
@@ -48,7 +51,9 @@ def tab(browser):
     page = browser.new_page(viewport=WIDE)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text) if is_error(message) else None)
-    page.on("request", lambda request: wrong.append(request.url) if elsewhere(request.url) else None)
+    page.on(
+        "request", lambda request: wrong.append(request.url) if elsewhere(request.url) else None
+    )
     yield page
     page.close()
     assert wrong == []
@@ -77,7 +82,9 @@ def number(page, name: str) -> float:
 
 
 def shown_advantages(page) -> list[float]:
-    return page.eval_on_selector_all("[data-advantage]", "all => all.map(e => Number(e.dataset.value))")
+    return page.eval_on_selector_all(
+        "[data-advantage]", "all => all.map(e => Number(e.dataset.value))"
+    )
 
 
 def by_numpy(totals: np.ndarray, divisor: float | None = None) -> np.ndarray:
@@ -86,7 +93,9 @@ def by_numpy(totals: np.ndarray, divisor: float | None = None) -> np.ndarray:
 
 
 def totals_of(run: Path, step: int, group: int) -> np.ndarray:
-    frame = pd.read_parquet(run / f"completions/completions_{step:05d}.parquet").iloc[8 * group : 8 * group + 8]
+    frame = pd.read_parquet(run / f"completions/completions_{step:05d}.parquet").iloc[
+        8 * group : 8 * group + 8
+    ]
     return (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy(copy=True)
 
 
@@ -96,11 +105,17 @@ def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, 
     with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/2/1")
         tab.wait_for_selector("[data-step]")
-        told = tab.eval_on_selector_all("[data-step]", "all => all.map(e => [e.dataset.step, Number(e.dataset.value)])")
+        told = tab.eval_on_selector_all(
+            "[data-step]", "all => all.map(e => [e.dataset.step, Number(e.dataset.value)])"
+        )
     ends = [[end for end, _ in each] for each in pairs]
-    of_steps = spread(normalised([[reward for _, reward in each] for each in pairs], 8, "group"), ends, 20)
+    of_steps = spread(
+        normalised([[reward for _, reward in each] for each in pairs], 8, "group"), ends, 20
+    )
     tokens = by_numpy(totals_of(run, 2, 1))[:, None] + 0.5 * of_steps.numpy()
-    expected = {f"{8 + i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])}
+    expected = {
+        f"{8 + i}/{k}": tokens[i, end - 1] for i in range(8) for k, end in enumerate(ends[i])
+    }
     assert dict(told) == pytest.approx(expected, abs=1e-4)
 
 
@@ -137,7 +152,9 @@ def test_the_runs_own_scaling_is_used(tab, tmp_path, scale):
         tab.goto(f"http://127.0.0.1:{port}/#groups/0/3/2")
         tab.wait_for_selector("[data-advantage]")
         divisor = everyone.std(ddof=1) if scale == "batch" else 1 - 1e-4
-        assert np.allclose(shown_advantages(tab), by_numpy(totals_of(run, 3, 2), divisor), atol=1e-4)
+        assert np.allclose(
+            shown_advantages(tab), by_numpy(totals_of(run, 3, 2), divisor), atol=1e-4
+        )
 
 
 def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
@@ -153,7 +170,11 @@ def test_a_thinner_group_has_the_baseline_of_those_that_are_left(tab, runs):
     scatter = totals.std(ddof=1) / np.sqrt(3) * np.sqrt(5 / 8)
     assert f"± {scatter:.3f}".rstrip("0") in tab.locator("main").inner_text()
     tab.get_by_role("button", name="Draw others").click()
-    kept = [i for i, each in enumerate(tab.locator("article").all()) if "left-out" not in each.get_attribute("class")]
+    kept = [
+        i
+        for i, each in enumerate(tab.locator("article").all())
+        if "left-out" not in each.get_attribute("class")
+    ]
     assert np.allclose(np.array(shown_advantages(tab))[kept], by_numpy(totals[kept]), atol=1e-4)
 
 
@@ -164,7 +185,10 @@ def test_groups_are_filtered_and_sorted(tab, runs):
     tab.get_by_label("Step").select_option("3")
     assert tab.locator(".entry").count() == 3
     tab.get_by_label("Order").select_option("high")
-    listed = [float(re.search(r"mean ([\d.]+)", each)[1]) for each in tab.locator(".entry").all_inner_texts()]
+    listed = [
+        float(re.search(r"mean ([\d.]+)", each)[1])
+        for each in tab.locator(".entry").all_inner_texts()
+    ]
     assert listed == sorted(listed, reverse=True)
     tab.get_by_label("Show").select_option("truncated")
     assert all("truncated" in each for each in tab.locator(".entry").all_inner_texts())
@@ -175,7 +199,12 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     file = run / "completions/completions_00003.parquet"
     frame = pd.read_parquet(file)
     for i in (8, 10, 11):  # of the second group: equal in all, and in what they earned
-        frame.loc[i, ["correct_answer", "format_tags", "advantage", "truncated"]] = [1.0, 1.0, 0.5, False]
+        frame.loc[i, ["correct_answer", "format_tags", "advantage", "truncated"]] = [
+            1.0,
+            1.0,
+            0.5,
+            False,
+        ]
         frame.at[i, "completion"] = [{"role": "assistant", "content": "the same Ünterton"}]
     frame.to_parquet(file)
     at = tab.locator(".detail .where")
@@ -189,13 +218,18 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
             tab.keyboard.press("j")
             tab.locator("#said", has_text="Step 3, group 1").wait_for(state="attached")
             assert tab.locator(".entry[aria-current]").get_attribute("data-group") == "3/1"
-            assert tab.locator(".completion:visible").count() == 6 and tab.locator(".times").inner_text() == "×3"
+            assert (
+                tab.locator(".completion:visible").count() == 6
+                and tab.locator(".times").inner_text() == "×3"
+            )
             tab.locator(".times").click()
             assert tab.locator(".completion:visible").count() == 8
             tab.keyboard.press("k")
             tab.locator("#said", has_text="Step 3, group 0").wait_for(state="attached")
             tab.get_by_label("Search questions and completions").fill("THE SAME üntert")
-            tab.locator("#said", has_text="Step 3, group 1").wait_for(state="attached")  # opened, as the first found
+            tab.locator("#said", has_text="Step 3, group 1").wait_for(
+                state="attached"
+            )  # opened, as the first found
             assert tab.locator(".entry").count() == 1
             tab.keyboard.press("j")  # is a letter of what is sought
             assert at.inner_text() == "step 3, group 1"
@@ -203,7 +237,9 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     tab.goto(f"{page.as_uri()}#groups/0/4/2")
     tab.wait_for_selector(".entry[aria-current]")
     tab.wait_for_timeout(300)
-    assert tab.locator(".list").evaluate("e => e.scrollTop") > 0  # what is open is in its list's view
+    assert (
+        tab.locator(".list").evaluate("e => e.scrollTop") > 0
+    )  # what is open is in its list's view
     tab.set_viewport_size(PHONE)
     parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
     tops = [tab.locator(each).first.bounding_box()["y"] for each in parts]
@@ -263,7 +299,10 @@ def test_curves_say_in_words_what_they_draw(tab, runs):
     assert re.match(r"Reward\. \S*good, reward: [\d.]+ at step 1, [\d.]+ at step 4, between", words)
     assert "/bad, reward" in words  # the second run, over the first
     tab.get_by_text("The curves as a table").click()
-    assert tab.locator("table:has(caption)").count() == 2 and tab.locator("caption + thead + tbody tr").count() == 8
+    assert (
+        tab.locator("table:has(caption)").count() == 2
+        and tab.locator("caption + thead + tbody tr").count() == 8
+    )
 
 
 def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(tab, runs):
@@ -271,7 +310,9 @@ def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(t
     tab.wait_for_selector(".chart canvas")
     first = tab.locator(".tile").first.locator(".result")
     said = [first.locator(".verdict").inner_text(), *first.locator("li").all_inner_texts()]
-    sentences = report.verdicts(report.compare(runs[0].parent / "eval/held-out", ["base", "sft", "grpo"]).answers)
+    sentences = report.verdicts(
+        report.compare(runs[0].parent / "eval/held-out", ["base", "sft", "grpo"]).answers
+    )
     for (before, after), sentence in sentences.items():
         assert f"{before} → {after}: {sentence}".replace("(-", "(−") in said
     assert re.search(r"grpo\s+50% 15–85", first.locator(".models").inner_text())
@@ -284,20 +325,35 @@ def test_the_result_comes_first_in_the_reports_words_and_leads_to_what_was_won(t
 
 
 def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, tmp_path):
-    run, other = made.run(tmp_path / "a", steps=12), made.run(tmp_path / "b", steps=12, loss_type="grpo")
+    run, other = (
+        made.run(tmp_path / "a", steps=12),
+        made.run(tmp_path / "b", steps=12, loss_type="grpo"),
+    )
     lines = [json.loads(each) for each in (other / "metrics.jsonl").read_text("utf-8").splitlines()]
     write_lines(other / "metrics.jsonl", [each for each in lines if each["step"] % 3 == 0])
     with served(run, other) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
-        rewards = np.array([json.loads(each)["reward"] for each in (run / "metrics.jsonl").open() if "entropy" in each])
-        stds = [json.loads(each).get("reward_std") for each in (run / "metrics.jsonl").open() if "entropy" in each]
+        rewards = np.array(
+            [
+                json.loads(each)["reward"]
+                for each in (run / "metrics.jsonl").open()
+                if "entropy" in each
+            ]
+        )
+        stds = [
+            json.loads(each).get("reward_std")
+            for each in (run / "metrics.jsonl").open()
+            if "entropy" in each
+        ]
         # The other logged every third step, so both are smoothed over as many.
         weights = 0.6 ** (np.subtract.outer(np.arange(12), np.arange(12)) / 3)
         weights = np.tril(weights) / np.tril(weights).sum(1, keepdims=True)
         drawn = tab.evaluate("kept.plots[0].data")
         assert drawn[1] == pytest.approx(weights @ rewards, rel=1e-4)
-        assert np.subtract(drawn[4], drawn[3]) == pytest.approx(2 * weights @ np.array(stds), rel=1e-4)
+        assert np.subtract(drawn[4], drawn[3]) == pytest.approx(
+            2 * weights @ np.array(stds), rel=1e-4
+        )
         tab.get_by_role("button", name="off").click()
         drawn = tab.evaluate("kept.plots[0].data")
         assert drawn[1] == pytest.approx(rewards, rel=1e-4)
@@ -305,7 +361,10 @@ def test_curves_have_their_spread_are_smoothed_and_lead_to_their_groups(tab, tmp
         assert differing == ["grpo.loss_type\tdapo\tgrpo"]
         tab.get_by_text("Recipe, data, commit and hardware").click()
         assert "hardware" in tab.locator(".made").inner_text()
-        x, y = tab.evaluate("[kept.plots[0].valToPos(5, 'x'), kept.plots[0].valToPos(kept.plots[0].data[1][4], 'y')]")
+        x, y = tab.evaluate(
+            "[kept.plots[0].valToPos(5, 'x'), kept.plots[0].valToPos(kept.plots[0].data[1][4],"
+            " 'y')]"
+        )
         tab.locator(".u-over").first.click(position={"x": x, "y": y})
         tab.wait_for_selector("[data-advantage]")
         assert tab.locator(".detail .where").inner_text() == "step 5, group 0"
@@ -317,10 +376,19 @@ def test_a_warm_start_has_a_page(tab, tmp_path):
     with served(made.warm_start(tmp_path)) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.wait_for_selector(".chart canvas")
-        assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == ["Overview", "What changed", "Lab"]
+        assert [each.inner_text() for each in tab.locator("[role=tab]").all()] == [
+            "Overview",
+            "What changed",
+            "Lab",
+        ]
         assert tab.locator("figcaption b").all_inner_texts() == ["Loss", "Right tokens", "Entropy"]
         said = tab.locator("main").inner_text()
-        assert "base → sft" in said and "2 → 1" in said and "grpo" not in said and "Not logged" not in said
+        assert (
+            "base → sft" in said
+            and "2 → 1" in said
+            and "grpo" not in said
+            and "Not logged" not in said
+        )
         tab.get_by_role("tab", name="What changed").click()
         tab.wait_for_selector(".pair")
         assert tab.get_by_label("After").input_value() == "sft"
@@ -347,14 +415,22 @@ def test_what_a_model_wrote_is_only_ever_text(tab, runs, tmp_path, how):
     tab.wait_for_selector("[data-advantage]")
     said = tab.locator(".completion .said").all_inner_texts()
     assert said[0] == made.HOSTILE[0] and said[1] == made.HOSTILE[1] and said[2] == made.HOSTILE[2]
-    assert "U+001B[2J" in said[3] and "U+202E" in said[3] and "\u202e" not in said[3] and "\x1b" not in said[3]
+    assert (
+        "U+001B[2J" in said[3]
+        and "U+202E" in said[3]
+        and "\u202e" not in said[3]
+        and "\x1b" not in said[3]
+    )
     assert len(said[4]) == 20_000
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     tab.goto(f"{page}#changed/{number}")
     tab.reload()
     tab.wait_for_selector(".pair")
     assert tab.locator(".pair .said").first.inner_text() == made.HOSTILE[2]
-    assert tab.evaluate("window.broken") is None and tab.locator("iframe, img, main script").count() == 0
+    assert (
+        tab.evaluate("window.broken") is None
+        and tab.locator("iframe, img, main script").count() == 0
+    )
 
 
 def test_one_file_opens_from_disk(tab, runs, tmp_path):
@@ -430,7 +506,9 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         assert tab.locator("details[open] table").count() == 1
         assert 1 < before["min"] < before["max"] < 4 and tab.evaluate("kept.zoom") == before
         shown = tab.evaluate("kept.plots.map((each) => [each.scales.x.min, each.scales.x.max])")
-        assert shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5  # in every chart
+        assert (
+            shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5
+        )  # in every chart
 
 
 def test_a_finger_zooms_and_scrolls(browser, runs):
@@ -444,7 +522,8 @@ def test_a_finger_zooms_and_scrolls(browser, runs):
     def drag(x: float, y: float):
         at = [chart["x"] + 0.3 * chart["width"], chart["y"] + 60]
         touch.send(
-            "Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [dict(zip("xy", at, strict=True))]}
+            "Input.dispatchTouchEvent",
+            {"type": "touchStart", "touchPoints": [dict(zip("xy", at, strict=True))]},
         )
         for i in range(1, 6):
             moved = {"x": at[0] + i * x / 5, "y": at[1] + i * y / 5}
@@ -473,7 +552,11 @@ def test_a_run_that_has_only_begun_says_so(tab, tmp_path):
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.get_by_text("No step is logged yet").wait_for()
         said = tab.locator("main").inner_text()
-        assert "Not logged" not in said and "nothing to look at" not in said and "as a table" not in said
+        assert (
+            "Not logged" not in said
+            and "nothing to look at" not in said
+            and "as a table" not in said
+        )
         tab.get_by_role("tab", name="Groups").click()
         tab.get_by_text("This run has written no completions yet.").wait_for()
         assert tab.locator("main select").count() == 0
@@ -499,7 +582,9 @@ def test_drawn_again_the_page_stays_where_its_reader_is(tab, tmp_path):
 
 def test_why_a_run_ended_early_is_told(tab, tmp_path):
     run = made.run(tmp_path)
-    (run / "summary.json").write_text('{"steps": 3, "stopped": "stopped at step 3: <b>flat</b>"}', encoding="utf-8")
+    (run / "summary.json").write_text(
+        '{"steps": 3, "stopped": "stopped at step 3: <b>flat</b>"}', encoding="utf-8"
+    )
     with served(run) as port:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.locator(".tile", has_text="stopped at step 3: <b>flat</b>").wait_for()
@@ -532,7 +617,9 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         assert place.locator("output").inner_text() == "5"
         place.locator("input").fill("7")
         assert place.locator("output").inner_text() == "7"
-        assert tab.locator(".wide").evaluate_all("all => all.every((e) => e.scrollWidth <= e.clientWidth)")
+        assert tab.locator(".wide").evaluate_all(
+            "all => all.every((e) => e.scrollWidth <= e.clientWidth)"
+        )
         tab.get_by_label("Algorithm").select_option("rloo")
         tab.locator("label", has_text="Rewards").locator("select").first.select_option("two peaks")
         tab.get_by_label("β, the weight of the KL").first.fill("0.1")
@@ -541,7 +628,10 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         expected = lab.run("rloo", **settings)
         step, update = expected["steps"][1], expected["steps"][1]["updates"][0]
         tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
-        rows = [row.split("\t") for row in tab.locator(".numbers:not(.seeds) tbody tr").all_inner_texts()]
+        rows = [
+            row.split("\t")
+            for row in tab.locator(".numbers:not(.seeds) tbody tr").all_inner_texts()
+        ]
         assert [int(row[1]) for row in rows] == step["actions"]
         said = [[float(each.replace("−", "-").rstrip("%")) for each in row[2:]] for row in rows]
         for i, (reward, baseline, advantage, before, now, ratio, _, kl) in enumerate(said):
@@ -564,7 +654,12 @@ def test_on_a_phone_no_bar_of_the_lab_lies_over_a_number(tab):
         tab.wait_for_selector(".actions td .meter")
         cells = ".actions td:has(.meter)"
         # A bar and its number take their cell's width, not that of the next.
-        assert tab.locator(cells).evaluate_all("all => all.filter((e) => e.scrollWidth > e.clientWidth).length") == 0
+        assert (
+            tab.locator(cells).evaluate_all(
+                "all => all.filter((e) => e.scrollWidth > e.clientWidth).length"
+            )
+            == 0
+        )
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -577,7 +672,9 @@ def test_a_token_is_worked_out_in_numbers(tab, tmp_path):
         asked = []
 
         def work_out(route):
-            asked.append((route.request.method, urllib.parse.unquote(route.request.url).split("/api/")[1]))
+            asked.append(
+                (route.request.method, urllib.parse.unquote(route.request.url).split("/api/")[1])
+            )
             made.explained(run, 2, 9)
             route.fulfill(json={})
 
@@ -609,11 +706,27 @@ def playground(tmp_path_factory):
 def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
     """An algorithm, a landscape and settings, each pair of the first two once."""
     found = []
-    for i, (algorithm, landscape) in enumerate((a, b) for a in lab.ALGORITHMS for b in lab.LANDSCAPES):
-        settings = {"num_generations": int(random.integers(2, 33)), "num_iterations": int(random.integers(1, 5))}
-        settings |= {"max_steps": 20, "learning_rate": random.uniform(0.1, 4), "temperature": random.uniform(0.3, 2)}
-        settings |= {"epsilon": random.uniform(0.05, 0.6), "beta": random.uniform(0, 0.3), "peak": i % lab.ACTIONS}
-        settings |= {"noise": random.uniform(0, 0.3), "logits": random.standard_normal(lab.ACTIONS).tolist()}
+    for i, (algorithm, landscape) in enumerate(
+        (a, b) for a in lab.ALGORITHMS for b in lab.LANDSCAPES
+    ):
+        settings = {
+            "num_generations": int(random.integers(2, 33)),
+            "num_iterations": int(random.integers(1, 5)),
+        }
+        settings |= {
+            "max_steps": 20,
+            "learning_rate": random.uniform(0.1, 4),
+            "temperature": random.uniform(0.3, 2),
+        }
+        settings |= {
+            "epsilon": random.uniform(0.05, 0.6),
+            "beta": random.uniform(0, 0.3),
+            "peak": i % lab.ACTIONS,
+        }
+        settings |= {
+            "noise": random.uniform(0, 0.3),
+            "logits": random.standard_normal(lab.ACTIONS).tolist(),
+        }
         settings |= {
             "scale_rewards": ("group", "none")[i % 2],
             "matched": i % 4 < 2,
@@ -626,35 +739,55 @@ def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
 def test_the_pages_bandit_is_numpys(tab, playground):
     tab.goto(playground)
     asked = bandits(np.random.default_rng(0))
-    given = [[algorithm, settings | {"landscape": landscape}] for algorithm, landscape, settings in asked]
+    given = [
+        [algorithm, settings | {"landscape": landscape}] for algorithm, landscape, settings in asked
+    ]
     found = tab.evaluate("all => all.map(([name, settings]) => train(name, settings))", given)
     for (algorithm, landscape, settings), trained in zip(asked, found, strict=True):
         expected = lab.run(algorithm, landscape, **settings)
         steps, there = expected.pop("steps"), trained["steps"]
         assert trained["diverged"] is expected["diverged"] is None
         for name in expected.keys() - {"algorithm", "landscape", "settings", "diverged"}:
-            assert trained[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), (algorithm, name)
+            assert trained[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), (
+                algorithm,
+                name,
+            )
         assert len(there) == len(steps) == 20
         for step, other in zip(steps, there, strict=True):
             pairs = [(step, other), *zip(step["updates"], other["updates"], strict=True)]
             for one, two in pairs:
                 for name in one.keys() - {"updates"}:
-                    assert two[name] == pytest.approx(one[name], rel=1e-8, abs=1e-8), (algorithm, name)
+                    assert two[name] == pytest.approx(one[name], rel=1e-8, abs=1e-8), (
+                        algorithm,
+                        name,
+                    )
 
 
 def test_the_pages_advantages_are_numpys(tab, playground):
     tab.goto(playground)
     random = np.random.default_rng(1)
-    for kind, settings in {"grpo": {"scale_rewards": "group"}, "rloo": {"scale_rewards": "none"}}.items():
+    for kind, settings in {
+        "grpo": {"scale_rewards": "group"},
+        "rloo": {"scale_rewards": "none"},
+    }.items():
         for size in (2, 3, 8, 16):
             rewards = random.random(size)
             made = tab.evaluate(
-                "([all, s]) => advantages(all, [], s)", [rewards.tolist(), settings | {"loss_type": kind}]
+                "([all, s]) => advantages(all, [], s)",
+                [rewards.tolist(), settings | {"loss_type": kind}],
             )
             assert made["advantages"] == pytest.approx(lab.advantages(kind, rewards)[1])
     assert tab.evaluate("advantages([0.7], [], {}).advantages") == [0]
     for method in ("group", "none", "batch", "whole", "rloo"):
-        asked = {"method": method, "size": 5, "questions": 4, "low": 0.2, "high": 0.9, "batches": 30, "seed": 7}
+        asked = {
+            "method": method,
+            "size": 5,
+            "questions": 4,
+            "low": 0.2,
+            "high": 0.9,
+            "batches": 30,
+            "seed": 7,
+        }
         made = tab.evaluate("asked => advantagesOfBatches(asked)", asked)
         right = lab.uniform(7, 0, 600).reshape(30, 4, 5) < np.linspace(0.9, 0.2, 4)[None, :, None]
         rewards = right.astype(float)
@@ -664,13 +797,18 @@ def test_the_pages_advantages_are_numpys(tab, playground):
             "group": above / (rewards.std(2, ddof=1, keepdims=True) + 1e-4),
             "none": above,
             "batch": above / (batch.std(2, ddof=1, keepdims=True) + 1e-4),
-            "whole": (rewards - batch.mean(2, keepdims=True)) / (batch.std(2, ddof=1, keepdims=True) + 1e-4),
+            "whole": (
+                (rewards - batch.mean(2, keepdims=True))
+                / (batch.std(2, ddof=1, keepdims=True) + 1e-4)
+            ),
             "rloo": above * 5 / 4,
         }[method]
         assert made["values"] == pytest.approx(expected.ravel(), abs=1e-9)
         assert made["silent"] == (np.ptp(rewards, axis=2) == 0).sum() and made["groups"] == 120
     values, edges = 2 * random.standard_normal(500), np.linspace(-4.125, 4.125, 34)
-    counts = tab.evaluate("([values, edges]) => histogram(values, edges)", [values.tolist(), edges.tolist()])
+    counts = tab.evaluate(
+        "([values, edges]) => histogram(values, edges)", [values.tolist(), edges.tolist()]
+    )
     assert counts == np.histogram(np.clip(values, -4.1, 4.1), edges)[0].tolist()
 
 
@@ -686,7 +824,12 @@ def test_the_pages_loss_is_that_of_make_explain(tab, playground):
                 "epsilon": random.uniform(0.1, 0.5),
             }
             settings |= {"beta": 0.1, "use_bias_correction_kl": False, "max_completion_length": 40}
-            asked = {"now": now.tolist(), "old": old.tolist(), "reference": reference.tolist(), "settings": settings}
+            asked = {
+                "now": now.tolist(),
+                "old": old.tolist(),
+                "reference": reference.tolist(),
+                "settings": settings,
+            }
             asked |= {"advantage": sign * 0.7, "batch": {"completions": 4, "tokens": 50}}
             made = tab.evaluate("asked => explainedTokens(asked)", asked)
             logs = [torch.tensor(each).log() for each in (now, old, reference)]
@@ -713,11 +856,15 @@ DIFFERS = f"""async ([part, before]) => {{
 
 
 def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
-    """Sliders by keyboard. Each chart is drawn anew by some control, and nothing is wider than a page or a phone."""
+    """Sliders by keyboard. Each chart is drawn anew by some control, and nothing is wider than a
+    page or a phone."""
     tab.goto(playground)
     tab.wait_for_selector("#part-5 .memory")
     controls = tab.locator("input, select")
-    assert controls.evaluate_all("all => all.filter((e) => !e.labels.length && !e.ariaLabel).length") == 0
+    assert (
+        controls.evaluate_all("all => all.filter((e) => !e.labels.length && !e.ariaLabel).length")
+        == 0
+    )
     for part in range(6):
         drawn = set()
 
@@ -725,7 +872,10 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
             before = tab.evaluate(LOOK, part)
             move()
             changed = tab.evaluate(DIFFERS, [part, before])
-            assert changed, (part, control.evaluate("e => e.ariaLabel || e.parentElement.textContent"))
+            assert changed, (
+                part,
+                control.evaluate("e => e.ariaLabel || e.parentElement.textContent"),
+            )
             drawn.update(i for i, each in enumerate(changed) if each)
 
         tab.wait_for_timeout(200)
@@ -739,7 +889,9 @@ def test_every_control_of_the_playground_moves_what_it_says(tab, playground):
                 moved(control, lambda control=control, was=was: control.fill(was))
             elif kind == "select-one":
                 was, other = control.evaluate("e => [e.value, e.selectedIndex ? 0 : 1]")
-                moved(control, lambda control=control, other=other: control.select_option(index=other))
+                moved(
+                    control, lambda control=control, other=other: control.select_option(index=other)
+                )
                 moved(control, lambda control=control, was=was: control.select_option(was))
             elif control.inner_text() == "Back":
                 moved(control, tab.get_by_role("button", name="Next step").click)
@@ -764,7 +916,9 @@ def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playgr
     group.get_by_label("G, completions in the group").fill("1")
     assert "it teaches nothing" in group.locator(".sums").inner_text()
     assert group.locator("[data-gain]:visible").all_inner_texts() == ["0.000"]
-    tab.get_by_label("β, the weight of the KL").first.fill("0.5")  # the trap is the same whatever was set before
+    tab.get_by_label("β, the weight of the KL").first.fill(
+        "0.5"
+    )  # the trap is the same whatever was set before
     tab.get_by_label("scale_rewards").select_option("none")
     tab.get_by_role("button", name="Set the trap").click()
     assert tab.get_by_label("scale_rewards").input_value() == "group"
@@ -773,11 +927,17 @@ def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playgr
     written = json.loads((ROOT / "viewer/page/memory.json").read_text(encoding="utf-8"))
     for size, ways in written.items():
         tab.locator("#part-5 select").select_option(size)
-        totals = tab.eval_on_selector_all("[data-total]", "all => all.map(e => Number(e.dataset.total))")
-        assert totals == pytest.approx([sum(each.values()) for way in ways.values() for each in way.values()])
+        totals = tab.eval_on_selector_all(
+            "[data-total]", "all => all.map(e => Number(e.dataset.total))"
+        )
+        assert totals == pytest.approx(
+            [sum(each.values()) for way in ways.values() for each in way.values()]
+        )
     tab.get_by_label("a learned reward model").uncheck()
     tab.get_by_label("KL to a reference").uncheck()
     full = written["70B"]["full"]["GRPO"]
-    totals = tab.eval_on_selector_all("[data-total]", "all => all.map(e => Number(e.dataset.total))")
+    totals = tab.eval_on_selector_all(
+        "[data-total]", "all => all.map(e => Number(e.dataset.total))"
+    )
     assert totals[1] == pytest.approx(full["policy"] + full["gradients"] + full["optimizer"])
     assert totals[2] == pytest.approx(totals[1] + full["reference"])

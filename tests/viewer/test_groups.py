@@ -26,14 +26,19 @@ def run(folder: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None], **o
 def test_an_index_tells_every_group(tmp_path):
     path = made.run(tmp_path, steps=3, groups=2, size=4)
     told = index(path)["groups"]
-    assert [(each["step"], each["group"]) for each in told] == [(s, g) for s in (1, 2, 3) for g in (0, 1)]
+    assert [(each["step"], each["group"]) for each in told] == [
+        (s, g) for s in (1, 2, 3) for g in (0, 1)
+    ]
     frame = pd.read_parquet(path / "completions/completions_00002.parquet").iloc[4:]
     total = (frame["correct_answer"] + 0.25 * frame["format_tags"]).to_numpy()
     found = told[3]
     assert found["question"] == "What is 2 + 1?" and found["n"] == 4
     assert found["mean"] == pytest.approx(total.mean(), abs=1e-5)
     assert found["std"] == pytest.approx(total.std(ddof=1), abs=1e-5)
-    assert found["right"] == frame["correct_answer"].sum() and found["truncated"] == frame["truncated"].sum()
+    assert (
+        found["right"] == frame["correct_answer"].sum()
+        and found["truncated"] == frame["truncated"].sum()
+    )
 
 
 def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
@@ -43,7 +48,9 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
     logged = [row["advantage"] for row in told["rows"]]
     assert np.allclose((totals - totals.mean()) / (totals.std(ddof=1) + 1e-4), logged, atol=1e-4)
     assert len(told["others"]) == 16 and told["gold"] == "1" and told["system"] == "Think."
-    assert told["rows"][0]["row"] == 8 and told["batch_tokens"] == sum(10 + i % 7 for i in range(24))
+    assert told["rows"][0]["row"] == 8 and told["batch_tokens"] == sum(
+        10 + i % 7 for i in range(24)
+    )
     for step, place in ((4, 3), (4, -1), (9, 0)):
         with pytest.raises(ValueError, match=r"has no group|no such file"):
             group(path, step, place)
@@ -57,11 +64,18 @@ def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
     told = [row for place in range(3) for row in group(path, 2, place)["rows"]]
     assert [[[each["end"], each["reward"]] for each in row["steps"]] for row in told] == pairs
     shares = [[each["share"] for each in row["steps"]] for row in told]
-    assert all(np.allclose(ours, 0.5 * np.array(theirs)) for ours, theirs in zip(shares, normal, strict=True))
-    assert max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0  # the step without a reward
+    assert all(
+        np.allclose(ours, 0.5 * np.array(theirs))
+        for ours, theirs in zip(shares, normal, strict=True)
+    )
+    assert (
+        max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0
+    )  # the step without a reward
 
 
-@pytest.mark.parametrize("steps", ["", "[", "[1]", '[["x", 1]]', "[[0, 1]]", '{"a": 1}', "[" * 100_000, None])
+@pytest.mark.parametrize(
+    "steps", ["", "[", "[1]", '[["x", 1]]', "[[0, 1]]", '{"a": 1}', "[" * 100_000, None]
+)
 def test_steps_that_no_run_wrote_are_none(tmp_path, steps):
     path = made.run(tmp_path, steps=1)
     made.with_steps(path)
@@ -93,7 +107,10 @@ def test_a_completion_without_a_reward_has_none_and_one_whose_square_is_infinite
     assert [row["rewards"]["correct_answer"] for row in rows[2:4]] == [None, None]
     assert rows[2]["total"] == 0.25 * rows[2]["rewards"]["format_tags"]
     found = index(path)["groups"][0]
-    assert found["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5) and found["std"] < 10
+    assert (
+        found["mean"] == pytest.approx(np.mean([row["total"] for row in rows[1:]]), abs=1e-5)
+        and found["std"] < 10
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no parquet PAR1", b"\x00" * 1000])
@@ -110,7 +127,9 @@ def test_a_file_that_is_none_of_trls_is_told_and_hides_no_other(tmp_path, conten
 def test_a_small_file_that_holds_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "GIB", 2**27)  # or the file would take ten seconds to make
     long = [{"role": "assistant", "content": "x" * 1_000_000}]
-    path = run(tmp_path, lambda frame: pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame)))
+    path = run(
+        tmp_path, lambda frame: pd.concat([frame] * 8).assign(completion=[long] * 8 * len(frame))
+    )
     assert (path / "completions/completions_00001.parquet").stat().st_size < 10_000_000
     with pytest.raises(ValueError, match="takes more than 1 GiB"):
         group(path, 1, 0)
@@ -121,14 +140,18 @@ def test_rewards_that_are_not_the_recipes_are_not_guessed_at(tmp_path):
     text = (path / "recipe.yaml").read_text(encoding="utf-8")
     text = text.replace("  format_tags: {weight: 0.25}\n", "")
     (path / "recipe.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"it has the rewards correct_answer, format_tags, and the recipe 1"):
+    with pytest.raises(
+        ValueError, match=r"it has the rewards correct_answer, format_tags, and the recipe 1"
+    ):
         group(path, 1, 0)
 
 
 def test_other_files_and_links_are_left_out(tmp_path):
     path = made.run(tmp_path, steps=1)
     (path / "completions/other.parquet").write_bytes(b"x")
-    (path / "completions/completions_00009.parquet").symlink_to(path / "completions/completions_00001.parquet")
+    (path / "completions/completions_00009.parquet").symlink_to(
+        path / "completions/completions_00001.parquet"
+    )
     assert [file.name for file in completion_files(path)] == ["completions_00001.parquet"]
 
 

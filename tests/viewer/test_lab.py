@@ -1,4 +1,5 @@
-"""The lab's arithmetic: trl's own where both apply, finite differences, exact expectations, and what a run learns."""
+"""The lab's arithmetic: trl's own where both apply, finite differences, exact expectations, and
+what a run learns."""
 
 import ast
 import inspect
@@ -27,24 +28,47 @@ EXACT = {"rel": 1e-6, "abs": 1e-9}
 
 
 def drawn(seed: int, group: int = 8, spread: float = 1.0):
-    """(logits, actions, rewards, old and reference log-probabilities) that have nothing in common."""
+    """(logits, actions, rewards, old and reference log-probabilities) that have nothing in
+    common."""
     rng = np.random.default_rng(seed)
     logits, old, reference = spread * rng.standard_normal((3, lab.ACTIONS))
     actions = rng.integers(0, lab.ACTIONS, group)
-    return logits, actions, rng.random(group), lab.log_policy(old, 1.0), lab.log_policy(reference, 1.0)
+    return (
+        logits,
+        actions,
+        rng.random(group),
+        lab.log_policy(old, 1.0),
+        lab.log_policy(reference, 1.0),
+    )
 
 
-def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type="grpo", corrected=False):
-    """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that answers with one token."""
+def by_trl(
+    logits,
+    actions,
+    gains,
+    old,
+    reference,
+    clip,
+    beta,
+    temperature,
+    loss_type="grpo",
+    corrected=False,
+):
+    """(loss, gradient by the logits, metrics) by trl's own `_compute_loss`, for a model that
+    answers with one token."""
     logits = torch.tensor(logits, requires_grad=True)
 
     def model(input_ids, labels, **rest):
-        logps = torch.log_softmax(logits / temperature, dim=0)  # trl's head divides by the temperature it was made with
+        logps = torch.log_softmax(
+            logits / temperature, dim=0
+        )  # trl's head divides by the temperature it was made with
         entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
         return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
 
     args = SimpleNamespace(use_bias_correction_kl=corrected, delta=None, steps_per_generation=1)
-    trainer = SimpleNamespace(args=args, model=SimpleNamespace(training=True), accelerator=Accelerator(cpu=True))
+    trainer = SimpleNamespace(
+        args=args, model=SimpleNamespace(training=True), accelerator=Accelerator(cpu=True)
+    )
     trainer.aux_loss_enabled = trainer._entropy_bonus_enabled = trainer.use_vllm = False
     trainer.top_entropy_quantile, trainer.off_policy_mask_threshold = 1.0, None
     trainer.importance_sampling_level, trainer.loss_type, trainer.beta = "token", loss_type, beta
@@ -54,18 +78,30 @@ def by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss
     method = GRPOTrainer._get_per_token_logps_and_entropies
     trainer._get_per_token_logps_and_entropies = MethodType(method, trainer)
     ids = torch.tensor(actions)[:, None]
-    inputs = {"prompt_ids": torch.zeros_like(ids), "completion_ids": ids, "advantages": torch.tensor(gains)}
+    inputs = {
+        "prompt_ids": torch.zeros_like(ids),
+        "completion_ids": ids,
+        "advantages": torch.tensor(gains),
+    }
     inputs |= {"prompt_mask": torch.ones_like(ids), "completion_mask": torch.ones_like(ids)}
-    inputs |= {"old_per_token_logps": torch.tensor(old)[ids], "ref_per_token_logps": torch.tensor(reference)[ids]}
+    inputs |= {
+        "old_per_token_logps": torch.tensor(old)[ids],
+        "ref_per_token_logps": torch.tensor(reference)[ids],
+    }
     inputs["num_items_in_batch"] = torch.tensor(len(actions))
     loss = GRPOTrainer._compute_loss(trainer, model, inputs)
     loss.backward()
-    return loss.item(), logits.grad.numpy(), {name: each[0] for name, each in trainer._metrics["train"].items()}
+    return (
+        loss.item(),
+        logits.grad.numpy(),
+        {name: each[0] for name, each in trainer._metrics["train"].items()},
+    )
 
 
 @pytest.mark.parametrize("loss_type", ONE_TOKEN)
 @pytest.mark.parametrize(
-    ("clip", "beta", "temperature"), [(0.2, 0.0, 1.0), (0.2, 0.04, 1.0), (0.0, 0.5, 0.7), (1.0, 1.0, 3.0)]
+    ("clip", "beta", "temperature"),
+    [(0.2, 0.0, 1.0), (0.2, 0.04, 1.0), (0.0, 0.5, 0.7), (1.0, 1.0, 3.0)],
 )
 def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
     clipped = 0
@@ -73,7 +109,9 @@ def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
         logits, actions, rewards, old, reference = drawn(seed)
         _, gains = lab.advantages("grpo", rewards)
         ours = lab.update(logits, actions, gains, old, reference, clip, beta, temperature)
-        loss, gradient, metrics = by_trl(logits, actions, gains, old, reference, clip, beta, temperature, loss_type)
+        loss, gradient, metrics = by_trl(
+            logits, actions, gains, old, reference, clip, beta, temperature, loss_type
+        )
         assert ours["loss"] == pytest.approx(loss, **EXACT)
         assert ours["gradient"] == pytest.approx(gradient, **EXACT)
         assert ours["is_clipped"].mean() == pytest.approx(metrics["clip_ratio/region_mean"])
@@ -83,17 +121,30 @@ def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
 
 
 @pytest.mark.parametrize("scale", ["group", "none"])
-@pytest.mark.parametrize("rewards", [[1, 0, 0, 0], [1, 1, 1, 1], [0.3, -0.2, 0.9, 0.9, 0.1], [1.25, 0.25]])
+@pytest.mark.parametrize(
+    "rewards", [[1, 0, 0, 0], [1, 1, 1, 1], [0.3, -0.2, 0.9, 0.9, 0.1], [1.25, 0.25]]
+)
 def test_advantages_are_trls(rewards, scale):
     """By the lines of trl's method that compute them, found in its source and run here."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(GRPOTrainer._generate_and_score_completions)))
+    tree = ast.parse(
+        textwrap.dedent(inspect.getsource(GRPOTrainer._generate_and_score_completions))
+    )
     lines = next(
-        each for each in ast.walk(tree) if isinstance(each, ast.If) and "'sum_then_n" in ast.unparse(each.test)
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.If) and "'sum_then_n" in ast.unparse(each.test)
     )
     trainer = SimpleNamespace(multi_objective_aggregation="sum_then_normalize", scale_rewards=scale)
     trainer.reward_weights = torch.ones(1, dtype=torch.float64)
-    names = {"self": trainer, "rewards_per_func": torch.tensor(rewards, dtype=torch.float64)[:, None]}
-    names |= {"device": "cpu", "num_generations": len(rewards), "unscorable_mask": torch.zeros(len(rewards)).bool()}
+    names = {
+        "self": trainer,
+        "rewards_per_func": torch.tensor(rewards, dtype=torch.float64)[:, None],
+    }
+    names |= {
+        "device": "cpu",
+        "num_generations": len(rewards),
+        "unscorable_mask": torch.zeros(len(rewards)).bool(),
+    }
     exec(compile(ast.Module([lines], []), "trl", "exec"), vars(grpo_trainer) | names, names)
     _, gains = lab.advantages("grpo", np.array(rewards, dtype=float), scale_rewards=scale)
     assert gains == pytest.approx(names["advantages"].numpy(), **EXACT)
@@ -103,7 +154,9 @@ def test_the_defaults_that_are_trls():
     trls = GRPOConfig(use_cpu=True, bf16=False)
     for name in ("num_generations", "epsilon", "beta", "temperature", "scale_rewards"):
         assert lab.SETTINGS[name] == getattr(trls, name)
-    assert all(hasattr(trls, name) for name in lab.SETTINGS.keys() - {"matched", "noise", "peak", "logits"})
+    assert all(
+        hasattr(trls, name) for name in lab.SETTINGS.keys() - {"matched", "noise", "peak", "logits"}
+    )
 
 
 @pytest.mark.parametrize("clip", [None, 0.2])
@@ -116,7 +169,9 @@ def test_the_gradient_is_that_of_finite_differences_and_an_update_is_sgd(clip, t
             return lab.update(at, actions, gains, old, reference, clip, 0.3, temperature, 0.7)
 
         small = 1e-6 * np.eye(lab.ACTIONS)
-        slopes = [(loss(logits + each)["loss"] - loss(logits - each)["loss"]) / 2e-6 for each in small]
+        slopes = [
+            (loss(logits + each)["loss"] - loss(logits - each)["loss"]) / 2e-6 for each in small
+        ]
         made = loss(logits)
         assert made["gradient"] == pytest.approx(slopes, abs=1e-7)
         assert made["logits_after"] == pytest.approx(logits - 0.7 * made["gradient"])
@@ -142,7 +197,8 @@ GROUPS = 10_000
 
 
 def estimated(algorithm: str, logits, action_rewards, scale: str = "group"):
-    """(mean, standard error), each (10,), of minus the first update's gradient over many groups of 4."""
+    """(mean, standard error), each (10,), of minus the first update's gradient over many groups of
+    4."""
     now, rng = lab.log_policy(logits, 1.0), np.random.default_rng(0)
     found = []
     for actions in rng.choice(lab.ACTIONS, (GROUPS, 4), p=np.exp(now)):
@@ -152,11 +208,14 @@ def estimated(algorithm: str, logits, action_rewards, scale: str = "group"):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "share"), [("reinforce", 1), ("reinforce_baseline", 1), ("ppo", 1), ("rloo", 1), ("grpo", 3 / 4)]
+    ("algorithm", "share"),
+    [("reinforce", 1), ("reinforce_baseline", 1), ("ppo", 1), ("rloo", 1), ("grpo", 3 / 4)],
 )
 def test_the_first_updates_gradient_is_that_of_the_expected_reward(algorithm, share):
-    """Without bias where the baseline knows nothing of the action; the mean of the group, which does, shrinks it to
-    (G − 1) / G. 4 standard errors: of 50 numbers, one is beyond them by chance in 3 of 1,000 tries."""
+    """Without bias where the baseline knows nothing of the action; the mean of the group, which
+    does, shrinks it to (G − 1) / G. 4 standard errors: of 50 numbers, one is beyond them by chance
+    in 3 of 1,000 tries.
+    """
     logits = 0.7 * np.random.default_rng(5).standard_normal(lab.ACTIONS)
     action_rewards = lab.rewards_of("two peaks", 0)
     mean, error = estimated(algorithm, logits, action_rewards, "none")
@@ -166,10 +225,14 @@ def test_the_first_updates_gradient_is_that_of_the_expected_reward(algorithm, sh
 
 
 def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
-    """The mean of k3 over the policy is KL(policy ‖ reference); that of its gradient is KL(reference ‖ policy)'s."""
+    """The mean of k3 over the policy is KL(policy ‖ reference); that of its gradient is
+    KL(reference ‖ policy)'s."""
     logits, _, _, _, reference = drawn(2)
     now = lab.log_policy(logits, 1.0)
-    made = [lab.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0) for a in range(lab.ACTIONS)]
+    made = [
+        lab.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0)
+        for a in range(lab.ACTIONS)
+    ]
     assert np.exp(now) @ [each["kl"][0] for each in made] == pytest.approx(made[0]["exact_kl"])
     gradient = np.exp(now) @ np.array([each["gradient"] for each in made])
     assert gradient == pytest.approx(np.exp(now) - np.exp(reference))
@@ -192,8 +255,8 @@ def test_landscapes(landscape, rewards):
 @pytest.mark.parametrize("landscape", lab.LANDSCAPES)
 @pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
 def test_the_best_action_is_learned(algorithm, landscape):
-    """The defaults make it the likely answer. Without a baseline whatever is sampled gains: with one seed in ten the
-    second best keeps what it gained."""
+    """The defaults make it the likely answer. Without a baseline whatever is sampled gains: with
+    one seed in ten the second best keeps what it gained."""
     for seed in range(3):
         made = lab.run(algorithm, landscape, seed=seed)
         assert made["probabilities"][np.argmax(made["action_rewards"])] > 0.5
@@ -206,7 +269,8 @@ def steps_to(reward: float, algorithm: str, **settings) -> list[int]:
 
 
 def test_grpos_lead_is_its_rate():
-    """The page says so: at one rate it needs less than half of RLOO's steps, at matched ones as many."""
+    """The page says so: at one rate it needs less than half of RLOO's steps, at matched ones as
+    many."""
     others = np.median(steps_to(0.9, "rloo"))
     assert np.median(steps_to(0.9, "grpo", matched=False)) < 0.5 * others
     assert np.median(steps_to(0.9, "grpo")) == pytest.approx(others, rel=0.15)
@@ -227,22 +291,46 @@ def test_two_peaks_trap_who_learns_fast_from_few():
 
 @pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
 def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
-    asked = {"num_iterations": 3, "learning_rate": 2.0, "beta": 0.01, "noise": 0.1, "max_steps": 30, "seed": 4}
+    asked = {
+        "num_iterations": 3,
+        "learning_rate": 2.0,
+        "beta": 0.01,
+        "noise": 0.1,
+        "max_steps": 30,
+        "seed": 4,
+    }
     made = lab.run(algorithm, "two peaks", **asked)
-    assert json.loads(json.dumps(made, allow_nan=False)) == made == lab.run(algorithm, "two peaks", **asked)
+    assert (
+        json.loads(json.dumps(made, allow_nan=False))
+        == made
+        == lab.run(algorithm, "two peaks", **asked)
+    )
     assert made["settings"] == lab.SETTINGS | asked
-    whitens, in_loss = algorithm == "reinforce_plus_plus", 0.0 if algorithm == "reinforce_plus_plus" else 0.01
-    rate = 2.0 * np.std(made["action_rewards"]) if algorithm in ("grpo", "reinforce_plus_plus") else 2.0
+    whitens, in_loss = (
+        algorithm == "reinforce_plus_plus",
+        0.0 if algorithm == "reinforce_plus_plus" else 0.01,
+    )
+    rate = (
+        2.0 * np.std(made["action_rewards"])
+        if algorithm in ("grpo", "reinforce_plus_plus")
+        else 2.0
+    )
     assert made["learning_rate"] == pytest.approx(rate)
     assert len(made["steps"]) == 30 and made["diverged"] is None
     logits, value, seen, clipped = [0.0] * 10, 0.0, [], 0
     for i, step in enumerate(made["steps"]):
         rewards, gains = np.array(step["rewards"]), np.array(step["advantages"])
-        assert (step["mean"], step["std"]) == pytest.approx((rewards.mean(), np.std(rewards, ddof=1)))
+        assert (step["mean"], step["std"]) == pytest.approx(
+            (rewards.mean(), np.std(rewards, ddof=1))
+        )
         known = {"ppo": value, "reinforce_baseline": np.mean(seen or [0]), "reinforce": 0}
         others = [np.delete(rewards, j).mean() for j in range(8)]
         expected = (
-            [known[algorithm]] * 8 if algorithm in known else others if algorithm == "rloo" else [step["mean"]] * 8
+            [known[algorithm]] * 8
+            if algorithm in known
+            else others
+            if algorithm == "rloo"
+            else [step["mean"]] * 8
         )
         assert step["baselines"] == pytest.approx(expected)
         scale = step["std"] + 1e-4 if whitens or algorithm == "grpo" else 1
@@ -251,16 +339,25 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
         seen.extend(rewards)
         for update in step["updates"]:
             assert update["logits"] == logits
-            ratios, sampled = np.array(update["ratios"]), np.array(update["probabilities"])[step["actions"]]
+            ratios, sampled = (
+                np.array(update["ratios"]),
+                np.array(update["probabilities"])[step["actions"]],
+            )
             assert update["new_probabilities"] == list(sampled)
             assert ratios == pytest.approx(sampled / step["old_probabilities"])
             low, high = (0.8, 1.2) if algorithm in lab.CLIPS else (0, np.inf)
             branches = ratios * gains, np.clip(ratios, low, high) * gains
-            assert update["unclipped"] == pytest.approx(branches[0]) and update["clipped"] == pytest.approx(branches[1])
+            assert update["unclipped"] == pytest.approx(branches[0]) and update[
+                "clipped"
+            ] == pytest.approx(branches[1])
             assert update["is_clipped"] == list(branches[1] < branches[0])
             assert update["policy_loss"] == pytest.approx(-np.minimum(*branches).mean())
-            assert update["loss"] == pytest.approx(update["policy_loss"] + in_loss * np.mean(update["kl"]))
-            assert update["logits_after"] == pytest.approx(np.array(logits) - rate * np.array(update["gradient"]))
+            assert update["loss"] == pytest.approx(
+                update["policy_loss"] + in_loss * np.mean(update["kl"])
+            )
+            assert update["logits_after"] == pytest.approx(
+                np.array(logits) - rate * np.array(update["gradient"])
+            )
             logits, clipped = update["logits_after"], clipped + sum(update["is_clipped"])
             value += lab.CRITIC_RATE * (rewards.mean() - value)
         final = np.exp(lab.log_policy(np.array(logits), 1.0))
@@ -273,14 +370,20 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
 
 
 def test_all_algorithms_start_with_the_same_group_whatever_the_noise():
-    first = [lab.run(each, max_steps=1, noise=noise)["steps"][0] for each in lab.ALGORITHMS for noise in (0.0, 0.5)]
+    first = [
+        lab.run(each, max_steps=1, noise=noise)["steps"][0]
+        for each in lab.ALGORITHMS
+        for noise in (0.0, 0.5)
+    ]
     assert len({tuple(each["actions"]) for each in first}) == 1
     assert len({tuple(each["rewards"]) for each in first}) == 2
 
 
 def test_reinforce_plus_plus_takes_its_kl_off_the_reward():
     start = np.random.default_rng(1).standard_normal(10).tolist()
-    made = lab.run("reinforce_plus_plus", "linear", beta=0.5, logits=start, max_steps=3, learning_rate=2.0)
+    made = lab.run(
+        "reinforce_plus_plus", "linear", beta=0.5, logits=start, max_steps=3, learning_rate=2.0
+    )
     paid = [np.array(step["rewards"]) - np.array(step["actions"]) / 9 for step in made["steps"]]
     reference = np.array(made["reference"])
     for step, off in zip(made["steps"], paid, strict=True):
@@ -321,15 +424,20 @@ def test_the_labs_table_of_memory_is_what_make_memory_estimates():
 def test_what_the_methods_hold_is_what_make_memory_estimates():
     parts = estimate(load_recipe("recipes/tiny-arithmetic.yaml", ["grpo.beta=0.001"], check=()))
     methods, critic = held(parts, 7), with_critic(parts)
-    kept = parts.weights + parts.trained_weights + parts.reference + parts.gradients + parts.optimizer
-    with_its_critic = critic.trained_weights + critic.reference + critic.gradients + critic.optimizer
+    kept = (
+        parts.weights + parts.trained_weights + parts.reference + parts.gradients + parts.optimizer
+    )
+    with_its_critic = (
+        critic.trained_weights + critic.reference + critic.gradients + critic.optimizer
+    )
     assert parts.reference and sum(methods["DPO"].values()) == kept
     assert sum(methods["GRPO"].values()) == kept + 7
     assert sum(methods["PPO"].values()) == with_its_critic + 7
 
 
 def test_the_labs_memory_is_at_the_recipes_precision():
-    """Float32 weights, gradients and moments where all are trained: 16 bytes each; a bfloat16 reward model."""
+    """Float32 weights, gradients and moments where all are trained: 16 bytes each; a bfloat16
+    reward model."""
     for ways in json.loads((ROOT / FILE).read_text(encoding="utf-8")).values():
         full = ways["full"]["GRPO"]
         weights = full["policy"]
@@ -337,6 +445,8 @@ def test_the_labs_memory_is_at_the_recipes_precision():
             [weights, 2 * weights, weights]
         )
         assert full["reward model"] == pytest.approx(weights / 2, abs=0.01)
-        totals = {way: [sum(each.values()) for each in methods.values()] for way, methods in ways.items()}
+        totals = {
+            way: [sum(each.values()) for each in methods.values()] for way, methods in ways.items()
+        }
         assert all(ppo > grpo > dpo for ppo, grpo, dpo in totals.values())
         assert totals["full"] > totals["LoRA"] > totals["QLoRA"]

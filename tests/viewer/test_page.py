@@ -1,4 +1,5 @@
-"""The page of `make view`: what its server answers, really started, and the one file that holds it all."""
+"""The page of `make view`: what its server answers, really started, and the one file that holds it
+all."""
 
 import base64
 import hashlib
@@ -30,7 +31,9 @@ from viewer import page
 @contextmanager
 def served(*runs: Path):
     """The port of a server that shows these runs, in a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(page.app(list(runs)), log_level="warning", lifespan="off"))
+    server = uvicorn.Server(
+        uvicorn.Config(page.app(list(runs)), log_level="warning", lifespan="off")
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
@@ -45,7 +48,9 @@ def served(*runs: Path):
 def started(*runs: Path):
     """(process, port) of `make view`."""
     command = [sys.executable, "-m", "stages.view", *map(str, runs), "--port", "0"]
-    with start_command(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with start_command(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         try:
             line = process.stdout.readline()
             yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)", line)[1])
@@ -81,7 +86,9 @@ def test_it_answers_what_the_page_asks(port):
     assert told(port, "0/curves")[1]["step"] == [1, 2, 3, 4]
     assert told(port, "0/groups")[1]["of"] == 12
     assert len(told(port, "1/group/1/0")[1]["rows"]) == 8
-    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]] and told(port, "1/search/onerror=")[1][:1] == [[1, 0]]
+    assert told(port, "0/search/IS 2 + 1")[1] == [[2, 1]] and told(port, "1/search/onerror=")[1][
+        :1
+    ] == [[1, 0]]
     assert told(port, "0/search/a/../nowhere")[1] == []
     assert told(port, "1/text/1/2")[1]["text"] == made.HOSTILE[2]
     assert told(port, "0/changed/held-out/sft/grpo")[1]["counts"]["won"] == 1
@@ -105,7 +112,9 @@ def test_what_it_cannot_answer_is_told_in_a_line(port, question, said):
     assert status == 404 and said in answer["error"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]", "localhost.evil.example:80"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "[::1]", "localhost.evil.example:80"]
+)
 def test_a_page_under_another_name_reads_nothing(port, host):
     status, _, body = ask(port, "/api/runs", header=("Host", host))
     assert status == 400 and b"name" not in body
@@ -129,20 +138,36 @@ def test_a_page_under_another_name_reads_nothing(port, host):
 )
 def test_no_path_leads_outside_the_run(port, path):
     status, _, body = ask(port, path)
-    assert status == 404 and b"secret\n" not in body and b"root:" not in body and b"[project]" not in body
+    assert (
+        status == 404
+        and b"secret\n" not in body
+        and b"root:" not in body
+        and b"[project]" not in body
+    )
 
 
 def test_it_only_reads_and_nothing_may_be_loaded_from_elsewhere(port):
     assert ask(port, "/api/runs", "POST")[0] == 405
-    for site, status in (("cross-site", 403), ("same-site", 403), ("none", 403), ("same-origin", 409)):  # there is none
+    for site, status in (
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("none", 403),
+        ("same-origin", 409),
+    ):  # there is none
         assert ask(port, "/api/7/explain/1/0", "POST", ("Sec-Fetch-Site", site))[0] == status
     assert ask(port, "/api/0/explain/1/0", "POST")[0] == 403  # who does not say whose page it is
     status, _, said = ask(port, "/api/1/explain/2/5000", "POST", ("Sec-Fetch-Site", "same-origin"))
-    assert (status, json.loads(said)["error"]) == (409, "step 2 has no completion 5000: it has 0 to 23")
+    assert (status, json.loads(said)["error"]) == (
+        409,
+        "step 2 has no completion 5000: it has 0 to 23",
+    )
     for path in ("/", "/app.js", "/api/runs", "/api/0/nothing"):
         headers = ask(port, path)[1]
         assert "default-src 'none'" in headers["content-security-policy"]
-        assert "unsafe" not in headers["content-security-policy"] and headers["x-content-type-options"] == "nosniff"
+        assert (
+            "unsafe" not in headers["content-security-policy"]
+            and headers["x-content-type-options"] == "nosniff"
+        )
         assert "access-control-allow-origin" not in headers
 
 
@@ -168,7 +193,12 @@ def test_ctrl_c_while_its_loop_is_made_is_no_stack_trace(tmp_path):
 
 
 def test_another_sites_page_is_answered_nothing(port):
-    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+    for site, status in (
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ):
         assert ask(port, "/api/lab", header=("Sec-Fetch-Site", site))[0] == status, site
 
 
@@ -198,13 +228,18 @@ def test_a_mistake_is_one_message(tmp_path, arguments, said):
 
 
 def data_of(text: str) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="answers">(.*?)</script>', text, re.S)[1])
+    return json.loads(
+        re.search(r'<script type="application/json" id="answers">(.*?)</script>', text, re.S)[1]
+    )
 
 
 def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
     text = page.whole([made.run(tmp_path, hostile=True)])
-    # What ends a script element early, or begins a comment in it, stands only where the page itself has it.
-    ours = sum(page.asset(name).count("</script") + page.asset(name).count("<!--") for name in page.SCRIPTS)
+    # What ends a script element early, or begins a comment in it, stands only where the page itself
+    # has it.
+    ours = sum(
+        page.asset(name).count("</script") + page.asset(name).count("<!--") for name in page.SCRIPTS
+    )
     assert ours == 0
     assert len(re.findall("</script", text, re.I)) == len(page.SCRIPTS) + 1
     answers = data_of(text)
@@ -216,7 +251,9 @@ def test_one_file_holds_all_and_nothing_in_it_breaks_out(tmp_path):
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
     allowed = re.search(r"script-src ([^;]*);", policy)[1].split()
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
+    ]
     assert allowed == [f"'sha256-{each}'" for each in digests] and len(scripts) == len(page.SCRIPTS)
     assert "default-src 'none'" in policy
 
@@ -228,7 +265,8 @@ def test_completions_that_no_run_wrote_are_one_message(tmp_path):
     assert "completions_00001.parquet cannot be read" in page.answer([run], "0/groups")["why"]
     file = tmp_path / "eval/held-out/grpo.jsonl"
     file.write_text(
-        file.read_text(encoding="utf-8").replace('"truncated": false', '"truncated": "no"'), encoding="utf-8"
+        file.read_text(encoding="utf-8").replace('"truncated": false', '"truncated": "no"'),
+        encoding="utf-8",
     )
     with pytest.raises(RecipeError, match="a file is not what a run wrote"):
         view.main([str(run)], tmp_path / "page.html", "0", False)
@@ -239,12 +277,19 @@ def test_of_a_large_run_it_holds_an_even_sample_and_says_so(tmp_path, monkeypatc
     answers = data_of(page.whole([made.run(tmp_path, steps=10, groups=4, size=8)]))
     told = answers["0/groups"]
     assert told["of"] == 40 and len(told["groups"]) == 5
-    assert [(each["step"], each["group"]) for each in told["groups"]] == [(1, 0), (3, 2), (6, 0), (8, 1), (10, 3)]
+    assert [(each["step"], each["group"]) for each in told["groups"]] == [
+        (1, 0),
+        (3, 2),
+        (6, 0),
+        (8, 1),
+        (10, 3),
+    ]
     assert sum(key.startswith("0/group/") for key in answers) == 5
 
 
 @pytest.mark.parametrize(
-    ("n", "most", "kept"), [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (9, 1, [0]), (9, 0, []), (0, 3, [])]
+    ("n", "most", "kept"),
+    [(5, 9, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (9, 1, [0]), (9, 0, []), (0, 3, [])],
 )
 def test_a_sample_is_even(n, most, kept):
     assert page.evenly(list(range(n)), most) == kept
@@ -254,12 +299,19 @@ def test_the_parts_of_the_page_are_there_and_none_is_left_over():
     folder = ROOT / "viewer/page"
     files = [each.relative_to(folder) for each in folder.rglob("*") if each.is_file()]
     there = {str(each) for each in files if each.parts[0] != "node_modules"}
-    others = {"index.html", "package.json", "package-lock.json", "memory.json", "vendor/uPlot.LICENSE"}
+    others = {
+        "index.html",
+        "package.json",
+        "package-lock.json",
+        "memory.json",
+        "vendor/uPlot.LICENSE",
+    }
     assert there == {*page.ASSETS, *others}
 
 
 def test_no_name_of_the_page_is_given_twice():
-    """Its scripts share their names: a function that is declared again silently takes the place of the first."""
+    """Its scripts share their names: a function that is declared again silently takes the place of
+    the first."""
     declared = r"^(?:async )?(?:function|const|let|class) (\w+)"
     names = [name for each in page.OURS for name in re.findall(declared, page.asset(each), re.M)]
     assert len(names) > 80 and sorted(set(names)) == sorted(names)
@@ -267,9 +319,14 @@ def test_no_name_of_the_page_is_given_twice():
 
 def test_the_vendored_library_is_the_locked_one():
     folder = ROOT / "viewer/page"
-    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]["node_modules/uplot"]
+    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"][
+        "node_modules/uplot"
+    ]
     script = (folder / "vendor/uPlot.iife.min.js").read_text(encoding="utf-8")
-    assert f"(v{locked['version']})" in script[:300] and "MIT" in (folder / "vendor/uPlot.LICENSE").read_text()
+    assert (
+        f"(v{locked['version']})" in script[:300]
+        and "MIT" in (folder / "vendor/uPlot.LICENSE").read_text()
+    )
 
 
 def test_the_page_marks_the_characters_that_the_terminal_spells_out():

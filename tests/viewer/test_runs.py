@@ -18,18 +18,30 @@ def test_a_run_is_found_by_its_folder_or_the_one_above_and_else_the_newest(tmp_p
     older, newer = made.run(tmp_path / "outputs/a"), made.run(tmp_path / "outputs/b/seed-1")
     os.utime(older / "metrics.jsonl", (1, 1))
     assert find([], tmp_path / "outputs") == [newer]
-    assert find([str(older), str(newer.parent), f"{newer}/"]) == [older, newer]  # one that is named twice once
+    assert find([str(older), str(newer.parent), f"{newer}/"]) == [
+        older,
+        newer,
+    ]  # one that is named twice once
     warm = made.warm_start(older.parent)
     assert find([str(warm)], stages=("grpo", "sft")) == [warm]
-    assert find([str(older.parent)], stages=("grpo", "sft")) == [older]  # of two in a folder, the policy
+    assert find([str(older.parent)], stages=("grpo", "sft")) == [
+        older
+    ]  # of two in a folder, the policy
     with pytest.raises(RecipeError, match=r"is no folder of a GRPO run"):
         find([str(warm)])
     assert name_of(older) == "a" and name_of(newer) == "b/seed-1"
-    with pytest.raises(RecipeError, match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo"):
+    with pytest.raises(
+        RecipeError,
+        match=r"RUN=nowhere is no folder of a GRPO run: there are .*seed-1/grpo, .*a/grpo",
+    ):
         find(["nowhere"], tmp_path / "outputs")
-    with pytest.raises(RecipeError, match=r"RUN=.*/a/sft is no folder of a GRPO run: name the whole run, RUN=.*/a$"):
+    with pytest.raises(
+        RecipeError, match=r"RUN=.*/a/sft is no folder of a GRPO run: name the whole run, RUN=.*/a$"
+    ):
         find([str(older.with_name("sft"))], tmp_path / "outputs")
-    with pytest.raises(RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"):
+    with pytest.raises(
+        RecipeError, match=r"no run to show, and none in .*empty: make grpo makes one"
+    ):
         find([], tmp_path / "empty")
 
 
@@ -46,7 +58,11 @@ def test_a_run_is_described_with_trls_defaults(tmp_path):
     ("summary", "stopped", "result"),
     [
         ({"steps": 4}, None, None),
-        ({"steps": 3, "stopped": "grpo: stopped at step 3: flat"}, "grpo: stopped at step 3: flat", None),
+        (
+            {"steps": 3, "stopped": "grpo: stopped at step 3: flat"},
+            "grpo: stopped at step 3: flat",
+            None,
+        ),
         ({"steps": 3, "stopped": ["a stranger's"]}, None, None),
         ({"best_checkpoint": "outputs/x/grpo/checkpoint-20"}, None, "checkpoint-20"),
     ],
@@ -79,7 +95,9 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
         "held_out/n": [4, None],
         "reward": [0.5, None],
     }
-    file.write_text('{"step": 1, "reward": 2.0}\n', encoding="utf-8")  # resumed from an earlier checkpoint
+    file.write_text(
+        '{"step": 1, "reward": 2.0}\n', encoding="utf-8"
+    )  # resumed from an earlier checkpoint
     assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
 
 
@@ -91,11 +109,18 @@ WRONG = {
         "[1]",
     ],
     "versions.json": ['{"hardware": [NaN, {"a": 1}]}', '{"hardware": 5}', "[]"],
-    "summary.json": ['{"steps": NaN}', '{"steps": 1e999, "time": [1]}', f'{{"steps": {10**400}}}', "5"],
+    "summary.json": [
+        '{"steps": NaN}',
+        '{"steps": 1e999, "time": [1]}',
+        f'{{"steps": {10**400}}}',
+        "5",
+    ],
 }
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts])
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name, texts in WRONG.items() for text in texts]
+)
 def test_what_no_run_writes_is_left_out(tmp_path, name, text):
     path = made.run(tmp_path)
     (path / name).write_text(text, encoding="utf-8")
@@ -125,12 +150,17 @@ def test_more_numbers_than_a_page_can_show_are_refused(tmp_path, monkeypatch):
 def test_a_folder_is_never_run_by_a_shell(tmp_path):
     path = made.run(tmp_path / "a $(touch x) b")
     assert shlex.split(describe(path)["explain"])[-1] == f"RUN={shlex.quote(str(path))}"
-    assert describe(made.run(tmp_path / "plain"))["explain"].startswith("make explain STEP=%step ROW=%row RUN=")
+    assert describe(made.run(tmp_path / "plain"))["explain"].startswith(
+        "make explain STEP=%step ROW=%row RUN="
+    )
 
 
 def test_an_evaluations_seconds_are_added_to_those_of_its_step(tmp_path):
     path = made.run(tmp_path)
-    lines = [{"step": 5, "reward": 1.0, "seconds/update": 2.0}, {"step": 5, "eval_reward": 0.5, "seconds/update": 0.5}]
+    lines = [
+        {"step": 5, "reward": 1.0, "seconds/update": 2.0},
+        {"step": 5, "eval_reward": 0.5, "seconds/update": 0.5},
+    ]
     lines += [{"step": 5, "seconds/evaluation": 3.0}, {"step": 6, "seconds/update": 1.0}]
     write_lines(path / "metrics.jsonl", lines)
     found = curves(path)
@@ -163,7 +193,11 @@ def test_the_questions_that_flipped_come_first(tmp_path):
     both = pair(path, "held-out", "sft", "grpo", 0)
     assert [each["text"] for each in both["answers"]] == ["sft says 0", "grpo says 0"]
     assert [each["right"] for each in both["answers"]] == [False, True] and both["gold"] == "7"
-    for wrong in (("nowhere", "sft", "grpo", 0), ("held-out", "other", "grpo", 0), ("held-out", "sft", "grpo", 9)):
+    for wrong in (
+        ("nowhere", "sft", "grpo", 0),
+        ("held-out", "other", "grpo", 0),
+        ("held-out", "sft", "grpo", 9),
+    ):
         with pytest.raises(ValueError, match=r"there is no evaluation|has no question"):
             pair(path, *wrong)
 
@@ -172,16 +206,27 @@ def test_a_result_is_that_of_the_report(tmp_path):
     path = made.run(tmp_path)
     (told,) = results(path)
     compared = report.compare(path.parent / "eval/held-out", ["base", "sft", "grpo"])
-    assert [(m["label"], m["accuracy"]) for m in told["models"]] == [("base", 0), ("sft", 0.5), ("grpo", 0.5)]
+    assert [(m["label"], m["accuracy"]) for m in told["models"]] == [
+        ("base", 0),
+        ("sft", 0.5),
+        ("grpo", 0.5),
+    ]
     assert {(a, b): text for a, b, text in told["verdicts"]} == report.verdicts(compared.answers)
     assert all(f"→ {b}: {text}" in "\n".join(compared.table) for _, b, text in told["verdicts"])
-    assert told["flips"]["counts"] == dict.fromkeys(["won", "lost", "wrong twice", "right twice"], 1)
+    assert told["flips"]["counts"] == dict.fromkeys(
+        ["won", "lost", "wrong twice", "right twice"], 1
+    )
     assert [row["id"] for row in told["flips"]["rows"]] == [0, 1] and "why" not in told
     (path / "model.safetensors").write_bytes(b"other weights")
     assert results(path)[0]["why"].startswith("The answers belong to other weights")
     answers = path.parent / "eval/held-out/sft.jsonl"
-    answers.write_text(answers.read_text().replace('"max_new_tokens": 40', '"max_new_tokens": 41'), encoding="utf-8")
-    assert results(path)[0]["why"] == "sft and base cannot be compared: they differ in max_new_tokens"
+    answers.write_text(
+        answers.read_text().replace('"max_new_tokens": 40', '"max_new_tokens": 41'),
+        encoding="utf-8",
+    )
+    assert (
+        results(path)[0]["why"] == "sft and base cannot be compared: they differ in max_new_tokens"
+    )
 
 
 def test_a_run_says_what_it_was_made_of(tmp_path):
@@ -190,7 +235,10 @@ def test_a_run_says_what_it_was_made_of(tmp_path):
     told = about(path)
     assert told["recipe"]["grpo.logging_steps"] == told["filled"]["grpo.logging_steps"] == "7"
     assert "grpo.beta" not in told["recipe"] and told["filled"]["grpo.beta"] == "0.0"
-    assert told["data"] == {"problems": "5", "sha256": "ab"} and told["versions"]["hardware"] == "a CPU"
+    assert (
+        told["data"] == {"problems": "5", "sha256": "ab"}
+        and told["versions"]["hardware"] == "a CPU"
+    )
     for recipe in ("grpo: [1]", "rewards: 5\ngrpo: {1: .nan}", "[1]"):
         (path / "recipe.yaml").write_text(recipe, encoding="utf-8")
         json.dumps(about(path), allow_nan=False)
@@ -199,7 +247,9 @@ def test_a_run_says_what_it_was_made_of(tmp_path):
 def test_the_page_has_the_runs_advice(tmp_path):
     run = made.run(tmp_path)
     assert advice(run) == []
-    lines = [{"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)]
+    lines = [
+        {"step": step, "completions/clipped_ratio": 0.5, "reward": 0.1} for step in range(1, 20)
+    ]
     write_lines(run / "metrics.jsonl", lines)
     told = advice(run)
     assert [(each["rule"], each["step"]) for each in told] == [("truncated", 8)]

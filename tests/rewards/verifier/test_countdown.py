@@ -1,4 +1,5 @@
-"""Countdown: every expression that reaches the target is right, and nothing else is, whatever it looks like."""
+"""Countdown: every expression that reaches the target is right, and nothing else is, whatever it
+looks like."""
 
 import json
 import random
@@ -101,7 +102,12 @@ ANSWERS = [
 @pytest.mark.parametrize(("answer", "right"), ANSWERS, ids=lambda value: repr(value)[:40])
 def test_an_answer_to_a_countdown(answer, right):
     for strict in (False, True):
-        said = judge(f"<think>3 and 8</think>\n<answer>{answer}</answer>", "8/(3-8/3)", check=CHECK, strict=strict)
+        said = judge(
+            f"<think>3 and 8</think>\n<answer>{answer}</answer>",
+            "8/(3-8/3)",
+            check=CHECK,
+            strict=strict,
+        )
         assert said.right is right, said
 
 
@@ -128,7 +134,12 @@ def test_the_check_decides_and_not_the_gold():
     assert judge("<answer>24</answer>", "24", check=CHECK).right is False
     assert judge("<answer>8/(3-8/3)</answer>", None).right is None
     assert judge("<answer>8/(3-8/3)</answer>", None, check=CHECK).right is True
-    assert judge("<answer>24</answer>", "7", check='{"countdown": {"numbers": [24], "target": 24}}').right is True
+    assert (
+        judge(
+            "<answer>24</answer>", "7", check='{"countdown": {"numbers": [24], "target": 24}}'
+        ).right
+        is True
+    )
 
 
 def test_every_reason_says_what_decided():
@@ -148,12 +159,15 @@ def test_every_reason_says_what_decided():
 
 
 def _all_expressions(numbers: tuple[int, ...]):
-    """(text, value) of every expression of three numbers with all its brackets; None where it divides by zero."""
+    """(text, value) of every expression of three numbers with all its brackets; None where it
+    divides by zero."""
     for a, b, c in permutations(numbers):
         for first, second in product("+-*/", repeat=2):
             for text in (f"({a}{first}{b}){second}{c}", f"{a}{first}({b}{second}{c})"):
                 try:
-                    exact = text.translate({ord(digit): f"Fraction({digit})" for digit in "123456789"})
+                    exact = text.translate(
+                        {ord(digit): f"Fraction({digit})" for digit in "123456789"}
+                    )
                     yield text, eval(exact, {"Fraction": Fraction})
                 except ZeroDivisionError:
                     yield text, None
@@ -164,7 +178,9 @@ def test_against_brute_force():
     for _ in range(12):
         numbers = tuple(drawn.choices(range(1, 10), k=3))
         made = list(_all_expressions(numbers))
-        target = drawn.choice([int(v) for _, v in made if v is not None and v.denominator == 1 and v >= 0])
+        target = drawn.choice(
+            [int(v) for _, v in made if v is not None and v.denominator == 1 and v >= 0]
+        )
         of = json.dumps({"countdown": {"numbers": numbers, "target": target}})
         for text, value in made:
             right = judge(f"<answer>{text}</answer>", "", check=of).right
@@ -213,11 +229,17 @@ def test_the_reward_and_the_evaluation_agree():
     for row, other in pairwise(rows):
         for answer in (row["solution"], other["solution"], f"{row['solution']} = 0"):
             text = f"<think>{row['reasoning']}</think>\n<answer>{answer}</answer>"
-            paid = correct_answer([text], [row["solution"]], problem=[row["problem"]], check=[row["check"]])
+            paid = correct_answer(
+                [text], [row["solution"]], problem=[row["problem"]], check=[row["check"]]
+            )
             assert paid == [float(judged([row], [text], strict=True)[0]["right"])]
             assert judged([row], [text], strict=False)[0]["lenient"] is (answer == row["solution"])
 
 
 def test_rows_with_and_without_a_check_in_one_batch():
     texts = ["<answer>24</answer>", "<answer>24</answer>", "<answer>8/(3-8/3)</answer>"]
-    assert correct_answer(texts, ["24"] * 3, problem=[""] * 3, check=[None, CHECK, CHECK]) == [1.0, 0.0, 1.0]
+    assert correct_answer(texts, ["24"] * 3, problem=[""] * 3, check=[None, CHECK, CHECK]) == [
+        1.0,
+        0.0,
+        1.0,
+    ]

@@ -1,4 +1,5 @@
-"""Every phrase of the verifier's tables decides its own examples, under its name, and spares the others."""
+"""Every phrase of the verifier's tables decides its own examples, under its name, and spares the
+others."""
 
 import pytest
 
@@ -11,12 +12,23 @@ REQUESTS = [each for each in vars(phrases).values() if isinstance(each, Phrase)]
 
 
 def entries(*names: str) -> list:
-    return [pytest.param(TABLES[n], phrase, id=f"{n}: {phrase.name}") for n in names for phrase in TABLES[n].phrases]
+    return [
+        pytest.param(TABLES[n], phrase, id=f"{n}: {phrase.name}")
+        for n in names
+        for phrase in TABLES[n].phrases
+    ]
 
 
 # Which consequence a table has decides how its examples show it.
 OBJECTIONS = [
-    *("DENIED_BEFORE", "PARTIAL_BEFORE", "DENIED_AFTER", "BOUND_BEFORE", "ROUNDED_BEFORE", "BOUND_AFTER"),
+    *(
+        "DENIED_BEFORE",
+        "PARTIAL_BEFORE",
+        "DENIED_AFTER",
+        "BOUND_BEFORE",
+        "ROUNDED_BEFORE",
+        "BOUND_AFTER",
+    ),
     *("PART_BEFORE", "ARITHMETIC_BEFORE", "PART_AFTER", "RIVALS"),
 ]
 

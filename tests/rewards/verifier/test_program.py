@@ -1,4 +1,5 @@
-"""Programs are judged by running them: hostile ones end as wrong, in time, and leave nothing behind."""
+"""Programs are judged by running them: hostile ones end as wrong, in time, and leave nothing
+behind."""
 
 import contextlib
 import json
@@ -30,10 +31,15 @@ NAME = f"hostile-{os.getpid()}"
 
 
 def _table(text: str) -> dict[str, str]:
-    return dict(each.split("\n", 1) for each in re.split(r"(?:^|\n)## ", re.sub(r"(?m)^# .*\n", "", text))[1:])
+    return dict(
+        each.split("\n", 1)
+        for each in re.split(r"(?:^|\n)## ", re.sub(r"(?m)^# .*\n", "", text))[1:]
+    )
 
 
-WRONG, RIGHT = map(_table, Path(__file__).with_name("hostile_programs.txt").read_text().split("\n# Right\n"))
+WRONG, RIGHT = map(
+    _table, Path(__file__).with_name("hostile_programs.txt").read_text().split("\n# Right\n")
+)
 WRONG |= {
     "nested source": f"def f(x): return {'(' * 4000}x{')' * 4000}",
     "NUL": "def f(x): return 2\0",
@@ -59,7 +65,8 @@ def _memory() -> int:
 
 @pytest.fixture
 def process(tmp_path_factory, monkeypatch) -> Path:
-    """A copy of the process's file, whose path tells its processes from those of another run of these tests."""
+    """A copy of the process's file, whose path tells its processes from those of another run of
+    these tests."""
     copy = shutil.copy(checks._PROCESS, tmp_path_factory.mktemp(NAME))
     monkeypatch.setattr(checks, "_PROCESS", str(copy))
     return Path(copy)
@@ -71,7 +78,12 @@ def world(tmp_path, process):
     kept = tmp_path / "kept"
     kept.write_text("2")
     listener = socket.create_server(("127.0.0.1", 0))
-    names = {"folder": tmp_path, "port": listener.getsockname()[1], "parent": os.getpid(), "name": NAME}
+    names = {
+        "folder": tmp_path,
+        "port": listener.getsockname()[1],
+        "parent": os.getpid(),
+        "name": NAME,
+    }
     before = kept.stat().st_mode, _memory()
     strays = [Path("/written"), ROOT / "written", Path("/tmp", NAME), Path("/dev/shm", NAME)]
     strays = [each for each in strays if not each.exists()]  # an earlier failure's stay
@@ -139,10 +151,10 @@ def test_the_program_is_not_told_what_is_expected():
     """The secret is in no object of its process, and not in the memory that its libc can search."""
     secret = 918_273_645_546
     source = (
-        "import gc, sys\ndef f(x):\n    frame, seen = sys._getframe(), []\n    while frame:\n"
-        "        seen.append(repr(frame.f_locals))\n        seen.append(repr(frame.f_globals))\n"
-        "        frame = frame.f_back\n    seen += map(repr, gc.get_objects())\n"
-        "    part = str(918_273_645)\n    return [each for each in seen if part + '546' in each][:1] or 0"
+        "import gc, sys\ndef f(x):\n    frame, seen = sys._getframe(), []\n    while frame:\n      "
+        "  seen.append(repr(frame.f_locals))\n        seen.append(repr(frame.f_globals))\n       "
+        " frame = frame.f_back\n    seen += map(repr, gc.get_objects())\n    part ="
+        " str(918_273_645)\n    return [each for each in seen if part + '546' in each][:1] or 0"
     )
     assert run_program(source, "f", [[[1], secret]]).reason == f"f(1) is 0, not {secret}"
 
@@ -183,11 +195,19 @@ def test_results_are_compared_as_json(body, wanted, right):
 
 def test_every_case_counts_and_no_case_changes_another():
     cases = [[[[1, 2]], 2], [[[1, 2]], 2], [[[]], 0]]
-    assert run_program("def f(x):\n    n = len(x)\n    x.clear()\n    return n", "f", cases).right is True
+    assert (
+        run_program("def f(x):\n    n = len(x)\n    x.clear()\n    return n", "f", cases).right
+        is True
+    )
     assert run_program("def f(x): return 2", "f", cases).reason == "f([]) is 2, not 0"
-    assert run_program("def f(x): return len(x) // len(x) * 2", "f", cases).reason == "f([]) raised ZeroDivisionError"
+    assert (
+        run_program("def f(x): return len(x) // len(x) * 2", "f", cases).reason
+        == "f([]) raised ZeroDivisionError"
+    )
     kept = "held = []\ndef f(x):\n    held.append(x)\n    return held"
-    assert run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True  # as it was when it was returned
+    assert (
+        run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True
+    )  # as it was when it was returned
 
 
 SPEC = {"function": "f", "cases": [[[3], 13], [[0], 4]]}
@@ -238,8 +258,12 @@ def test_where_the_program_stands(response, lenient, strict):
     assert judge_program(response, strict=True).right is strict
 
 
-@pytest.mark.parametrize("run", [" " * 100_000, "\n" * 100_000, "`" * 100_000, "```x\n" * 20_000, "<" * 100_000])
-@pytest.mark.parametrize("place", ["{}", "<{}think>", "</{}answer>", "<answer>{}</answer>", "```{}"])
+@pytest.mark.parametrize(
+    "run", [" " * 100_000, "\n" * 100_000, "`" * 100_000, "```x\n" * 20_000, "<" * 100_000]
+)
+@pytest.mark.parametrize(
+    "place", ["{}", "<{}think>", "</{}answer>", "<answer>{}</answer>", "```{}"]
+)
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
         assert judge_program(place.format(run)).right is False
@@ -248,7 +272,10 @@ def test_a_long_run_is_read_in_time(run, place):
 @pytest.mark.parametrize(
     "spec",
     [{}, {"function": "f"}, {"function": "f", "cases": []}, {"function": "f(", "cases": [[[1], 2]]}]
-    + [{"function": "f", "cases": cases} for cases in ([[1, 2]], [[[1]]], ["ab"], "ab", [[[1], 2, 3]], [None])],
+    + [
+        {"function": "f", "cases": cases}
+        for cases in ([[1, 2]], [[[1]]], ["ab"], "ab", [[[1], 2, 3]], [None])
+    ],
 )
 def test_a_check_that_cannot_be_used_is_refused(spec):
     with pytest.raises(ValueError, match="python needs"):
@@ -278,21 +305,35 @@ def test_text_that_names_no_function_starts_no_process(monkeypatch):
 
 def test_a_batch_is_judged_in_order_and_equal_programs_once(monkeypatch):
     runs = []
-    monkeypatch.setattr(checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    monkeypatch.setattr(
+        checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k)
+    )
     other = {"function": "f", "cases": [[[3], 9]]}
     responses, specs = [GOOD, BAD, "<think>", GOOD, BAD], [SPEC, SPEC, SPEC, SPEC, other]
-    assert [v.right for v in judge_programs(responses, specs, [False] * 5)] == [True, False, False, True, True]
+    assert [v.right for v in judge_programs(responses, specs, [False] * 5)] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert len(runs) == 3
     assert judge_programs([], [], []) == []
 
 
 def test_the_evaluation_runs_a_program_once_for_both_verdicts(monkeypatch):
     runs = []
-    monkeypatch.setattr(checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k))
+    monkeypatch.setattr(
+        checks, "run_program", lambda *a, **k: runs.append(a) or run_program(*a, **k)
+    )
     rows = [{"problem": "f?", "solution": "x", "check": json.dumps({"python": SPEC})}] * 3
     responses = [f"<answer>{GOOD}</answer>", f"<answer>{BAD}</answer>", GOOD]
     lines = judged(rows, responses, strict=True, run_programs=True)
-    assert [(line["right"], line["lenient"]) for line in lines] == [(True, True), (False, False), (False, True)]
+    assert [(line["right"], line["lenient"]) for line in lines] == [
+        (True, True),
+        (False, False),
+        (False, True),
+    ]
     assert len(runs) == 2
 
 
@@ -306,7 +347,10 @@ def test_it_is_judged_in_any_thread():
 
 def test_a_program_ends_after_a_trainer_that_was_killed(process):
     code = "from rewards.verifier import checks\n"
-    code += f"checks._PROCESS = {str(process)!r}\nchecks.run_program('while 1: pass', 'f', [[[], 1]], seconds=1)"
+    code += (
+        f"checks._PROCESS = {str(process)!r}\nchecks.run_program('while 1: pass', 'f', [[[], 1]],"
+        " seconds=1)"
+    )
     trainer = start_command([sys.executable, "-"], cwd=ROOT, stdin=subprocess.PIPE)
     trainer.stdin.write(code.encode())
     trainer.stdin.close()
@@ -319,7 +363,10 @@ def test_a_program_ends_after_a_trainer_that_was_killed(process):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("import os; os.write(1, b'the kernel takes no seccomp filter')", "takes no seccomp filter"),
+        (
+            "import os; os.write(1, b'the kernel takes no seccomp filter')",
+            "takes no seccomp filter",
+        ),
         ("raise ImportError", "its process did not start"),
     ],
 )
@@ -338,10 +385,20 @@ def test_elsewhere_than_on_linux_it_is_not_run(monkeypatch):
 
 def test_the_filter_of_an_unknown_machine_is_refused(tmp_path):
     """The process says so itself, before it compiles anything."""
-    source = Path(checks._PROCESS).read_text().replace('"x86_64": ', '"vax": ').replace('"aarch64": ', '"pdp": ')
+    source = (
+        Path(checks._PROCESS)
+        .read_text()
+        .replace('"x86_64": ', '"vax": ')
+        .replace('"aarch64": ', '"pdp": ')
+    )
     (tmp_path / "process.py").write_text(source)
     job = '{"source": "1/0", "function": "f", "arguments": [[]], "seconds": 1, "memory_mib": 256}'
-    done = run_command([sys.executable, "-I", "-S", tmp_path / "process.py"], input=job, capture_output=True, text=True)
+    done = run_command(
+        [sys.executable, "-I", "-S", tmp_path / "process.py"],
+        input=job,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and done.stdout.startswith(
         f"no filter is written for {os.uname().machine}, only for vax"
     )

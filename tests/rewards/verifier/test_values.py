@@ -108,7 +108,8 @@ def test_a_part_divides(word, parts):
 
 
 @pytest.mark.parametrize(
-    ("name", "base"), [("2", 2), ("16", 16), ("binary", 2), ("decimal", 10), ("b", None), ("100", None)]
+    ("name", "base"),
+    [("2", 2), ("16", 16), ("binary", 2), ("decimal", 10), ("b", None), ("100", None)],
 )
 def test_a_base_has_a_name(name, base):
     assert base_named(name) == base
@@ -116,8 +117,19 @@ def test_a_base_has_a_name(name, base):
 
 # Spellings of one value on a line; of another, on each line.
 EQUAL = [
-    [r"\frac{1+\sqrt{5}}{2}", r"\frac{2}{\sqrt{5}-1}", r"\frac{1}{2}+\frac{\sqrt{5}}{2}", r"\frac{1}{2}(1 + \sqrt{5})"],
-    [r"\sqrt{12}", r"2\sqrt{3}", r"2 \times \sqrt{3}", r"12^{\frac{1}{2}}", r"--\frac{6}{\sqrt{3}}"],
+    [
+        r"\frac{1+\sqrt{5}}{2}",
+        r"\frac{2}{\sqrt{5}-1}",
+        r"\frac{1}{2}+\frac{\sqrt{5}}{2}",
+        r"\frac{1}{2}(1 + \sqrt{5})",
+    ],
+    [
+        r"\sqrt{12}",
+        r"2\sqrt{3}",
+        r"2 \times \sqrt{3}",
+        r"12^{\frac{1}{2}}",
+        r"--\frac{6}{\sqrt{3}}",
+    ],
     ["(x+1)^2", "x^2+2x+1", "1 + x(x + 2)", r"\frac{1}{(x+1)^{-2}}"],
     [r"-x^{2}\pi y", r"\pi\cdot -xxy", r"-\frac{y}{x^{-2}}\pi"],
     [r"\frac{\frac{1}{2}x}{0.25}y^{2}z", "2xy^2z"],
@@ -158,7 +170,12 @@ def test_different_expressions_are_far_apart_and_equal_ones_never():
     for n, line in enumerate(EQUAL):
         for text in line:
             assert not any(far_apart(text, same) for same in line)
-            assert all(far_apart(text, other) for m, others in enumerate(EQUAL) if m != n for other in others)
+            assert all(
+                far_apart(text, other)
+                for m, others in enumerate(EQUAL)
+                if m != n
+                for other in others
+            )
             assert not any(far_apart(text, unread) or far_apart(unread, text) for unread in UNREAD)
 
 
@@ -203,8 +220,12 @@ def test_a_verdict_names_the_effect_and_its_word(answer, gold, effect):
 
 def test_every_effect_is_named_by_a_verdict():
     for row in CHANGES:
-        reasons = [judge(f"<answer>5 {word} eggs</answer>", "5").reason for word in row.words.split()]
-        assert any(reason.startswith(f"not equal to the gold: {row.name}, ") for reason in reasons), row.name
+        reasons = [
+            judge(f"<answer>5 {word} eggs</answer>", "5").reason for word in row.words.split()
+        ]
+        assert any(
+            reason.startswith(f"not equal to the gold: {row.name}, ") for reason in reasons
+        ), row.name
 
 
 def test_no_word_has_two_effects():
@@ -228,7 +249,18 @@ READ = [
     (InBase, ["1011_2", r"1011_{\text{two}}", "1011 base 2", "1F base sixteen"]),
     (Ratio, ["2:3", "1:2:3", "3:30"]),
     (Measure, ["6 ft 2 in", "2 hours and 30 minutes"]),
-    (Interval, ["(1,2)", "[0,5)", "x < 5", r"1 < x \le 2", "x > 1 and x < 3", r"x \in (1,2)", r"\mathbb{R}"]),
+    (
+        Interval,
+        [
+            "(1,2)",
+            "[0,5)",
+            "x < 5",
+            r"1 < x \le 2",
+            "x > 1 and x < 3",
+            r"x \in (1,2)",
+            r"\mathbb{R}",
+        ],
+    ),
     (Tuple, ["(1,2,3)", "[1,2,3]"]),
     (Set, [r"\{1,2\}", r"\emptyset", r"\{x\}"]),
     (List, ["1, 2", "1 or 2", r"\pm 3", r"1, \pm 2", "x=1, y=2"]),
@@ -247,7 +279,10 @@ def test_every_type_is_read():
     assert [kind for kind, _ in READ] == sorted(TYPES, key=[kind for kind, _ in READ].index)
 
 
-COLUMN, THREE = r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}"
+COLUMN, THREE = (
+    r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}",
+    r"\begin{pmatrix} 1 \\ 2 \\ 3 \end{pmatrix}",
+)
 # rule, gold, right answers, wrong answers
 COMPARED = [
     ("as numbers", "2.5", ["5/2", "two and a half"], ["2.51", "2"]),
@@ -268,7 +303,12 @@ COMPARED = [
     ("as ratios", "2/3", ["2:3"], ["3:2"]),
     ("as measures", "6 ft 2 in", ["6 feet 2 inches"], ["6 ft 3 in", "6 m 2 cm"]),
     ("as tuples", "(1,2,3)", ["(1, 4/2, 3)"], ["(2,1,3)", "(1,2,3,4)"]),
-    ("as intervals or points", "[0,5)", [r"0 \le x < 5", r"[0, \frac{10}{2})"], ["[0,5]", "(0,5)", "[0,6)"]),
+    (
+        "as intervals or points",
+        "[0,5)",
+        [r"0 \le x < 5", r"[0, \frac{10}{2})"],
+        ["[0,5]", "(0,5)", "[0,6)"],
+    ),
     ("as matrices", COLUMN, [r"\begin{bmatrix} 1 \\ 4/2 \end{bmatrix}"], [THREE]),
     ("as columns", COLUMN, ["(1, 2)"], ["(2,1)", "(1,2,3)", "[1,2]"]),
     ("as columns", THREE, ["(1,2,3)"], ["(1,3,2)"]),
@@ -277,9 +317,19 @@ COMPARED = [
     ("as named values", "(1,2)", ["x=1, y=2"], ["y=1, x=2", "1, 2", "x=2, y=1"]),
     ("as named values", "(1,2,3)", ["x=1, y=2, z=3"], ["x=1, y=2"]),
     ("as named values", r"\begin{pmatrix}1\\2\end{pmatrix}", ["x=1, y=2"], ["x=2, y=1"]),
-    ("as named values", "x=1, y=2", [r"\begin{pmatrix}1\\2\end{pmatrix}"], [r"\begin{pmatrix}2\\1\end{pmatrix}"]),
+    (
+        "as named values",
+        "x=1, y=2",
+        [r"\begin{pmatrix}1\\2\end{pmatrix}"],
+        [r"\begin{pmatrix}2\\1\end{pmatrix}"],
+    ),
     ("as named values", "x=1, y=2", ["(1,2)"], ["(2,1)", "[1,2]", "(1,2,3)"]),
-    ("as lists or sets", "1, 2", ["2, 1", r"\{2, 1\}", "x=1 or x=2"], ["1, 3", "1, 2, 3", r"\{1, 3\}"]),
+    (
+        "as lists or sets",
+        "1, 2",
+        ["2, 1", r"\{2, 1\}", "x=1 or x=2"],
+        ["1, 3", "1, 2, 3", r"\{1, 3\}"],
+    ),
     ("as lists or sets", r"\{1,2\}", [r"\{2,1\}", "2 and 1"], [r"\{1,3\}", "1, 1"]),
     ("as lists or sets", "x=1, y=2", ["1, 2"], ["2, 1", r"\{1, 2\}"]),
     ("as a set of one", r"\{5\}", ["5", "10/2"], ["6"]),
@@ -290,7 +340,12 @@ COMPARED = [
     ("as a set of one", "x+1", [r"\{1+x\}"], [r"\{x-1\}"]),
     ("as a set of one", r"\text{red}", [r"\{red\}"], [r"\{blue\}"]),
     ("as a set of one", "11_2", [r"\{11_{two}\}"], [r"\{11_3\}"]),
-    ("as unions", r"(0,1) \cup (2,3)", [r"(2,3) \cup (0,1)"], [r"(0,1) \cup (2,3]", r"(0,1) \cup (2,3) \cup (4,5)"]),
+    (
+        "as unions",
+        r"(0,1) \cup (2,3)",
+        [r"(2,3) \cup (0,1)"],
+        [r"(0,1) \cup (2,3]", r"(0,1) \cup (2,3) \cup (4,5)"],
+    ),
     ("as measures", "2 h 20 min", ["140 min", "2:20", "1 h 80 min"], ["150 min", "2:30"]),
     ("as measures", "140 min", ["2 h 20 min"], ["2 h 30 min"]),
     ("as measures", "2:20", ["2 h 20 min"], ["2 min 20 h"]),
@@ -298,8 +353,18 @@ COMPARED = [
     ("as relations", "x=5", ["5 = x"], ["2x=10", "x=6"]),
     ("as the value of the gold's relation", "k=3", ["3", "6/2"], ["4", "k", "(3,3)"]),
     ("as the value of the gold's relation", r"0.56 = 56\%", ["0.56"], ["0.57"]),
-    ("as the value of the answer's relation", "42", ["40+2 = 42", "x = 42"], ["40+2 = 43", "2x = 84"]),
-    ("as the value of the answer's relation", r"2\sqrt{2}", [r"2\sqrt{2} \approx 2.83"], [r"2\sqrt{2} \approx 3.83"]),
+    (
+        "as the value of the answer's relation",
+        "42",
+        ["40+2 = 42", "x = 42"],
+        ["40+2 = 43", "2x = 84"],
+    ),
+    (
+        "as the value of the answer's relation",
+        r"2\sqrt{2}",
+        [r"2\sqrt{2} \approx 2.83"],
+        [r"2\sqrt{2} \approx 3.83"],
+    ),
 ]
 CASES = [
     (rule, gold, answer, right)
@@ -316,7 +381,9 @@ def test_a_rule_decides_and_says_so(rule, gold, answer, right):
 
 
 def test_every_rule_says_right_and_wrong():
-    assert {(rule, right) for rule, _, _, right in CASES} == {(rule.name, right) for rule in RULES for right in (0, 1)}
+    assert {(rule, right) for rule, _, _, right in CASES} == {
+        (rule.name, right) for rule in RULES for right in (0, 1)
+    }
 
 
 def test_every_pair_of_types_is_compared():
@@ -333,10 +400,19 @@ def test_no_pair_of_types_has_two_rules():
 
 @pytest.mark.parametrize(
     ("gold", "answer"),
-    [("42", "40+2"), ("(1,2,3)", r"\{1,2,3\}"), ("1, 2", r"(0,1) \cup (1,2)"), ("ellipse", "5"), ("3:30 p.m.", "yes")],
+    [
+        ("42", "40+2"),
+        ("(1,2,3)", r"\{1,2,3\}"),
+        ("1, 2", r"(0,1) \cup (1,2)"),
+        ("ellipse", "5"),
+        ("3:30 p.m.", "yes"),
+    ],
 )
 def test_types_without_a_rule_differ(gold, answer):
-    assert compare_answers(gold, [answer], None, algebra) == (False, "not equal to the gold, another kind of value")
+    assert compare_answers(gold, [answer], None, algebra) == (
+        False,
+        "not equal to the gold, another kind of value",
+    )
 
 
 @pytest.mark.parametrize(
@@ -346,7 +422,12 @@ def test_types_without_a_rule_differ(gold, answer):
         ("Factor $x^2-1$ completely.", "(x-1)(x+1)", "x^2-1", "copied from the question"),
         ("Factor $x^2 - 1$. Explain.", "(x-1)(x+1)", "-1+x^2", "the question asks for a product"),
         ("Expand $x(x+1)$.", "x^2+x", "(x+1)x", "the question asks for a sum"),
-        ("Give it in interval notation.", "(0,5)", "0<x<5", "the question asks for interval notation"),
+        (
+            "Give it in interval notation.",
+            "(0,5)",
+            "0<x<5",
+            "the question asks for interval notation",
+        ),
         ("In lowest terms?", "3/4", "6/8", "the question asks for lowest terms"),
         ("How many minutes?", "120", "120 hours", "another unit than the question asks for"),
     ],

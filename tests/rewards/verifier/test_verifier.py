@@ -1,5 +1,5 @@
-"""The verifier's rule, as the table in cases.tsv; and every gold of the real data sets, echoed and swapped, which needs
-their parquet files: MATH_DATA_DIR=… make test-slow."""
+"""The verifier's rule, as the table in cases.tsv; and every gold of the real data sets, echoed and
+swapped, which needs their parquet files: MATH_DATA_DIR=… make test-slow."""
 
 import os
 import re
@@ -16,7 +16,8 @@ from rewards.verifier.value import Expr, value
 EXPECTED = {"right": True, "wrong": False, "none": None}
 DATA = Path(os.environ["REAL_DATA"])
 needs_data = pytest.mark.skipif(
-    not os.environ["REAL_DATA"], reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet"
+    not os.environ["REAL_DATA"],
+    reason="MATH_DATA_DIR names no folder with gsm8k-*.parquet and math-*.parquet",
 )
 
 # file, column of the question, column of the gold, share of echoes that must be right
@@ -54,7 +55,8 @@ def test_the_short_way_to_a_whole_number_finds_what_the_rule_finds():
         assert extract(response) == extract(response + " <")  # which takes the long way
 
 
-# Answers of the second table that are judged otherwise than a teacher would, with why: (gold, answer).
+# Answers of the second table that are judged otherwise than a teacher would, with why: (gold,
+# answer).
 PAID = {
     (r"3.2 \times 10^5", "3.2e5%"): "without its question a percent sign may be left out",
     ("3 and 1/2", "3, 1/2"): "the gold may be a list of two",
@@ -70,7 +72,13 @@ NOT_READ = {
         (r"\begin{pmatrix} 1 \\ -2 \\ 3 \end{pmatrix}", "î − 2ĵ + 3k̂"),
     ],
     "it may mean something else": [
-        *(("12345", "[12345]"), ("V_1:V_2=11:21", "22:42"), ("A, C", "AC"), (PARTS, "5; 7"), (PARTS, "5, 7")),
+        *(
+            ("12345", "[12345]"),
+            ("V_1:V_2=11:21", "22:42"),
+            ("A, C", "AC"),
+            (PARTS, "5; 7"),
+            (PARTS, "5, 7"),
+        ),
         *((ROOTS, "x=1,-3"), ("12 (6 pairs)", "12")),
         *((THREE_AND_A_HALF, a) for a in ("3.5", r"3\frac12", "7/2", "3 1/2")),
     ],
@@ -100,7 +108,11 @@ def test_rows_of_an_author_who_had_not_seen_the_rules():
     """No wrong answer is paid, and no fewer right ones than on 2026-11-25."""
     rows = cases_of("blind.tsv")
     verdicts = judge_all(*([row[n] for row in rows] for n in (2, 1, 3)), timeout=20)
-    paid = [(expected, *row) for (expected, *row), verdict in zip(rows, verdicts, strict=True) if verdict.right]
+    paid = [
+        (expected, *row)
+        for (expected, *row), verdict in zip(rows, verdicts, strict=True)
+        if verdict.right
+    ]
     assert [row for row in paid if row[0] is False] == []
     assert len(paid) >= 732
 
@@ -120,8 +132,14 @@ def test_a_verdict_is_neither_true_nor_false():
 REASONS = [
     (r"\boxed{5}", "equal, as whole numbers"),
     (r"-\boxed{5}", "the box is part of a larger expression: a minus sign before it"),
-    ("I doubt that the answer is 5.", "the stated answer is doubted or denied: a word of denial before it"),
-    (r"<answer>at least \boxed{5}</answer>", 'the box is a bound: "at least" or "at most" before it'),
+    (
+        "I doubt that the answer is 5.",
+        "the stated answer is doubted or denied: a word of denial before it",
+    ),
+    (
+        r"<answer>at least \boxed{5}</answer>",
+        'the box is a bound: "at least" or "at most" before it',
+    ),
     ("<answer>Nobody has 5 eggs.</answer>", "not equal to the gold, another kind of value"),
     ("<answer></answer>", "an <answer> block is empty"),
     ("<answer>perhaps 5</answer>", "doubted or denied: a word of doubt"),
@@ -138,8 +156,11 @@ def test_the_reason_says_what_decided(response, reason):
 
 
 def test_a_sentence_kept_whole_is_no_reason_against_a_right_answer():
-    assert judge("<answer>More than one hen has 5 eggs.</answer>", "More than one hen has 5 eggs.").reason == (
-        "spelled like the gold"
+    assert (
+        judge(
+            "<answer>More than one hen has 5 eggs.</answer>", "More than one hen has 5 eggs."
+        ).reason
+        == "spelled like the gold"
     )
 
 
@@ -170,20 +191,27 @@ def test_every_gold_echoed_is_right(name, question, gold, share):
 @pytest.mark.parametrize(("name", "question", "gold", "share"), SETS)
 @pytest.mark.parametrize("shift", [1, 7, 101])
 def test_another_problems_gold_is_wrong(name, question, gold, share, shift):
-    """Two golds that differ in no more than a unit, a percent sign or `x =` are one answer, and not looked at."""
+    """Two golds that differ in no more than a unit, a percent sign or `x =` are one answer, and not
+    looked at."""
     _, golds = _rows(name, question, gold)
     pairs = [
-        (a, b) for a, b in zip(golds, golds[shift:] + golds[:shift], strict=True) if gold_answer(a) and gold_answer(b)
+        (a, b)
+        for a, b in zip(golds, golds[shift:] + golds[:shift], strict=True)
+        if gold_answer(a) and gold_answer(b)
     ]
     pairs = [(a, b) for a, b in pairs if _bare(a) != _bare(b)]
-    verdicts = judge_all([_boxed(b) for _, b in pairs], [a for a, _ in pairs], [None] * len(pairs), strict=True)
+    verdicts = judge_all(
+        [_boxed(b) for _, b in pairs], [a for a, _ in pairs], [None] * len(pairs), strict=True
+    )
     assert [pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.right] == []
     assert not any(v.timed_out for v in verdicts)
 
 
 def _bare(gold: str) -> str:
     """A gold without unit, percent sign and name; a number as its value."""
-    text = re.sub(r"\\(?:text|mbox)\{[^{}]*\}|\^\\circ|\\?[%$]|^\s*[A-Za-z]\s*=", "", gold_answer(gold))
+    text = re.sub(
+        r"\\(?:text|mbox)\{[^{}]*\}|\^\\circ|\\?[%$]|^\s*[A-Za-z]\s*=", "", gold_answer(gold)
+    )
     n = number(plain(text))
     return key(text) if n is None else str(n)
 
@@ -191,13 +219,18 @@ def _bare(gold: str) -> str:
 @pytest.mark.slow
 @needs_data
 def test_respelled_golds_are_right_and_changed_ones_wrong():
-    """Every expression among MATH's golds, written by sympy: expanded, factored, typed; and with 1 added, doubled, …"""
+    """Every expression among MATH's golds, written by sympy: expanded, factored, typed; and with 1
+    added, doubled, …"""
     import sympy
 
     from rewards.verifier import algebra
 
     same, other = [], []
-    golds = {gold_answer(g) for name in ("math-train", "math-test") for g in _rows(name, "problem", "solution")[1]}
+    golds = {
+        gold_answer(g)
+        for name in ("math-train", "math-test")
+        for g in _rows(name, "problem", "solution")[1]
+    }
     for gold in sorted(filter(None, golds)):
         typed = value(gold)
         if not isinstance(typed, Expr) or re.search(
@@ -209,11 +242,22 @@ def test_respelled_golds_are_right_and_changed_ones_wrong():
         except algebra.Unreadable:
             continue
         same += [(gold, sympy.latex(f(parsed))) for f in (sympy.expand, sympy.factor)]
-        other += [(gold, sympy.latex(each)) for each in (parsed + 1, 2 * parsed, parsed + sympy.Rational(1, 10**9))]
+        other += [
+            (gold, sympy.latex(each))
+            for each in (parsed + 1, 2 * parsed, parsed + sympy.Rational(1, 10**9))
+        ]
         if parsed.is_number and parsed.is_real and not parsed.is_rational:
             other += [(gold, str(parsed.evalf(digits))) for digits in (4, 20)]
-    right = judge_all([rf"\boxed{{{a}}}" for _, a in same], [rf"\boxed{{{g}}}" for g, _ in same], [None] * len(same))
-    wrong = judge_all([rf"\boxed{{{a}}}" for _, a in other], [rf"\boxed{{{g}}}" for g, _ in other], [None] * len(other))
+    right = judge_all(
+        [rf"\boxed{{{a}}}" for _, a in same],
+        [rf"\boxed{{{g}}}" for g, _ in same],
+        [None] * len(same),
+    )
+    wrong = judge_all(
+        [rf"\boxed{{{a}}}" for _, a in other],
+        [rf"\boxed{{{g}}}" for g, _ in other],
+        [None] * len(other),
+    )
     assert len(same) > 1500
     assert sum(v.right is True for v in right) >= 0.99 * len(right)
     assert [pair for pair, v in zip(other, wrong, strict=True) if v.right] == []

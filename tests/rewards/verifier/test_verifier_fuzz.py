@@ -1,4 +1,5 @@
-"""Whatever is written, a verdict comes back, and equality does not depend on which side is the gold."""
+"""Whatever is written, a verdict comes back, and equality does not depend on which side is the
+gold."""
 
 import hypothesis
 
@@ -65,7 +66,8 @@ TERMS = [r"\sqrt{2}", "x", "y^2", r"\pi", "3", r"\frac{1}{2}", "2x", "-x", r"\sq
 
 @hypothesis.settings(derandomize=True, deadline=None, max_examples=60)
 @hypothesis.given(
-    a=st.lists(st.sampled_from(TERMS), min_size=1, max_size=3, unique=True), order=st.randoms(use_true_random=False)
+    a=st.lists(st.sampled_from(TERMS), min_size=1, max_size=3, unique=True),
+    order=st.randoms(use_true_random=False),
 )
 def test_reordered_terms_are_equal_both_ways(a, order):
     b = list(a)

@@ -19,19 +19,50 @@ pytestmark = pytest.mark.train  # attacks, and many processes
 
 
 @pytest.mark.parametrize("answer", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"])
+@pytest.mark.parametrize(
+    "gold", [SURD, r"\begin{pmatrix} \sqrt{2} & x \end{pmatrix}", "5", r"\{x, \sqrt{2}\}"]
+)
 def test_a_hostile_answer_is_wrong_in_time(answer, gold):
-    with in_time(), far_below_quadratic():  # the limit on a judgement is 1 s; without it some of these never end
+    with (
+        in_time(),
+        far_below_quadratic(),
+    ):  # the limit on a judgement is 1 s; without it some of these never end
         verdict = judge(rf"<think>t</think><answer>{answer}</answer>", gold)
-    assert verdict.right is False or answer in (HOSTILE["shallow parentheses"], HOSTILE["100,000 spaces"])
+    assert verdict.right is False or answer in (
+        HOSTILE["shallow parentheses"],
+        HOSTILE["100,000 spaces"],
+    )
 
 
-# Long white space and long runs of marks, wherever an expression allows some; what thoughts leave behind is space too.
-RUNS = {"spaces": " " * 100_000, "lines": "\n" * 100_000, "mixed": " \n\t" * 33_000, "stars": "*" * 100_000}
+# Long white space and long runs of marks, wherever an expression allows some; what thoughts leave
+# behind is space too.
+RUNS = {
+    "spaces": " " * 100_000,
+    "lines": "\n" * 100_000,
+    "mixed": " \n\t" * 33_000,
+    "stars": "*" * 100_000,
+}
 RUNS |= {"hard spaces": "&nbsp;" * 20_000, "squares": r"\square" * 14_000}
-RUNS |= {"thoughts": "<think></think>" * 1500, "digits": f"{'5 ' * 490}\nx</answer><answer>She is " * 500}
-PLACES = ["answer{}5", "<{}x", "</{}think>", "<answer>5{}x</answer>", "the answer is{}x", "the answer to{}is 5", "{}or"]
-PLACES += ["#{}answer", "la{}respuesta es 5", "<answer>She is{}5⏎x</answer>", "<answer>5,{}as 6</answer>", "x{}x"]
+RUNS |= {
+    "thoughts": "<think></think>" * 1500,
+    "digits": f"{'5 ' * 490}\nx</answer><answer>She is " * 500,
+}
+PLACES = [
+    "answer{}5",
+    "<{}x",
+    "</{}think>",
+    "<answer>5{}x</answer>",
+    "the answer is{}x",
+    "the answer to{}is 5",
+    "{}or",
+]
+PLACES += [
+    "#{}answer",
+    "la{}respuesta es 5",
+    "<answer>She is{}5⏎x</answer>",
+    "<answer>5,{}as 6</answer>",
+    "x{}x",
+]
 PLACES += ["the answer is{}", r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxed{}x"]
 
 
@@ -40,7 +71,9 @@ PLACES += ["the answer is{}", r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxe
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
         verdict = judge(place.format(run).replace("⏎", "\n"), "17")
-    assert verdict.right is False and not verdict.timed_out  # a worker's time is not in this process's
+    assert (
+        verdict.right is False and not verdict.timed_out
+    )  # a worker's time is not in this process's
 
 
 # What a data set holds: (gold, question, right), each of 40,000 characters.
@@ -71,7 +104,10 @@ def test_a_long_question_is_read_by_a_worker(hanging, monkeypatch):
 
 @pytest.mark.parametrize("answer", [*HOSTILE.values(), *LONG])
 def test_a_hostile_response_without_tags_is_wrong_in_time(answer):
-    with in_time(), far_below_quadratic():  # the limit on a judgement is 1 s; without it some of these never end
+    with (
+        in_time(),
+        far_below_quadratic(),
+    ):  # the limit on a judgement is 1 s; without it some of these never end
         assert judge(answer, "17").right is False
 
 
@@ -84,8 +120,12 @@ def _in_thread(call):
 
 
 ANY = {"gold": "", "answers": [""], "question": None}
-# A worker whose every judgement is one C loop without end, into which no signal and no other thread gets.
-HANGING = "import itertools; from rewards.verifier.pool import serve; serve(lambda *_: any(itertools.repeat(False)))"
+# A worker whose every judgement is one C loop without end, into which no signal and no other thread
+# gets.
+HANGING = (
+    "import itertools; from rewards.verifier.pool import serve; serve(lambda *_:"
+    " any(itertools.repeat(False)))"
+)
 
 
 @pytest.fixture
@@ -98,7 +138,9 @@ def hanging():
     workers.close()
 
 
-@pytest.mark.parametrize("run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"])
+@pytest.mark.parametrize(
+    "run", [lambda call: call(), _in_thread], ids=["main thread", "another thread"]
+)
 def test_code_that_holds_the_interpreter_lock_is_killed(hanging, run):
     for _ in range(2):
         with in_time():
@@ -139,7 +181,8 @@ def test_a_batch_of_hanging_answers_is_judged_in_parallel(hanging):
 def test_a_worker_that_waits_for_the_processor_is_not_late():
     """As on a busy machine: its time is the processor's."""
     waiting = pool.Pool(
-        "import time; from rewards.verifier.pool import serve; serve(lambda *_: (not time.sleep(1), ''))"
+        "import time; from rewards.verifier.pool import serve; serve(lambda *_: (not time.sleep(1),"
+        " ''))"
     )
     assert waiting.ask(ANY, 0.2) == {"right": True, "reason": ""}
     waiting.close()
@@ -166,14 +209,19 @@ def test_workers_that_cannot_start_are_an_error():
 
 def test_workers_killed_while_they_start_are_replaced_until_one_starts(tmp_path):
     starts = f"import os, signal; open({str(tmp_path / 'starts')!r}, 'ab').write(b'.')"
-    killed = f"if os.path.getsize({str(tmp_path / 'starts')!r}) < 9: os.kill(os.getpid(), signal.SIGKILL)"
+    killed = (
+        f"if os.path.getsize({str(tmp_path / 'starts')!r}) < 9: os.kill(os.getpid(),"
+        " signal.SIGKILL)"
+    )
     workers = pool.Pool(f"{starts}\n{killed}\nfrom rewards.verifier.pool import work; work()")
     assert workers.ask(ANY, 10.0)["right"] is not None
     workers.close()
 
 
 def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
-    threading.Timer(0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]).start()
+    threading.Timer(
+        0.3, lambda: [os.kill(w.process.pid, signal.SIGKILL) for w in hanging.workers]
+    ).start()
     with in_time():  # killed, asked again of a new worker, late
         assert hanging.ask(ANY, 1.0) is None
 
@@ -209,12 +257,20 @@ def _alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "busy"),
     [(None, True), (signal.SIGINT, True), (signal.SIGKILL, True), (signal.SIGKILL, False)],
-    ids=["end", "INT", "KILL", "KILL, idle"],  # SIGTERM ends it as SIGKILL does, without a word to Python
+    ids=[
+        "end",
+        "INT",
+        "KILL",
+        "KILL, idle",
+    ],  # SIGTERM ends it as SIGKILL does, without a word to Python
 )
 def test_no_worker_outlives_the_trainer(how, busy):
     arguments = ["hang"] * busy + ["end"] * (how is None)
     trainer = start_command(
-        [sys.executable, "-c", TRAINER, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", TRAINER, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     workers = [int(pid) for pid in trainer.stdout.readline().split()]
     assert len(workers) == (4 if busy else 2)
@@ -288,7 +344,9 @@ def test_many_threads_share_the_workers():
     verdicts = []
     threads = [
         threading.Thread(
-            target=lambda n=n: verdicts.extend(judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4])))
+            target=lambda n=n: verdicts.extend(
+                judge_all(responses[n::4], golds[n::4], [None] * len(golds[n::4]))
+            )
         )
         for n in range(4)
     ]
