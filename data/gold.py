@@ -71,8 +71,10 @@ def gold_answer(text: object) -> str | None:
     r"""The gold answer in `text`, whichever way its data set writes it; None where there is nothing
     to judge against.
 
-    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024"), gold_answer(r"so $\boxed{\frac{3}{4}}$.")
-    ('1024', '\\frac{3}{4}')
+    >>> gold_answer("48/2 = <<48/2=24>>24 clips.\n#### 1,024")
+    '1024'
+    >>> gold_answer(r"so $\boxed{\frac{3}{4}}$.")
+    '\\frac{3}{4}'
     """
     if not isinstance(text, str):
         return None

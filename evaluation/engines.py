@@ -35,7 +35,8 @@ class Completion(NamedTuple):
 
 
 Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
-"""(token ids of each prompt, seed, how to sample) → one completion for each prompt, whatever `samples` and `limit`."""
+"""(token ids of each prompt, seed, how to sample) → one completion for each prompt, whatever
+`samples` and `limit`."""
 
 
 def shared(recipe: Recipe, trained: str | Path | None) -> tuple:

@@ -13,7 +13,8 @@ _NOT_IN_TRAINING = _said(
         "set `seed` at the top of the recipe": "seed data_seed",
         "set the keys of `model`": "model_init_kwargs",
         "code from a model repository is never run": "trust_remote_code",
-        "a run uploads nothing; afterwards: `make merge`, then `hf upload you/your-model outputs/<recipe>/merged`": (
+        "a run uploads nothing; afterwards: `make merge`, then "
+        "`hf upload you/your-model outputs/<recipe>/merged`": (
             "push_to_hub hub_model_id hub_private_repo hub_strategy hub_always_push hub_revision"
         ),
         "a recipe is saved beside its run; keep the token in the environment (HF_TOKEN)": (

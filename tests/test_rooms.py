@@ -16,7 +16,22 @@ FILES = [
     for name in tracked("*.py")
     if not name.startswith("tests/") and (ROOT / name).is_file()
 ]
-LONGEST = 500  # lines
+LONGEST = 500  # lines of a file
+# These are longer. Each may become shorter and leave this table, and none may grow.
+LONGER = {
+    "evaluation/run_pages.py": 524,
+    "rewards/verifier/compare.py": 617,
+    "rewards/verifier/equal.py": 608,
+    "rewards/verifier/notation.py": 555,
+    "rewards/verifier/value.py": 591,
+    "schema/meaning.py": 778,
+    "schema/values.py": 531,
+    "training/run_folder.py": 508,
+    "training/trainer.py": 518,
+}
+# The lines of Python that the house may have. A change that needs more raises its number and says
+# why in its message.
+BUDGET = {"rewards/verifier/": 7_150, "tests/": 29_250, "everything else": 21_150}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",
@@ -160,7 +175,25 @@ def test_an_import_inside_a_function_saves_time_or_is_optional(file):
 def test_a_file_says_what_it_holds_and_is_short(file):
     text = (ROOT / file).read_text(encoding="utf-8")
     assert not text or ast.get_docstring(ast.parse(text)), "it opens with a line on what it holds"
-    assert text.count("\n") <= LONGEST
+    assert text.count("\n") <= LONGER.get(str(file), LONGEST)
+
+
+def test_the_table_of_longer_files_names_no_file_that_is_short_by_now():
+    for name, lines in LONGER.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert text.count("\n") == lines, name
+        assert lines > LONGEST, name
+
+
+def test_the_house_keeps_within_its_budget():
+    sizes = dict.fromkeys(BUDGET, 0)
+    for name in tracked("*.py"):
+        parts = [part for part in BUDGET if name.startswith(part)]
+        part = parts[0] if parts else "everything else"
+        if (ROOT / name).is_file():
+            sizes[part] += (ROOT / name).read_text(encoding="utf-8").count("\n")
+    for part, lines in sizes.items():
+        assert 0 < lines <= BUDGET[part], part
 
 
 def test_tests_mirror_the_rooms():

@@ -95,8 +95,8 @@ DROPPED = (
 DROPPED += ("auto_map", "transformers_weights", "_name_or_path", "name_or_path")
 DROPPED += ("return_dict", "is_encoder_decoder", "output_attentions", "output_hidden_states")
 # The settings of a tokenizer that hold text; any other text might be the path of a file.
-OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend|(padding|truncation)_side"
-OF_TOKENIZER += "|model_input_names|tokenizer_type"
+OF_TOKENIZER = r".*_tokens?|added_tokens_decoder|chat_template|tokenizer_class|errors|backend"
+OF_TOKENIZER += "|(padding|truncation)_side|model_input_names|tokenizer_type"
 # What peft writes beside the settings of an adapter.
 FACTS = (
     "fan_in_fan_out",

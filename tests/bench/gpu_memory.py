@@ -81,12 +81,14 @@ def ppo_step(recipe: Recipe, prompt_tokens: int):
     else:
         reference = load_model(recipe, tokenizer).to(device).eval().requires_grad_(False)
     value = torch.nn.Linear(critic.config.hidden_size, 1, device=device, dtype=critic.dtype)
-    backbone = lambda model: (
-        (model.get_base_model() if recipe.adapter is not None else model).base_model
-    )  # noqa: E731
-    head = (
-        policy.get_base_model() if recipe.adapter is not None else policy
-    ).get_output_embeddings()
+
+    def full_model(model):
+        return model.get_base_model() if recipe.adapter is not None else model
+
+    def backbone(model):
+        return full_model(model).base_model
+
+    head = full_model(policy).get_output_embeddings()
     for model in (policy, critic):
         model.train()
         if args.gradient_checkpointing:

@@ -26,7 +26,8 @@ def audited(reward: str, data: str = "arithmetic", rows: int = 5):
 
 LISTS = """
 def mentions_it(completions, solution, **columns):
-    return [float(s in c[0]["content"].split("<answer>")[-1]) for c, s in zip(completions, solution)]
+    ends = [completion[0]["content"].split("<answer>")[-1] for completion in completions]
+    return [float(gold in end) for end, gold in zip(ends, solution)]
 """
 TALKS = """
 def long_text(completions, **columns):

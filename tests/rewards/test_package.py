@@ -28,10 +28,12 @@ import sys, time
 from importlib.util import find_spec
 start = time.process_time()
 import grpo_verifier
-took, early = time.process_time() - start, {"numpy", "torch", "sympy", "math_verify"} & set(sys.modules)
+took = time.process_time() - start
+early = {"numpy", "torch", "sympy", "math_verify"} & set(sys.modules)
 import grpo_verifier.hosts
 assert not early and not find_spec("numpy") and not find_spec("torch") and not find_spec("rewards")
-assert grpo_verifier.judge(r"\\boxed{\\frac{1}{\\sqrt{3}}}", r"\\frac{\\sqrt{3}}{3}").reason == "equal, as expressions"
+verdict = grpo_verifier.judge(r"\\boxed{\\frac{1}{\\sqrt{3}}}", r"\\frac{\\sqrt{3}}{3}")
+assert verdict.reason == "equal, as expressions"
 print(took)
 """
 
@@ -108,9 +110,8 @@ LINES = {
     '{"answer": "6", "gold": 5.0}': {"right": False, "answer": "6"},
     '{"answer": "6/8", "gold": "3/4", "question": "Simplify 6/8"}': {"right": False},
     '{"answer": "5", "gold": null}': {"right": None},
-    '{"answer": "(8-5)*3", "check": "{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {
-        "right": True
-    },
+    '{"answer": "(8-5)*3", "check": '
+    '"{\\"countdown\\": {\\"numbers\\": [3, 5, 8], \\"target\\": 9}}"}': {"right": True},
     '{"answer": "5", "gold"': "not JSON",
     "": "not JSON",
     "\udcff": "not JSON",
@@ -121,9 +122,8 @@ LINES = {
     '{"answer": "5", "gold": ["5"]}': "`gold` is not text",
     '{"answer": null, "gold": "5"}': "`answer` is not text",
     '{"answer": "5", "check": "{}"}': "not an object with one entry",
-    '{"answer": "5", "check": "{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': (
-        "--run-programs"
-    ),
+    '{"answer": "5", "check": '
+    '"{\\"python\\": {\\"function\\": \\"f\\", \\"cases\\": [[[1], 1]]}}"}': ("--run-programs"),
     f'{{"answer": "{"5" * (4 << 20)}", "gold": "5"}}': "longer than",
     '{"answer": "\\ud800", "gold": "5"}': {"right": False},
     '{"answer": "5", "gold": "5"}': {"right": True},  # without a line break

@@ -265,7 +265,8 @@ for given in json.loads(sys.argv[1]):
         preflight.main()
     except SystemExit as error:
         print("code", error.code, file=sys.stderr)
-heavy = {"torch", "transformers", "trl", "peft", "datasets", "accelerate", "pandas", "matplotlib", "scipy"}
+heavy = {"torch", "transformers", "trl", "peft", "datasets", "accelerate"}
+heavy |= {"pandas", "matplotlib", "scipy"}
 print(sorted(heavy & set(sys.modules)))
 """
 

@@ -94,14 +94,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM
 
-evil, sizes = "\x1b]0;evil\x07\u202e", ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
+evil = "\x1b]0;evil\x07\u202e"
+sizes = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers")
 with tempfile.TemporaryDirectory() as folder:
-    config = Qwen2Config(vocab_size=8, num_key_value_heads=1, **dict.fromkeys(sizes, 1) | {"hidden_size": 8})
+    values = dict.fromkeys(sizes, 1) | {"hidden_size": 8}
+    config = Qwen2Config(vocab_size=8, num_key_value_heads=1, **values)
     Qwen2ForCausalLM(config).save_pretrained(folder)
     weights = load_file(folder + "/model.safetensors")
-    save_file(weights | {"weight " + evil: torch.zeros(1)}, folder + "/model.safetensors", {"format": "pt"})
+    weights["weight " + evil] = torch.zeros(1)
+    save_file(weights, folder + "/model.safetensors", {"format": "pt"})
     Qwen2ForCausalLM.from_pretrained(folder)
-    values = json.load(open(folder + "/config.json")) | {"rope_parameters": {"rope_type": evil, "rope_theta": 1e4}}
+    values = json.load(open(folder + "/config.json"))
+    values["rope_parameters"] = {"rope_type": evil, "rope_theta": 1e4}
     json.dump(values, open(folder + "/config.json", "w"))
     AutoConfig.from_pretrained(folder)
 warnings.warn("warning " + evil)

@@ -245,7 +245,8 @@ def returns_words(split):
 
 def asks_for_programs(split):
     check = '{"python": {"function": "f", "cases": [[[1], 2]]}}'
-    return [{"problem": f"Add 1 to {x}.", "solution": "def f(x): return x + 1", "check": check} for x in range(99)]
+    program = "def f(x): return x + 1"
+    return [{"problem": f"Add 1 to {x}.", "solution": program, "check": check} for x in range(99)]
 
 def sees_no_text(completions, **columns):
     return [float("<answer>" in each) for each in completions]
@@ -254,7 +255,8 @@ def is_paid_by_length(completions, **columns):
     return [len(each[0]["content"]) / 1000 for each in completions]
 
 async def by_progress(prompts, completions, trainer_state, **columns):
-    return [float("<answer>" in each[0]["content"]) * trainer_state.max_steps for each in completions]
+    tagged = ["<answer>" in completion[0]["content"] for completion in completions]
+    return [float(tag) * trainer_state.max_steps for tag in tagged]
 """
 NOT_READY = {  # overrides, and a part of the line it ends with
     "a reward that raises": (

@@ -18,7 +18,8 @@ import torch
 from stages.cli import run
 
 def main(recipe):
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 
 run("x", main)
 assert not torch.distributed.is_initialized()

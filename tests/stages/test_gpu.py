@@ -58,9 +58,13 @@ from stages.cli import run
 train = training.train
 def watched(trainer, *arguments):
     model = trainer.accelerator.unwrap_model(trainer.model)
-    frozen = {name: each.detach().clone() for name, each in model.named_parameters() if not each.requires_grad}
+    frozen = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            frozen[name] = parameter.detach().clone()
     result = train(trainer, *arguments)
-    same = all(torch.equal(frozen[name], each) for name, each in model.named_parameters() if name in frozen)
+    parameters = dict(model.named_parameters())
+    same = all(torch.equal(frozen[name], parameters[name]) for name in frozen)
     trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
     dtypes = sorted({str(each.dtype) for each in trained.values()})
     print("base bit-equal", same, len(frozen))

@@ -26,7 +26,10 @@ MAKE = """#!/bin/bash
   folder=${words[-1]#output_dir=}
   echo "$RECIPE ${words[0]}: found $(ls "$folder")"
   echo trained > "$folder/step"
-  for _ in {1..100}; do [[ $EVERY != 1 || -f buckets/me/grpo/${folder#*/}/step ]] && break; sleep 0.1; done
+  for _ in {1..100}; do
+    [[ $EVERY != 1 || -f buckets/me/grpo/${folder#*/}/step ]] && break
+    sleep 0.1
+  done
   echo trained > "$folder/end"
   exit $CODE
 }

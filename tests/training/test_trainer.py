@@ -224,13 +224,16 @@ import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
 from training.trainer import Reshard
-distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=0, world_size=1)
+store = f"file://{sys.argv[1]}/store"
+distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
 mesh = torch.distributed.init_device_mesh("cpu", (1,))
 model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1))
 fully_shard(model[1], mesh=mesh)
-fully_shard(model[2], mesh=mesh, reshard_after_forward=False)  # as accelerate does with norm, embedding and head
+# as accelerate does with norm, embedding and head
+fully_shard(model[2], mesh=mesh, reshard_after_forward=False)
 fully_shard(model, mesh=mesh)
-whole = lambda: [name for name, each in model.named_parameters() if not hasattr(each, "full_tensor")]
+parameters = model.named_parameters
+whole = lambda: [name for name, each in parameters() if not hasattr(each, "full_tensor")]
 with torch.no_grad():
     model(torch.ones(3, 4))
 sys.stdout.write(f"after a forward {whole()}\\n")

@@ -465,7 +465,8 @@ def test_it_fits_a_phone_and_can_be_read_in_both_schemes(tab, runs, view):
 POOR_CONTRAST = """() => {
   const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
+  const weights = [0.2126, 0.7152, 0.0722];
+  const luminance = (c) => weights.reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
   const behind = (e) => {
     for (; e; e = e.parentElement) {
       const c = rgb(getComputedStyle(e).backgroundColor);
@@ -477,7 +478,8 @@ POOR_CONTRAST = """() => {
   return [...document.querySelectorAll("main *, header *")]
     .filter((e) => written(e) && e.getClientRects().length && !e.closest(".left-out, :disabled"))
     .map((e) => {
-      const both = [luminance(rgb(getComputedStyle(e).color)), luminance(behind(e))].sort((x, y) => y - x);
+      const text = luminance(rgb(getComputedStyle(e).color));
+      const both = [text, luminance(behind(e))].sort((x, y) => y - x);
       return [(both[0] + 0.05) / (both[1] + 0.05), e.className, e.textContent.slice(0, 40)];
     })
     .filter(([contrast]) => contrast < 4.5);

@@ -11,10 +11,10 @@ st = hypothesis.strategies
 bounded = hypothesis.settings(derandomize=True, deadline=None, max_examples=150)
 
 PIECES = r"""
-0 1 2 9 10 1,000 0.5 .5 1/2 x y i e \pi \frac{1}{2} \frac12 \frac \sqrt{2} \sqrt \boxed{ \boxed{5} { } ( ) [ ] \{ \}
-\left( \right) ^ _ ^2 _2 ^{ + - * / = < > \le \ne \in \cup \pm , ; : . ... ! % \% $ \$ | & \\ \text{ \text{cm} cm and or
-not \infty ° \begin{pmatrix} \end{pmatrix} \overline{3} \log \sin p.m. A (B) yes no ½ √ π ² ₂ − × ٣ ５ \ <think>
-</think> <answer> </answer> answer is ####
+0 1 2 9 10 1,000 0.5 .5 1/2 x y i e \pi \frac{1}{2} \frac12 \frac \sqrt{2} \sqrt \boxed{ \boxed{5} {
+} ( ) [ ] \{ \} \left( \right) ^ _ ^2 _2 ^{ + - * / = < > \le \ne \in \cup \pm , ; : . ... ! % \% $
+\$ | & \\ \text{ \text{cm} cm and or not \infty ° \begin{pmatrix} \end{pmatrix} \overline{3} \log
+\sin p.m. A (B) yes no ½ √ π ² ₂ − × ٣ ５ \ <think> </think> <answer> </answer> answer is ####
 """
 PIECES = [*PIECES.split(), "\n", " "]
 responses = st.lists(st.sampled_from(PIECES), max_size=14).map("".join) | st.text(max_size=60)

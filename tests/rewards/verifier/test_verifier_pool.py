@@ -228,7 +228,8 @@ def test_a_worker_killed_in_the_middle_of_a_judgement_gives_a_verdict(hanging):
 
 TRAINER = f"""
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that down
+# A shell's background job ignores it, and hands that down.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from rewards.verifier import judge, pool
 assert judge("<answer>(x+1)^2</answer>", "x^2+2x+1").right
 if "hang" in sys.argv:
