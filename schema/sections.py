@@ -12,12 +12,15 @@ from schema.faults import Place, place_of
 class Model:
     """Which weights.
 
-    `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B` `build`: instead of it,
-    the name of a builder of `schema/models.py`, which makes a model without a download. Example:
-    `smollm2-135m-instruct` `revision`: the branch, tag or commit of a Hub id. Example: `main`
-    `dtype`: what the weights are kept in. `attn_implementation`: how attention is computed;
-    transformers chooses where it is not said. Example: `sdpa` `chat_template`: a Jinja template
-    that stands for the tokenizer's own. Example: `"{{ messages[0].content }}"`
+    `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B`
+    `build`: instead of it, the name of a builder of `schema/models.py`, which makes a model without
+    a download. Example: `smollm2-135m-instruct`
+    `revision`: the branch, tag or commit of a Hub id. Example: `main`
+    `dtype`: what the weights are kept in.
+    `attn_implementation`: how attention is computed; transformers chooses where it is not said.
+    Example: `sdpa`
+    `chat_template`: a Jinja template that stands for the tokenizer's own. Example: `"{{
+    messages[0].content }}"`
     `chat_template_kwargs`: what the template takes besides. Example: `{enable_thinking: false}`
     """
 
@@ -34,8 +37,10 @@ class Model:
 class OwnSolutions:
     """The base model is sampled, and the warm start learns from its right completions.
 
-    `problems`: of how many training problems. `samples`: completions of each. `keep`: how many
-    right ones of a problem are kept, at most. `temperature`: 1 is the model's own distribution.
+    `problems`: of how many training problems.
+    `samples`: completions of each.
+    `keep`: how many right ones of a problem are kept, at most.
+    `temperature`: 1 is the model's own distribution.
     `model`: the folder of a finished stage that is sampled instead of the base, and has its
     tokenizer. Example: `outputs/tiny-arithmetic/sft`
     """
@@ -52,11 +57,14 @@ class Data:
     """Which problems.
 
     `train`: names of data sets, or one-entry mappings from a name to its arguments. Example:
-    `[gsm8k, math]` `validation`: how many of their problems are held out. `worked`: how many worked
-    solutions the warm start may see; all of them by default. Example: `300` `dir`: a folder of
-    parquet files to read instead of the Hub. Example: `my/parquet` `pass_rate`: the lowest and the
-    highest pass rate of a problem that GRPO trains on, as `make probe` measured it. Example: `[0.1,
-    0.9]` `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
+    `[gsm8k, math]`
+    `validation`: how many of their problems are held out.
+    `worked`: how many worked solutions the warm start may see; all of them by default. Example:
+    `300`
+    `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
+    `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
+    probe` measured it. Example: `[0.1, 0.9]`
+    `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
     `own_solutions`: the warm start learns from the base model's own right completions instead.
     Example: `{samples: 8}`
     """
@@ -76,13 +84,9 @@ class Data:
     @property
     def key_of_probe(self) -> str | None:
         """The key that needs the pass rates of a probe, if one does."""
-        return (
-            "pass_rate"
-            if self.pass_rate is not None
-            else "order"
-            if self.order == "easy first"
-            else None
-        )
+        if self.pass_rate is not None:
+            return "pass_rate"
+        return "order" if self.order == "easy first" else None
 
 
 @dataclass(frozen=True)
@@ -126,15 +130,20 @@ class Evaluate:
 
     `benchmarks`: named as in `data.train`; each may have a `limit`, `samples`, `temperature` and
     `top_p` of its own, in place of those below. Example: `[gsm8k, aime-2024: {samples: 64,
-    temperature: 0.6}]` `limit`: only the first so many problems of each. Example: `200` `engine`:
-    what answers. `batch_size`: problems that transformers answers at once. `max_new_tokens`: of an
-    answer; by default as long as a completion in training. Example: `2048` `samples`: answers per
-    problem. `temperature`: of these answers; 0 is greedy. `top_p`: of these answers, where they are
-    not greedy: the share of the probability that the tokens drawn from have. `control`: whether the
-    base model is also evaluated with a worked example in its prompt. `checkpoint_problems`: how
-    many of the held-out problems choose the checkpoint, where `grpo.eval_steps` is set; the others
-    compare the stages. `patience`: training stops when accuracy on the former has been clearly
-    below its best for so many evaluations while reward rises; 0 is never.
+    temperature: 0.6}]`
+    `limit`: only the first so many problems of each. Example: `200`
+    `engine`: what answers.
+    `batch_size`: problems that transformers answers at once.
+    `max_new_tokens`: of an answer; by default as long as a completion in training. Example: `2048`
+    `samples`: answers per problem.
+    `temperature`: of these answers; 0 is greedy.
+    `top_p`: of these answers, where they are not greedy: the share of the probability that the
+    tokens drawn from have.
+    `control`: whether the base model is also evaluated with a worked example in its prompt.
+    `checkpoint_problems`: how many of the held-out problems choose the checkpoint, where
+    `grpo.eval_steps` is set; the others compare the stages.
+    `patience`: training stops when accuracy on the former has been clearly below its best for so
+    many evaluations while reward rises; 0 is never.
     """
 
     benchmarks: list = field(default_factory=list)
