@@ -22,7 +22,7 @@ LONGER = {
     "evaluation/run_pages.py": 524,
     "rewards/verifier/compare.py": 617,
     "rewards/verifier/equal.py": 608,
-    "rewards/verifier/notation.py": 555,
+    "rewards/verifier/notation.py": 517,
     "rewards/verifier/value.py": 591,
     "schema/meaning.py": 778,
     "schema/values.py": 531,
@@ -31,7 +31,7 @@ LONGER = {
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 7_150, "tests/": 29_250, "everything else": 21_150}
+BUDGET = {"rewards/verifier/": 6_924, "tests/": 29_229, "everything else": 21_150}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",

@@ -2,7 +2,6 @@
 
 import re
 from fractions import Fraction
-from typing import NamedTuple
 
 from rewards.verifier.notation import is_number_word, plain, without_text
 from rewards.verifier.phrases import UNIT
@@ -55,65 +54,42 @@ RATES = {
     "mps": "m / s",
 }
 
-
-class Effect(NamedTuple):
-    """Words that have one effect on the number before them."""
-
-    name: str
-    words: str
-    spares: str  # a unit that looks like one of them
-
-
-# Words behind a number that change or doubt it: they are no unit.
-CHANGES = [
-    Effect(
-        "another answer",
+# Words behind a number that change or doubt it, by their effect: they are no unit.
+CHANGES = {
+    "another answer": (
         "or and also plus versus vs rather instead else then either between to through till until"
-        " from so",
-        spares="oranges",
+        " from so"
     ),
-    Effect(
-        "a denial",
+    "a denial": (
         "no not nor never neither isn't aren't wasn't wrong incorrect false nope mistaken denied"
-        " typo oops unless without except excluded",
-        spares="knots",
+        " typo oops unless without except excluded"
     ),
-    Effect(
-        "a doubt",
+    "a doubt": (
         "maybe perhaps might could if seems think suppose guess guessing believe hope assume"
         " assuming uncertain unsure unknown supposed alleged something anything whereas though"
-        " although however while",
-        spares="guests",
+        " although however while"
     ),
-    Effect(
-        "a rounding",
+    "a rounding": (
         "approx approximated about around almost near close circa ish rounded estimate estimated"
-        " expected give",
-        spares="rounds",
+        " expected give"
     ),
-    Effect(
-        "a bound",
-        "over above below under beyond upward upwards downward downwards less greater than at least"
-        " most but minimum maximum max",
-        spares="undershirts",
+    "a bound": (
+        "over above below under beyond upward upwards downward downwards less greater than at"
+        " least most but minimum maximum max"
     ),
-    Effect("a claim", "is are was equals", spares="areas"),
-    Effect("a month", "july", spares="jellies"),  # which would else be a doubt, as words in -ly are
-    Effect(
-        "arithmetic",
+    "a claim": "is are was equals",
+    "a month": "july",  # which would else be a doubt, as words in -ly are
+    "arithmetic": (
         "times minus divided with mod modulo modulus choose root roots squareroot factorial"
         " exponent raised reciprocal inverse negative positive opposite complement conjugate"
-        " remainder sine cosine theta alpha recurring repeating repeated",
-        spares="roosters",
+        " remainder sine cosine theta alpha recurring repeating repeated"
     ),
-    Effect(
-        "a multiple",
-        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil mille"
-        " permille basis lakh lakhs crore crores",
-        spares="triplets",
+    "a multiple": (
+        "double doubled triple tripled halved twice thrice quarter score gross mega giga mil"
+        " mille permille basis lakh lakhs crore crores"
     ),
-]
-_EFFECT_OF = {word: row.name for row in CHANGES for word in row.words.split()}
+}
+_EFFECT_OF = {word: effect for effect, words in CHANGES.items() for word in words.split()}
 _TOKEN = re.compile(
     r"\s*(?:([A-Za-z'$£€¥₹¢₩₽₪₱₫₦₺ł元Ω]+|\^\\circ\s*[CFKcf]?)\s*\.?(?:\s*\^\s*\{?\s*(-?[123])\s*\}?)?|([/-])|\\cdot)\s*"
 )

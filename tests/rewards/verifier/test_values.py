@@ -41,22 +41,24 @@ from rewards.verifier.value import (
     value,
 )
 from rewards.verifier.wholes import WHOLES, respelled
+from tests.rewards.verifier.examples import EXAMPLES
 
 # ---- spellings
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
 def test_a_spelling_changes_its_examples_and_spares_the_others(spelling):
-    assert spelling.matches and spelling.spares
-    for text, becomes in spelling.matches.items():
+    examples = EXAMPLES["SPELLINGS", spelling.name]
+    assert examples.matches and examples.spares
+    for text, becomes in examples.matches.items():
         assert re.sub(spelling.pattern, spelling.replacement, text) == becomes
-    for text in spelling.spares:
+    for text in examples.spares:
         assert re.sub(spelling.pattern, spelling.replacement, text) == text
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
 def test_a_spelling_reads_like_what_it_becomes(spelling):
-    for text, becomes in spelling.matches.items():
+    for text, becomes in EXAMPLES["SPELLINGS", spelling.name].matches.items():
         assert plain(text) == plain(becomes)
 
 
@@ -67,10 +69,11 @@ def test_names_are_used_once():
 
 @pytest.mark.parametrize("whole", WHOLES, ids=lambda whole: whole.name)
 def test_a_whole_changes_its_examples_and_spares_the_others(whole):
-    assert whole.matches and whole.spares
-    for text, becomes in whole.matches.items():
+    examples = EXAMPLES["WHOLES", whole.name]
+    assert examples.matches and examples.spares
+    for text, becomes in examples.matches.items():
         assert respelled(text) == becomes
-    for text in whole.spares:
+    for text in examples.spares:
         match = re.fullmatch(whole.pattern, text)
         assert match is None or whole.replacement(match) is None
 
@@ -188,12 +191,13 @@ def test_a_name_is_read_as_its_unit(word, name):
     assert known(name) and name.split()[0] in KINDS
 
 
-@pytest.mark.parametrize("row", CHANGES, ids=lambda row: row.name)
-def test_words_that_change_the_number_are_no_unit_and_similar_ones_are(row):
-    for word in row.words.split():
+@pytest.mark.parametrize("effect", CHANGES)
+def test_words_that_change_the_number_are_no_unit_and_similar_ones_are(effect):
+    for word in CHANGES[effect].split():
         assert unit(f" {word} eggs") is None or word == "times", word
         assert not isinstance(value(f"5 {word} eggs"), Quantity) or word == "times", word
-    assert isinstance(value(f"5 {row.spares}"), Quantity)
+    for name in EXAMPLES["CHANGES", effect].spares:
+        assert isinstance(value(f"5 {name}"), Quantity), name
 
 
 @pytest.mark.parametrize(
@@ -219,17 +223,14 @@ def test_a_verdict_names_the_effect_and_its_word(answer, gold, effect):
 
 
 def test_every_effect_is_named_by_a_verdict():
-    for row in CHANGES:
-        reasons = [
-            judge(f"<answer>5 {word} eggs</answer>", "5").reason for word in row.words.split()
-        ]
-        assert any(
-            reason.startswith(f"not equal to the gold: {row.name}, ") for reason in reasons
-        ), row.name
+    for effect, words in CHANGES.items():
+        reasons = [judge(f"<answer>5 {word} eggs</answer>", "5").reason for word in words.split()]
+        start = f"not equal to the gold: {effect}, "
+        assert any(reason.startswith(start) for reason in reasons), effect
 
 
 def test_no_word_has_two_effects():
-    words = [word for row in CHANGES for word in row.words.split()]
+    words = " ".join(CHANGES.values()).split()
     assert len(words) == len(set(words))
 
 
