@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from viewer import groups, lab
+from viewer import groups
 from viewer.results import results
 from viewer.runs import about, advice, changed, curves, describe, pair
 
@@ -41,6 +41,27 @@ ASSETS = dict.fromkeys(SCRIPTS, "text/javascript") | dict.fromkeys(STYLES, "text
 COMPLETIONS = 4_000
 FLIPS = 300
 PROGRESS = 5  # seconds between two lines while one file is written
+# What the lab offers, and what its settings are to begin with. A setting of a recipe's `grpo`
+# section has its name there. The page works everything out itself: page/bandit.js.
+LAB = {
+    "algorithms": ["grpo", "reinforce", "reinforce_baseline", "rloo", "ppo", "reinforce_plus_plus"],
+    "landscapes": ["one peak", "two peaks", "linear"],
+    "defaults": {
+        "num_generations": 8,
+        "num_iterations": 2,
+        "max_steps": 200,
+        "learning_rate": 0.5,
+        "temperature": 1.0,
+        "epsilon": 0.2,
+        "beta": 0.0,
+        "scale_rewards": "group",
+        "matched": True,  # whether the algorithms' learning rates are
+        "noise": 0.0,  # standard deviation of what is added to each reward
+        "peak": 5,  # of the landscape "one peak"
+        "logits": [0.0] * 10,  # to start from; this policy is the reference too
+        "seed": 0,
+    },
+}
 # What else a page could do in the browser that shows it: nothing is fetched from elsewhere, sent
 # there or framed.
 HEADERS = {
@@ -178,13 +199,7 @@ def answer(runs: list[Path], question: str) -> Any:
     if question == "runs":
         return [describe(run) for run in runs]
     if question == "lab":
-        memory = json.loads(MEMORY.read_text(encoding="utf-8"))
-        return {
-            "algorithms": lab.ALGORITHMS,
-            "landscapes": lab.LANDSCAPES,
-            "defaults": lab.SETTINGS,
-            "memory": memory,
-        }
+        return LAB | {"memory": json.loads(MEMORY.read_text(encoding="utf-8"))}
     number, _, asked = question.partition("/")
     if not re.fullmatch(r"\d{1,4}", number) or int(number) >= len(runs):
         raise ValueError(f"there is no run {number:.20}")

@@ -12,14 +12,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from tests.support import run_stage
+from tests.viewer import bandit
 from tests.viewer.test_lab import by_trl
-from viewer import lab
 
 GROUP, BETA = 4, 0.5
 # Steeper than the lab's landscapes, where the two theories lie too close together to be told apart.
-BELLS = {place: np.exp(-((np.arange(lab.ACTIONS) - place) ** 2.0)) for place in (3, 5, 8)}
+BELLS = {place: np.exp(-((np.arange(bandit.ACTIONS) - place) ** 2.0)) for place in (3, 5, 8)}
 MACHINES = {"peak": BELLS[5], "two-peaks": np.maximum(0.7 * BELLS[3], BELLS[8])}
-MACHINES["linear"] = np.arange(lab.ACTIONS) / (lab.ACTIONS - 1)
+MACHINES["linear"] = np.arange(bandit.ACTIONS) / (bandit.ACTIONS - 1)
 BOTH_KLS = pytest.mark.parametrize("corrected", [True, False])
 
 
@@ -75,7 +75,7 @@ def test_trls_expected_gradient_vanishes_where_theory_says(machine, corrected):
     rewards = MACHINES[machine]
     for seed in range(5):
         reference = np.exp(
-            lab.log_policy(np.random.default_rng(seed).standard_normal(lab.ACTIONS), 1.0)
+            bandit.log_policy(np.random.default_rng(seed).standard_normal(bandit.ACTIONS), 1.0)
         )
         there = theory(reference, rewards, corrected)
         assert there.sum() == pytest.approx(1, abs=1e-9)
@@ -104,7 +104,7 @@ def pays(completions, problem, **columns):
 # numpy with as many completions are left with 0.005 to 0.008 by the noise of sampling; the rest is
 # what is left of the way.
 TOLERANCE = 0.03
-VOCABULARY = [*map(str, range(lab.ACTIONS)), *MACHINES, "<unk>", "<end>"]
+VOCABULARY = [*map(str, range(bandit.ACTIONS)), *MACHINES, "<unk>", "<end>"]
 
 
 def policy_of_one_token(folder):
@@ -191,7 +191,7 @@ def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     for name, before, after in zip(
         MACHINES, distributions(model), distributions(tmp_path / "grpo"), strict=True
     ):
-        rewards = np.append(MACHINES[name], [0.0] * (len(VOCABULARY) - lab.ACTIONS))
+        rewards = np.append(MACHINES[name], [0.0] * (len(VOCABULARY) - bandit.ACTIONS))
         there = theory(before, rewards, corrected)
         others = [
             theory(before, rewards, not corrected),

@@ -16,10 +16,9 @@ import torch
 from evaluation import explain, report
 from stages import view
 from tests.support import ROOT, write_lines
-from tests.viewer import made
+from tests.viewer import bandit, made
 from tests.viewer.test_page import served
 from training.scoring import normalised, spread
-from viewer import lab
 from viewer.page import whole
 
 pytestmark = pytest.mark.browser
@@ -627,7 +626,7 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
         tab.get_by_label("β, the weight of the KL").first.fill("0.1")
         tab.get_by_role("button", name="Next step").click()
         settings = {"landscape": "two peaks", "beta": 0.1}
-        expected = lab.run("rloo", **settings)
+        expected = bandit.run("rloo", **settings)
         step, update = expected["steps"][1], expected["steps"][1]["updates"][0]
         tab.locator(".sums", has_text=f"{update['loss']:.4f}".replace("-", "−")).wait_for()
         rows = [
@@ -644,8 +643,8 @@ def test_the_lab_shows_the_numbers_that_numpy_has(tab):
             assert now == pytest.approx(100 * update["new_probabilities"][i], abs=0.06)
             assert ratio == pytest.approx(update["ratios"][i], abs=6e-4)
             assert kl == pytest.approx(update["kl"][i], abs=6e-5)
-        for name in lab.ALGORITHMS:  # over 200 steps, side by side
-            final = lab.run(name, **settings)["expected_reward"][-1]
+        for name in bandit.ALGORITHMS:  # over 200 steps, side by side
+            final = bandit.run(name, **settings)["expected_reward"][-1]
             assert re.search(rf"{final:.3f}".rstrip("0"), tab.locator(".keys").inner_text())
 
 
@@ -709,7 +708,7 @@ def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
     """An algorithm, a landscape and settings, each pair of the first two once."""
     found = []
     for i, (algorithm, landscape) in enumerate(
-        (a, b) for a in lab.ALGORITHMS for b in lab.LANDSCAPES
+        (a, b) for a in bandit.ALGORITHMS for b in bandit.LANDSCAPES
     ):
         settings = {
             "num_generations": int(random.integers(2, 33)),
@@ -723,11 +722,11 @@ def bandits(random: np.random.Generator) -> list[tuple[str, str, dict]]:
         settings |= {
             "epsilon": random.uniform(0.05, 0.6),
             "beta": random.uniform(0, 0.3),
-            "peak": i % lab.ACTIONS,
+            "peak": i % bandit.ACTIONS,
         }
         settings |= {
             "noise": random.uniform(0, 0.3),
-            "logits": random.standard_normal(lab.ACTIONS).tolist(),
+            "logits": random.standard_normal(bandit.ACTIONS).tolist(),
         }
         settings |= {
             "scale_rewards": ("group", "none")[i % 2],
@@ -746,7 +745,7 @@ def test_the_pages_bandit_is_numpys(tab, playground):
     ]
     found = tab.evaluate("all => all.map(([name, settings]) => train(name, settings))", given)
     for (algorithm, landscape, settings), trained in zip(asked, found, strict=True):
-        expected = lab.run(algorithm, landscape, **settings)
+        expected = bandit.run(algorithm, landscape, **settings)
         steps, there = expected.pop("steps"), trained["steps"]
         assert trained["diverged"] is expected["diverged"] is None
         for name in expected.keys() - {"algorithm", "landscape", "settings", "diverged"}:
@@ -778,7 +777,7 @@ def test_the_pages_advantages_are_numpys(tab, playground):
                 "([all, s]) => advantages(all, [], s)",
                 [rewards.tolist(), settings | {"loss_type": kind}],
             )
-            assert made["advantages"] == pytest.approx(lab.advantages(kind, rewards)[1])
+            assert made["advantages"] == pytest.approx(bandit.advantages(kind, rewards)[1])
     assert tab.evaluate("advantages([0.7], [], {}).advantages") == [0]
     for method in ("group", "none", "batch", "whole", "rloo"):
         asked = {
@@ -791,7 +790,9 @@ def test_the_pages_advantages_are_numpys(tab, playground):
             "seed": 7,
         }
         made = tab.evaluate("asked => advantagesOfBatches(asked)", asked)
-        right = lab.uniform(7, 0, 600).reshape(30, 4, 5) < np.linspace(0.9, 0.2, 4)[None, :, None]
+        right = (
+            bandit.uniform(7, 0, 600).reshape(30, 4, 5) < np.linspace(0.9, 0.2, 4)[None, :, None]
+        )
         rewards = right.astype(float)
         above = rewards - rewards.mean(2, keepdims=True)
         batch = rewards.reshape(30, 1, 20)

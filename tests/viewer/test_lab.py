@@ -1,5 +1,5 @@
-"""The lab's arithmetic: trl's own where both apply, finite differences, exact expectations, and
-what a run learns."""
+"""The lab's arithmetic, in numpy (bandit.py): trl's own where both apply, finite differences, exact
+expectations, and what a run learns."""
 
 import ast
 import inspect
@@ -20,8 +20,8 @@ from schema.recipe import load_recipe
 from stages.memory import with_critic
 from tests.bench.sizes import FILE, SHAPES, held, table
 from tests.support import ROOT
+from tests.viewer import bandit
 from training.memory import estimate
-from viewer import lab
 
 ONE_TOKEN = ("grpo", "bnpo", "dr_grpo", "dapo")  # with completions of one token, the same loss
 EXACT = {"rel": 1e-6, "abs": 1e-9}
@@ -31,14 +31,14 @@ def drawn(seed: int, group: int = 8, spread: float = 1.0):
     """(logits, actions, rewards, old and reference log-probabilities) that have nothing in
     common."""
     rng = np.random.default_rng(seed)
-    logits, old, reference = spread * rng.standard_normal((3, lab.ACTIONS))
-    actions = rng.integers(0, lab.ACTIONS, group)
+    logits, old, reference = spread * rng.standard_normal((3, bandit.ACTIONS))
+    actions = rng.integers(0, bandit.ACTIONS, group)
     return (
         logits,
         actions,
         rng.random(group),
-        lab.log_policy(old, 1.0),
-        lab.log_policy(reference, 1.0),
+        bandit.log_policy(old, 1.0),
+        bandit.log_policy(reference, 1.0),
     )
 
 
@@ -107,8 +107,8 @@ def test_loss_and_gradient_are_trls(loss_type, clip, beta, temperature):
     clipped = 0
     for seed in range(10):
         logits, actions, rewards, old, reference = drawn(seed)
-        _, gains = lab.advantages("grpo", rewards)
-        ours = lab.update(logits, actions, gains, old, reference, clip, beta, temperature)
+        _, gains = bandit.advantages("grpo", rewards)
+        ours = bandit.update(logits, actions, gains, old, reference, clip, beta, temperature)
         loss, gradient, metrics = by_trl(
             logits, actions, gains, old, reference, clip, beta, temperature, loss_type
         )
@@ -146,16 +146,17 @@ def test_advantages_are_trls(rewards, scale):
         "unscorable_mask": torch.zeros(len(rewards)).bool(),
     }
     exec(compile(ast.Module([lines], []), "trl", "exec"), vars(grpo_trainer) | names, names)
-    _, gains = lab.advantages("grpo", np.array(rewards, dtype=float), scale_rewards=scale)
+    _, gains = bandit.advantages("grpo", np.array(rewards, dtype=float), scale_rewards=scale)
     assert gains == pytest.approx(names["advantages"].numpy(), **EXACT)
 
 
 def test_the_defaults_that_are_trls():
     trls = GRPOConfig(use_cpu=True, bf16=False)
     for name in ("num_generations", "epsilon", "beta", "temperature", "scale_rewards"):
-        assert lab.SETTINGS[name] == getattr(trls, name)
+        assert bandit.DEFAULTS[name] == getattr(trls, name)
     assert all(
-        hasattr(trls, name) for name in lab.SETTINGS.keys() - {"matched", "noise", "peak", "logits"}
+        hasattr(trls, name)
+        for name in bandit.DEFAULTS.keys() - {"matched", "noise", "peak", "logits"}
     )
 
 
@@ -166,9 +167,9 @@ def test_the_gradient_is_that_of_finite_differences_and_an_update_is_sgd(clip, t
         logits, actions, rewards, old, reference = drawn(seed, spread=0.5)
 
         def loss(at, actions=actions, gains=rewards - 0.5, old=old, reference=reference):
-            return lab.update(at, actions, gains, old, reference, clip, 0.3, temperature, 0.7)
+            return bandit.update(at, actions, gains, old, reference, clip, 0.3, temperature, 0.7)
 
-        small = 1e-6 * np.eye(lab.ACTIONS)
+        small = 1e-6 * np.eye(bandit.ACTIONS)
         slopes = [
             (loss(logits + each)["loss"] - loss(logits - each)["loss"]) / 2e-6 for each in small
         ]
@@ -180,16 +181,16 @@ def test_the_gradient_is_that_of_finite_differences_and_an_update_is_sgd(clip, t
 def test_a_group_with_equal_rewards_moves_nothing_but_by_its_kl():
     logits, actions, _, old, reference = drawn(3)
     for algorithm in ("grpo", "rloo"):
-        _, gains = lab.advantages(algorithm, np.full(8, 0.25))  # 0.25: the mean is exact
-        assert not lab.update(logits, actions, gains, old, reference, 0.2)["gradient"].any()
-        made = lab.update(logits, actions, gains, old, reference, 0.2, beta=0.1)
-        nothing = lab.update(logits, actions, np.zeros(8), old, reference, 0.2, beta=0.1)
+        _, gains = bandit.advantages(algorithm, np.full(8, 0.25))  # 0.25: the mean is exact
+        assert not bandit.update(logits, actions, gains, old, reference, 0.2)["gradient"].any()
+        made = bandit.update(logits, actions, gains, old, reference, 0.2, beta=0.1)
+        nothing = bandit.update(logits, actions, np.zeros(8), old, reference, 0.2, beta=0.1)
         assert made["gradient"].any() and (made["gradient"] == nothing["gradient"]).all()
 
 
 def exact_gradient(logits, action_rewards, temperature=1.0):
     """Of the expected reward J by the logits: π_a (r_a − J) / temperature."""
-    chances = np.exp(lab.log_policy(logits, temperature))
+    chances = np.exp(bandit.log_policy(logits, temperature))
     return chances * (action_rewards - chances @ action_rewards) / temperature
 
 
@@ -199,11 +200,11 @@ GROUPS = 10_000
 def estimated(algorithm: str, logits, action_rewards, scale: str = "group"):
     """(mean, standard error), each (10,), of minus the first update's gradient over many groups of
     4."""
-    now, rng = lab.log_policy(logits, 1.0), np.random.default_rng(0)
+    now, rng = bandit.log_policy(logits, 1.0), np.random.default_rng(0)
     found = []
-    for actions in rng.choice(lab.ACTIONS, (GROUPS, 4), p=np.exp(now)):
-        _, gains = lab.advantages(algorithm, action_rewards[actions], 0.3, scale)
-        found.append(-lab.update(logits, actions, gains, now, now)["gradient"])
+    for actions in rng.choice(bandit.ACTIONS, (GROUPS, 4), p=np.exp(now)):
+        _, gains = bandit.advantages(algorithm, action_rewards[actions], 0.3, scale)
+        found.append(-bandit.update(logits, actions, gains, now, now)["gradient"])
     return np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(GROUPS)
 
 
@@ -216,8 +217,8 @@ def test_the_first_updates_gradient_is_that_of_the_expected_reward(algorithm, sh
     does, shrinks it to (G − 1) / G. 4 standard errors: of 50 numbers, one is beyond them by chance
     in 3 of 1,000 tries.
     """
-    logits = 0.7 * np.random.default_rng(5).standard_normal(lab.ACTIONS)
-    action_rewards = lab.rewards_of("two peaks", 0)
+    logits = 0.7 * np.random.default_rng(5).standard_normal(bandit.ACTIONS)
+    action_rewards = bandit.rewards_of("two peaks", 0)
     mean, error = estimated(algorithm, logits, action_rewards, "none")
     exact = exact_gradient(logits, action_rewards)
     assert (abs(mean - share * exact) < 4 * error).all()
@@ -228,10 +229,10 @@ def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
     """The mean of k3 over the policy is KL(policy ‖ reference); that of its gradient is
     KL(reference ‖ policy)'s."""
     logits, _, _, _, reference = drawn(2)
-    now = lab.log_policy(logits, 1.0)
+    now = bandit.log_policy(logits, 1.0)
     made = [
-        lab.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0)
-        for a in range(lab.ACTIONS)
+        bandit.update(logits, np.array([a]), np.zeros(1), now, reference, beta=1.0)
+        for a in range(bandit.ACTIONS)
     ]
     assert np.exp(now) @ [each["kl"][0] for each in made] == pytest.approx(made[0]["exact_kl"])
     gradient = np.exp(now) @ np.array([each["gradient"] for each in made])
@@ -247,24 +248,24 @@ def test_the_kl_term_has_the_value_of_one_kl_and_the_gradient_of_the_other():
     ],
 )
 def test_landscapes(landscape, rewards):
-    made = lab.rewards_of(landscape, 2)
+    made = bandit.rewards_of(landscape, 2)
     assert {place: made[place] for place in rewards} == pytest.approx(rewards)
     assert made.max() == 1.0 and sum(made == 1.0) == 1
 
 
-@pytest.mark.parametrize("landscape", lab.LANDSCAPES)
-@pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
+@pytest.mark.parametrize("landscape", bandit.LANDSCAPES)
+@pytest.mark.parametrize("algorithm", bandit.ALGORITHMS)
 def test_the_best_action_is_learned(algorithm, landscape):
     """The defaults make it the likely answer. Without a baseline whatever is sampled gains: with
     one seed in ten the second best keeps what it gained."""
     for seed in range(3):
-        made = lab.run(algorithm, landscape, seed=seed)
+        made = bandit.run(algorithm, landscape, seed=seed)
         assert made["probabilities"][np.argmax(made["action_rewards"])] > 0.5
         assert made["expected_reward"][-1] > made["expected_reward"][0]
 
 
 def steps_to(reward: float, algorithm: str, **settings) -> list[int]:
-    runs = [lab.run(algorithm, seed=seed, max_steps=100, **settings) for seed in range(15)]
+    runs = [bandit.run(algorithm, seed=seed, max_steps=100, **settings) for seed in range(15)]
     return [int(np.argmax(np.array(each["expected_reward"]) >= reward)) or 100 for each in runs]
 
 
@@ -280,7 +281,7 @@ def test_two_peaks_trap_who_learns_fast_from_few():
     """The page's own number, 8 of 30; at the defaults, none of ten."""
     trap = {"num_generations": 2, "num_iterations": 1, "learning_rate": 4.0, "matched": False}
     for settings, seeds, trapped in ((trap, 30, 8), ({"max_steps": 100}, 10, 0)):
-        ends = [lab.run("grpo", "two peaks", seed=seed, **settings) for seed in range(seeds)]
+        ends = [bandit.run("grpo", "two peaks", seed=seed, **settings) for seed in range(seeds)]
         likely = [np.argmax(each["probabilities"]) for each in ends]
         assert [likely.count(8), likely.count(3)] == [seeds - trapped, trapped]
         assert all(each["largest"][-1] > 0.9 for each in ends)
@@ -289,7 +290,7 @@ def test_two_peaks_trap_who_learns_fast_from_few():
     assert "num_generations: 2, num_iterations: 1, learning_rate: 4, matched: false" in page
 
 
-@pytest.mark.parametrize("algorithm", lab.ALGORITHMS)
+@pytest.mark.parametrize("algorithm", bandit.ALGORITHMS)
 def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
     asked = {
         "num_iterations": 3,
@@ -299,13 +300,13 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
         "max_steps": 30,
         "seed": 4,
     }
-    made = lab.run(algorithm, "two peaks", **asked)
+    made = bandit.run(algorithm, "two peaks", **asked)
     assert (
         json.loads(json.dumps(made, allow_nan=False))
         == made
-        == lab.run(algorithm, "two peaks", **asked)
+        == bandit.run(algorithm, "two peaks", **asked)
     )
-    assert made["settings"] == lab.SETTINGS | asked
+    assert made["settings"] == bandit.DEFAULTS | asked
     whitens, in_loss = (
         algorithm == "reinforce_plus_plus",
         0.0 if algorithm == "reinforce_plus_plus" else 0.01,
@@ -345,7 +346,7 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
             )
             assert update["new_probabilities"] == list(sampled)
             assert ratios == pytest.approx(sampled / step["old_probabilities"])
-            low, high = (0.8, 1.2) if algorithm in lab.CLIPS else (0, np.inf)
+            low, high = (0.8, 1.2) if algorithm in bandit.CLIPS else (0, np.inf)
             branches = ratios * gains, np.clip(ratios, low, high) * gains
             assert update["unclipped"] == pytest.approx(branches[0]) and update[
                 "clipped"
@@ -359,20 +360,20 @@ def test_a_run_says_all_that_leads_from_one_step_to_the_next(algorithm):
                 np.array(logits) - rate * np.array(update["gradient"])
             )
             logits, clipped = update["logits_after"], clipped + sum(update["is_clipped"])
-            value += lab.CRITIC_RATE * (rewards.mean() - value)
-        final = np.exp(lab.log_policy(np.array(logits), 1.0))
+            value += bandit.CRITIC_RATE * (rewards.mean() - value)
+        final = np.exp(bandit.log_policy(np.array(logits), 1.0))
         assert made["expected_reward"][i + 1] == pytest.approx(final @ made["action_rewards"])
         assert made["kl"][i + 1] == pytest.approx(final @ np.log(final / 0.1))
         assert made["entropy"][i + 1] == pytest.approx(np.log(10) - made["kl"][i + 1])
         assert made["largest"][i + 1] == pytest.approx(final.max())
     assert made["probabilities"] == pytest.approx(final)
-    assert bool(clipped) == (algorithm in lab.CLIPS)
+    assert bool(clipped) == (algorithm in bandit.CLIPS)
 
 
 def test_all_algorithms_start_with_the_same_group_whatever_the_noise():
     first = [
-        lab.run(each, max_steps=1, noise=noise)["steps"][0]
-        for each in lab.ALGORITHMS
+        bandit.run(each, max_steps=1, noise=noise)["steps"][0]
+        for each in bandit.ALGORITHMS
         for noise in (0.0, 0.5)
     ]
     assert len({tuple(each["actions"]) for each in first}) == 1
@@ -381,7 +382,7 @@ def test_all_algorithms_start_with_the_same_group_whatever_the_noise():
 
 def test_reinforce_plus_plus_takes_its_kl_off_the_reward():
     start = np.random.default_rng(1).standard_normal(10).tolist()
-    made = lab.run(
+    made = bandit.run(
         "reinforce_plus_plus", "linear", beta=0.5, logits=start, max_steps=3, learning_rate=2.0
     )
     paid = [np.array(step["rewards"]) - np.array(step["actions"]) / 9 for step in made["steps"]]
@@ -394,14 +395,16 @@ def test_reinforce_plus_plus_takes_its_kl_off_the_reward():
 
 def test_a_run_can_start_elsewhere():
     start = [3.0, *[0.0] * 8, -3.0]
-    made = lab.run("grpo", "linear", logits=start, temperature=2.0, max_steps=1)
+    made = bandit.run("grpo", "linear", logits=start, temperature=2.0, max_steps=1)
     weights = np.exp(np.array(start) / 2)
     assert made["reference"] == pytest.approx(weights / weights.sum())
     assert made["steps"][0]["updates"][0]["logits"] == start and made["kl"][0] == 0
 
 
 def test_a_run_whose_numbers_become_infinite_ends_before():
-    made = lab.run("grpo", "linear", learning_rate=10, beta=1.0, temperature=0.1, num_iterations=8)
+    made = bandit.run(
+        "grpo", "linear", learning_rate=10, beta=1.0, temperature=0.1, num_iterations=8
+    )
     assert made["diverged"] == len(made["steps"]) < 200
     assert len(made["expected_reward"]) == len(made["steps"]) + 1
     json.dumps(made, allow_nan=False)
@@ -411,7 +414,7 @@ def test_a_run_whose_numbers_become_infinite_ends_before():
 def test_the_largest_run_takes_no_time(group):
     """0.2 s of a slow core as measured; ten times that would be felt."""
     started = time.process_time()
-    lab.run(num_generations=group, num_iterations=8)
+    bandit.run(num_generations=group, num_iterations=8)
     assert time.process_time() - started < 2
 
 

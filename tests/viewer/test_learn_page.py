@@ -12,9 +12,9 @@ from schema import configs
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines
+from tests.viewer import bandit
 from training.model import load_tokenizer
 from training.trainer import grpo_trainer
-from viewer import lab
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")
 FROM_THE_BEGINNING, TEN_LINES, PYTORCH, _, CHOOSING, _, MISUNDERSTOOD, _, QUESTIONS = re.split(
@@ -46,16 +46,18 @@ def test_the_defaults_are_trls():
 def test_the_example_is_right_to_its_last_number():
     """What was recomputed is taken out of the text; no digit may be left."""
     answers, rewards = np.array([3, 5, 1, 8]), np.array([1.0, 0, 0, 0])
-    baselines, gains = lab.advantages("grpo", rewards)
-    start = lab.log_policy(np.zeros(lab.ACTIONS), 1.0)
-    first = lab.update(
-        np.zeros(lab.ACTIONS), answers, gains, start, start, clip=0.2, learning_rate=0.8
+    baselines, gains = bandit.advantages("grpo", rewards)
+    start = bandit.log_policy(np.zeros(bandit.ACTIONS), 1.0)
+    first = bandit.update(
+        np.zeros(bandit.ACTIONS), answers, gains, start, start, clip=0.2, learning_rate=0.8
     )
-    second = lab.update(
+    second = bandit.update(
         first["logits_after"], answers, gains, start, start, clip=0.2, learning_rate=0.8
     )
-    end = np.exp(lab.log_policy(second["logits_after"], 1.0))
-    with_kl = lab.update(first["logits_after"], answers, gains, start, start, clip=0.2, beta=0.04)
+    end = np.exp(bandit.log_policy(second["logits_after"], 1.0))
+    with_kl = bandit.update(
+        first["logits_after"], answers, gains, start, start, clip=0.2, beta=0.04
+    )
     compared, clipped = tables(FROM_THE_BEGINNING)
     untried = np.delete(second["probabilities"], answers)
     assert len(compared) == 2
@@ -116,7 +118,7 @@ def test_the_example_is_right_to_its_last_number():
         "every advantage is 0, and nothing is learned",
     ]
     assert len(untried) == 6 and np.ptp(untried) == 0
-    assert not any(lab.advantages("grpo", np.full(4, each))[1].any() for each in (1.0, 0.0))
+    assert not any(bandit.advantages("grpo", np.full(4, each))[1].any() for each in (1.0, 0.0))
     text = re.sub(r"^\|.*\n|\*\*\d\.", "", FROM_THE_BEGINNING, flags=re.M).replace("\n", " ")
     for each in said:
         assert each in text
@@ -164,7 +166,7 @@ def test_the_programs_loss_and_its_gradient_are_trls(by_default, tmp_path):
     old, ref = made["logps"](model, ids, 9).detach() + 0.3 * torch.randn(2, made["G"], 9)
     rewards = torch.rand(made["G"])
     gains = made["advantages"](rewards)
-    assert gains.numpy() == pytest.approx(lab.advantages("grpo", rewards.numpy())[1], rel=1e-5)
+    assert gains.numpy() == pytest.approx(bandit.advantages("grpo", rewards.numpy())[1], rel=1e-5)
     inputs = {
         "prompt_ids": ids[:, :-9],
         "prompt_mask": torch.ones_like(ids[:, :-9]),
@@ -201,7 +203,7 @@ def test_the_advice_on_settings_is_what_the_lab_measures():
 
     def runs(**settings) -> list[dict]:
         return [
-            lab.run(landscape="two peaks", seed=seed, matched=False, **settings)
+            bandit.run(landscape="two peaks", seed=seed, matched=False, **settings)
             for seed in range(20)
         ]
 
@@ -236,7 +238,7 @@ def test_what_is_said_of_a_run_and_of_the_questions_is_so():
         f"took {100 * np.mean([each['clip_ratio/region_mean'] for each in lines]):.2f}% of the"
         " tokens" in MISUNDERSTOOD
     )
-    gain = lab.advantages("grpo", np.array([1.0, 1, 0, 0]))[1][0]
+    gain = bandit.advantages("grpo", np.array([1.0, 1, 0, 0]))[1][0]
     assert (
         f"±0.5 ÷ 0.577 = ±{gain:.3f}" in QUESTIONS
         and f"2 − ln 2 − 1 = {1 - np.log(2):.3f}" in QUESTIONS
@@ -247,10 +249,10 @@ def test_what_is_said_of_a_run_and_of_the_questions_is_so():
         QUESTIONS,
     )
     assert len(asked) == 3
-    start = lab.log_policy(np.zeros(lab.ACTIONS), 1.0)
+    start = bandit.log_policy(np.zeros(bandit.ACTIONS), 1.0)
     for gain, ratio, pushed, *numbers in asked:
         old, gains = start - np.log(float(ratio)), np.array([float(gain.replace("−", "-"))])
-        made = lab.update(np.zeros(lab.ACTIONS), np.array([0]), gains, old, start, clip=0.2)
+        made = bandit.update(np.zeros(bandit.ACTIONS), np.array([0]), gains, old, start, clip=0.2)
         branches = made["unclipped"][0], made["clipped"][0]
         assert numbers == [written(each, 1) for each in (*branches, min(branches))]
         assert made["is_clipped"][0] == (pushed == "No")

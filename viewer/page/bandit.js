@@ -1,6 +1,37 @@
 "use strict";
-// The arithmetic of the lab, number for number that of viewer/lab.py, which says where each formula is from. The tests
-// run both on the same random inputs.
+// The lab: the smallest problem that GRPO solves, a bandit with ten actions, with every number of every step. The page
+// computes it, so it needs no server. Tests run it beside the same arithmetic in numpy, which they compare with trl's.
+//
+// An action is a completion of one token, the policy is the softmax of ten logits, and a reward is read off a landscape.
+// So nothing is hidden: the gradient is exact, by hand, and an update is plain SGD on the logits, without momentum,
+// weight decay or gradient clipping. The settings have the names that they have in a recipe's `grpo` section, and the
+// loss is that of trl 1.16 (`loss_type: grpo`; with completions of one token `dapo`, `bnpo` and `dr_grpo` are the same).
+// For the completions i = 1 … G of a group:
+//
+//     ratio_i = exp(logp_i − old_logp_i)
+//     kl_i    = exp(ref_logp_i − logp_i) − (ref_logp_i − logp_i) − 1
+//     loss    = mean over i of: −min(ratio_i A_i, clip(ratio_i, 1 − ε, 1 + ε) A_i) + β kl_i
+//
+// trl also multiplies kl_i by ratio_i, unless `use_bias_correction_kl` is false, as it is here and in the paper.
+//
+// The algorithms differ in the advantage A_i = reward_i − baseline_i, and in whether they clip:
+//
+// - grpo (Shao et al. 2024, arXiv:2402.03300): the mean of the group; divided by its standard deviation + 1e-4, unless
+//   `scale_rewards` is none. Clips.
+// - reinforce (Williams 1992): none, 0.
+// - reinforce_baseline (Sutton and Barto 2018, section 2.8): the mean of all rewards of earlier groups, at first 0.
+// - rloo (Kool et al. 2019; Ahmadian et al. 2024, arXiv:2402.14740): the mean of the other completions of the group.
+// - ppo (Schulman et al. 2017, arXiv:1707.06347): the critic's value. There is one state, so the critic is one learned
+//   number, at first 0, and takes an SGD step on the mean of (value − reward_i)² / 2 with each update. Clips.
+// - reinforce_plus_plus (Hu 2025, arXiv:2501.03262): the mean of the batch, divided by the batch's standard deviation +
+//   1e-4. With one question the batch is the group. Its KL is no term of the loss: β (old_logp_i − ref_logp_i) is taken
+//   off reward_i. Clips.
+//
+// Those that do not clip have ratio_i A_i in place of the min, which in the first update, where each ratio is 1, has the
+// gradient of A_i logp_i. All others may have the KL term.
+//
+// Whoever divides by a standard deviation σ < 1 takes steps 1 / σ as long. `matched` lowers their learning rate by the σ
+// of the first policy's rewards, so that the algorithms are compared, and not their rates.
 
 const ACTIONS = 10;
 const CRITIC_RATE = 0.1;
@@ -21,7 +52,8 @@ function uniform(seed, place, count) {
   });
 }
 
-/** The reward of each action. */
+/** The reward of each action a: "one peak" 1 − |a − peak| / 5, at least 0; "two peaks" 1 at 8 alone, and
+ * 0.7 × (1 − |a − 3| / 4), at least 0, elsewhere; "linear" a / 9. The highest is always 1. */
 function rewardsOf(landscape, peak) {
   return Array.from({ length: ACTIONS }, (_, place) => {
     if (landscape === "linear") return place / (ACTIONS - 1);
@@ -57,7 +89,10 @@ function compared(algorithm, rewards, estimate, scale) {
   return [rewards.map(() => (relative ? moments(rewards).mean : estimate)), gains];
 }
 
-/** One step of SGD on a group, and the numbers that lead to it. */
+/** One step of SGD on a group, and the numbers that lead to it: of the policy its logits, probabilities and
+ * logits_after; of each sampled action new_probabilities, ratios, the two branches of the min (unclipped, clipped),
+ * is_clipped (the gradient does not pass) and kl; exact_kl, the KL from policy to reference; loss, its part policy_loss,
+ * and its gradient by the logits. `clip`: epsilon, or null where nothing is clipped. */
 function update(logits, actions, gains, old, reference, { clip, beta, temperature, learning_rate }) {
   const now = logPolicy(logits, temperature);
   const bounds = clip === null ? null : [1 - clip, 1 + clip];
@@ -94,7 +129,14 @@ function matchedRate(algorithm, settings, actionRewards) {
   return settings.learning_rate * Math.sqrt(sum(chances.map((chance, i) => chance * (actionRewards[i] - mean) ** 2)));
 }
 
-/** Trains the policy, and says everything that viewer/lab.py's `run` says. */
+/** Trains the policy, and returns everything: algorithm and settings; action_rewards; the probabilities of the
+ * reference, and the final ones; from before the first step to after the last expected_reward, of the policy, without
+ * noise, kl, exact, to the reference, entropy and largest, its largest probability; steps; learning_rate, as matched;
+ * and diverged, null or the number of the step, from 0, in which a number became infinite: the steps end before it.
+ *
+ * A step has, of its group, actions, rewards, old_probabilities, baselines and advantages; mean and std of the rewards;
+ * and updates, a list of what `update` returns. The same seed draws the same uniform numbers for every algorithm, so all
+ * start with the same group. */
 function train(algorithm, settings) {
   const { num_generations, num_iterations, temperature, seed } = settings;
   const action_rewards = rewardsOf(settings.landscape, settings.peak);
