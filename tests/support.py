@@ -4,6 +4,7 @@ weights, and a stand-in for the Hub."""
 import http.server
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -159,6 +160,16 @@ def send(process: subprocess.Popen, number: int):
     """Send a signal to the process 1 that `as_process_1` started."""
     [below] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(below), number)
+
+
+def write_program(path: Path, code: str):
+    """Write an executable that runs this Python code with the tests' own Python. A `#!` line cannot
+    name that, for its path may have a space."""
+    source = path.with_name(f"{path.name}.py")
+    source.write_text(code)
+    command = shlex.join([sys.executable, str(source)])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
 
 
 def run_program(

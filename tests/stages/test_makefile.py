@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schema.terminal import make_line
-from tests.support import ROOT
+from tests.support import ROOT, write_program
 from tests.waits import run_command
 
 
@@ -103,8 +103,7 @@ def stages_told(checkout):
     runs, as the stage has them, from a Python that only tells. Whatever ran besides would have left
     a file."""
     mark(checkout, "dev")
-    tells = f"""#!{sys.executable}
-import json, sys
+    tells = f"""import json, sys
 sys.path.insert(0, {str(ROOT)!r})
 module, sys.argv = sys.argv[2], ["-m", *sys.argv[3:]]
 import stages
@@ -112,8 +111,7 @@ print(json.dumps([module, *sys.argv[1:]]))
 """
     python = checkout / ".venv/bin/python"
     python.unlink()
-    python.write_text(tells)
-    python.chmod(0o755)
+    write_program(python, tells)
 
     def told(command: str | list[str], **environment: str) -> list[list[str]]:
         before = set(checkout.iterdir())

@@ -20,7 +20,7 @@ from schema.recipe import load_recipe
 from stages import vllm_server as stage
 from tests import stage_process
 from tests.stage_process import free_port
-from tests.support import ROOT, refused, run_stage
+from tests.support import ROOT, refused, run_stage, write_program
 from tests.waits import start_command
 from training import vllm_server
 
@@ -74,8 +74,7 @@ def started(tmp_path):
 
     def start(port: int, code: str = STAND_IN, **environment: str) -> subprocess.Popen:
         program = tmp_path / "vllm"
-        program.write_text(f"#!{sys.executable}\n{code}")
-        program.chmod(0o755)
+        write_program(program, code)
         words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}", str(program)]
         return start_command(
             [sys.executable, "-c", STAGE, *words],
