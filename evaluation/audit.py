@@ -332,9 +332,9 @@ def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield name, message + ("Try another model or rubric" if name == JUDGE else given)
 
 
-def some(names: list[str], most: int = 3) -> str:
-    """The first of these names, and how many more there are."""
-    return "; ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def some(names: list[str]) -> str:
+    """The first three of these names, and how many more there are."""
+    return "; ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _paid(

@@ -628,7 +628,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         if name == "correct_answer" and "steps" in options:
             yield (name, "steps"), f"{name}: a step is no answer; leave `steps` out"
         if name in models.OPTIONS:
-            yield from models.complaints(name, options, recipe)
+            yield from models.complaints(name, options)
         longest = options.get("longest")  # of another type: said above
         if (
             name == "brevity"

@@ -130,7 +130,7 @@ def judge_fault(recipe: Recipe) -> Fault | None:
     return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
 
 
-def complaints(name: str, options: dict, recipe: dict) -> Complaints:
+def complaints(name: str, options: dict) -> Complaints:
     """What is wrong with the options of a reward that a model gives, apart from those that every
     reward has."""
     for key in {"steps", "said"} & options.keys() if name == JUDGE else ():

@@ -229,7 +229,7 @@ def take_over(
     return None
 
 
-def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
+def recipe_of(run: Path) -> Recipe:
     """The recipe that a stage's folder was made with, its folder being where it is now.
 
     Raises:
@@ -241,7 +241,7 @@ def recipe_of(run: Path, overrides: Sequence[str] = ()) -> Recipe:
     place = (  # no surrogates
         f"output_dir={run.parent if plain else json.dumps(str(run.parent), ensure_ascii=False)}"
     )
-    return load_recipe(run / "recipe.yaml", [place, *overrides], check=())
+    return load_recipe(run / "recipe.yaml", [place], check=())
 
 
 def warm_start_of(recipe: Recipe) -> Path | None:

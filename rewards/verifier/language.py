@@ -152,7 +152,7 @@ class Language:
             or (said["w"] and (whole is None or count * part >= 1))
         ):
             return None
-        fraction = f"{count * part.numerator}/{part.denominator}" if part != 0.01 else f"{count}%"
+        fraction = f"{count * part.numerator}/{part.denominator}"
         return " ".join(filter(None, [said["w"] and str(whole), fraction, said["u"]]))
 
     @cached_property
