@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-LARGEST = 2**28  # bytes of a file that is read by its lines: some 100,000 logging steps
+# Bytes of a file that is read by its lines: some 100,000 logging steps, or half a million problems.
+LARGEST = 2**28
 
 
 def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
@@ -31,6 +32,15 @@ def read_lines(file: Path) -> Iterator[dict]:
         with contextlib.suppress(ValueError):
             if isinstance(line := parsed(text), dict):
                 yield line
+
+
+def all_lines(file: Path) -> list[Any]:
+    """The values in the lines of a file, without a torn last line.
+
+    Raises:
+        ValueError: a line is no JSON.
+    """
+    return [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def parsed(text: str) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from data import prompt
-from data.json_files import parsed
+from data.json_files import LARGEST, all_lines
 from evaluation import pictures
 from evaluation.answers import Answers, Contestant, settings
 from evaluation.report import batches
@@ -38,7 +38,6 @@ RAREST = 0.05  # of right, or of wrong, completions for a problem set to be of u
 SILENT = 0.6  # groups without signal beyond which most of the sampling is in vain
 ROWS = 17  # of a histogram, at most
 BAR = 40  # characters
-LARGEST = 2**28  # bytes of `pass_rates.jsonl`: half a million problems
 MOST = 10**7  # completions of a probe, whose places are all held in memory
 
 
@@ -315,7 +314,7 @@ def read(file: Path) -> tuple[dict, dict[int, float]]:
     try:
         if file.stat().st_size > LARGEST:
             raise ValueError("it is too large")
-        head, *lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        head, *lines = all_lines(file)
         if not (_whole(head["probed"], 1) and _whole(head["samples"], 1)):
             raise ValueError("it was asked for no number of completions")
         rates = {}

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data.json_files import parsed, read_lines, read_object
+from data.json_files import LARGEST, all_lines, read_lines, read_object
 from data.sources import DataError, read_parquet
 from schema.configs import RIGHT
 from schema.faults import RecipeError
 from schema.stages import STAGES
 from schema.text import Unreadable, saved
 
-LARGEST = 2**28  # bytes of a file that is read whole
 COMPLETIONS = re.compile(r"completions_(\d{1,15})\.parquet")
 CONTROL = "base+example"
 LABELS = ("base", CONTROL, *STAGES)  # of a recipe's models, in the order in which they are compared
@@ -317,8 +316,7 @@ def read_answers(file: Path) -> list[dict]:
         ValueError: the file is not what an evaluation wrote.
     """
     try:
-        # Not splitlines: a response may hold a line separator of Unicode's.
-        lines = [parsed(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+        lines = all_lines(file)
         if not all(isinstance(each, dict) for each in lines):
             raise TypeError("a line is not a JSON object")
         if missing := next(
