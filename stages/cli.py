@@ -29,7 +29,7 @@ from schema.faults import (
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe
 from schema.terminal import clean, clean_libraries, complain, is_main_process
-from training.machines import FAILED, LINGER, is_lost, leave_group
+from training.machines import FAILED, LINGER, in_group, is_lost, leave, leave_group
 from training.writing import begun, remove_unused, unwritten
 
 clean_libraries()  # every stage imports this, and most before the libraries
@@ -182,12 +182,7 @@ def _leave(code: int):
     """Exit; at once where there is a process group, whose threads may abort a process that ends
     with it."""
     remove_unused()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    distributed = sys.modules.get("torch.distributed")
-    if distributed and distributed.is_available() and distributed.is_initialized():
-        os._exit(code)
-    sys.exit(code)
+    leave(code, at_once=in_group())
 
 
 def quiet_libraries():

@@ -35,19 +35,32 @@ def is_lost(error: RuntimeError) -> bool:
     )
 
 
+def in_group() -> bool:
+    """Whether this process belongs to a process group; where torch was never loaded, to none."""
+    distributed = sys.modules.get("torch.distributed")
+    return bool(distributed and distributed.is_available() and distributed.is_initialized())
+
+
 def leave_group():
     """Destroy the process group. gloo's threads abort a process that ends with its group still
     alive, and the launcher calls a finished run failed. A vLLM in this process has groups of its
     own in that one, and would fail at its end if it found that one gone: its own go first."""
-    distributed = sys.modules.get(
-        "torch.distributed"
-    )  # a stage that never loaded torch has no group
     vllm = sys.modules.get("vllm.distributed")
     if vllm and vllm.model_parallel_is_initialized():
         vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
-    if distributed and distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+    if in_group():
+        sys.modules["torch.distributed"].destroy_process_group()
+
+
+def leave(code: int, at_once: bool):
+    """Exit; `at_once` without Python's own end, in which a library's threads may abort, and the
+    launcher would take it for a crash."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if at_once:
+        os._exit(code)
+    sys.exit(code)
 
 
 def require_same(folder: RunFolder):

@@ -15,7 +15,6 @@ import functools
 import inspect
 import os
 import signal
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -43,7 +42,7 @@ from schema.stages import STAGES
 from schema.terminal import chain, is_main_process, make_command, say
 from training import model_files
 from training.checkpoints import kept, sealed_here
-from training.machines import is_lost, leave_group
+from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
 from training.progress import Metrics, StepClock, show_progress
 from training.run_folder import RunFolder
@@ -134,7 +133,7 @@ def _left_alone() -> bool:
 
 def _agreed(caught: int | None) -> int | None:
     """The signal that any process caught, or None: all must stop after the same step."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    if not in_group():
         return caught
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
     most = torch.tensor([int(caught or 0)], device=device)
@@ -184,7 +183,8 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             )
             again = make_command(chain() or stage, recipe)
             say(f"the same command resumes from there\nnext: {again}")
-            _leave(EXIT_CODES[interrupts.agreed])
+            leave_group()
+            leave(EXIT_CODES[interrupts.agreed], at_once=not is_main_process())
         trainer.save_model()
     except Exception as error:
         clock.ended.set()
@@ -389,11 +389,3 @@ def out_of_memory(recipe: Recipe, stage: str = "grpo") -> str:
     if limit:
         lines.append(f"  {recipe.place(stage, length)}: {stage}.{length} {limit} → {limit // 2}")
     return "\n".join(lines)
-
-
-def _leave(code: int):
-    """Exit at once; otherwise the launcher would take the end of this process for a crash."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    leave_group()
-    os._exit(code) if not is_main_process() else sys.exit(code)
