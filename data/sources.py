@@ -33,7 +33,7 @@ class DataError(ValueError):
     to do."""
 
 
-class NotReached(DataError):
+class DataNotReached(DataError):
     """The Hub cannot be reached: the same recipe may find its data tomorrow, or on another
     machine."""
 
@@ -262,14 +262,14 @@ def from_hub(
         )
         known = not isinstance(error, OSError | httpx.HTTPError)
         known |= isinstance(error, DatasetsError) and not hub.is_offline()
-        raise (DataError if known else NotReached)(f"{name}: {reason}{instead}") from error
+        raise (DataError if known else DataNotReached)(f"{name}: {reason}{instead}") from error
     commits = [
         Path(each["filename"]).parent.name for each in dataset.cache_files
     ]  # its folder in the cache
     if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):
         hub.revisions[name] = commits[0]
     if revision and re.fullmatch("[0-9a-f]{40}", revision) and hub.revisions.get(name) != revision:
-        raise NotReached(
+        raise DataNotReached(
             f"{name}: the revision {revision} was not downloaded before, and the Hub is not reached"
         )
     return dataset.to_list()

@@ -81,7 +81,7 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
 
 
 @torch.no_grad()
-def log_probabilities(
+def token_statistics(
     recipe: Recipe, tokenizer, policy: Policy, prompt_ids: list[int], completion_ids: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(log-probability of each token of the completion, entropy of the distribution it was drawn
@@ -232,7 +232,7 @@ def explained(
     known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
     for policy in used.values():
         if policy.folder not in known:
-            known[policy.folder] = log_probabilities(recipe, tokenizer, policy, prompt_ids, ids)
+            known[policy.folder] = token_statistics(recipe, tokenizer, policy, prompt_ids, ids)
     new, entropy = known[used["new"].folder]
     old, reference = (known[used[which].folder][0] for which in ("old", "reference"))
     # The KL is worth seeing without a weight in the loss too.

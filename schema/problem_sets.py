@@ -9,8 +9,7 @@ from numbers import Real
 from data import prompt
 from data.gold import RUNS, read_check
 from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_validation
-from data.sources import DataError
-from data.sources import NotReached as DataNotReached
+from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
 from schema.faults import Fault, NotReached, RecipeError, item

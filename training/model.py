@@ -377,7 +377,7 @@ def _stopping(
     )
 
 
-def weights_of(
+def load_weights(
     folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any
 ) -> PreTrainedModel:
     """The model in a folder that has been looked at, in the dtype of the recipe's own.
@@ -433,7 +433,7 @@ def load_model(
                 "attn_implementation": recipe.model.attn_implementation,
                 "quantization_config": quantization,
             }
-            model = weights_of(folder, recipe, **given, **placed)
+            model = load_weights(folder, recipe, **given, **placed)
     except Exception as error:
         raise not_loaded(recipe, name, error) from error
     configs.require_modules(recipe, model)

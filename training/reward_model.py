@@ -22,7 +22,7 @@ from schema.models import OF_COMPLETIONS, OF_STEPS, head, wrong_config
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from training import model_files
-from training.model import looked_at, refused, require_usable, weights_of
+from training.model import load_weights, looked_at, refused, require_usable
 
 # Of a batch, with its padding: the three widest activations of Qwen2.5-7B, each of 18,944 numbers
 # for a token, are then
@@ -135,7 +135,7 @@ def load_reward_model(recipe: Recipe) -> RewardModel:
         raise RecipeError([Fault(recipe.place("rewards", LEARNED), message)])
     tokenizer, wanted = load_tokenizer_of(recipe), head(recipe.rewards[LEARNED])
     with _looked_at(recipe) as folder:
-        model = weights_of(folder, recipe, TASKS[wanted])
+        model = load_weights(folder, recipe, TASKS[wanted])
     return RewardModel(model, tokenizer, wanted is OF_STEPS)
 
 

@@ -313,7 +313,7 @@ class StepRewards:
         self.rewards: OfSteps = []
         self.ends: list[list[int]] = []
 
-    def ask(
+    def score(
         self,
         function: Callable,
         completions: list,
@@ -321,7 +321,7 @@ class StepRewards:
         log_extra: Callable,
         **columns,
     ) -> list[float | None]:
-        """Ask a reward function about each step, and return for trl's log the mean over the steps
+        """Score each step by a reward function, and return for trl's log the mean over the steps
         of a completion; the column `steps` of the completions' files holds them all. The argument
         `steps_before` has for each step the texts of those before it in its completion."""
         split = [steps_of(self.tokenizer, ids, self.separator) for ids in completion_ids]

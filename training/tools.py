@@ -108,7 +108,7 @@ def _with_tools(tokenizer, schemas: str, given: str) -> tuple[str | None, int]:
         written = tokenizer(after.removeprefix(before))["input_ids"]
         if (
             not known
-            or parsed(tokenizer, written).get("tool_calls") != [call]
+            or message_of(tokenizer, written).get("tool_calls") != [call]
             or prompt.think_opened(tokenizer)
         ):
             return None, 0
@@ -120,7 +120,7 @@ def _with_tools(tokenizer, schemas: str, given: str) -> tuple[str | None, int]:
         return None, 0
 
 
-def parsed(tokenizer, ids: Sequence[int]) -> dict:
+def message_of(tokenizer, ids: Sequence[int]) -> dict:
     """The message that a model wrote in a turn, as trl's trainer reads it: `content`, and
     `tool_calls` if it calls."""
     return templates.parse_response(tokenizer, ids, prefix=[])
@@ -176,7 +176,8 @@ def in_turns(
     tokens = sample(prompts)
     if not tools:
         return [(each, None) for each in tokens]
-    messages, calling = [[parsed(tokenizer, each)] for each in tokens], list(range(len(prompts)))
+    messages = [[message_of(tokenizer, each)] for each in tokens]
+    calling = list(range(len(prompts)))
     for _ in range(most or longest):
         asked, calling = calling, []
         for i in asked:
@@ -190,7 +191,7 @@ def in_turns(
             turn = turn[: longest - len(tokens[i])]
             tokens[i], messages[i] = (
                 tokens[i] + turn,
-                messages[i] + ([parsed(tokenizer, turn)] if turn else []),
+                messages[i] + ([message_of(tokenizer, turn)] if turn else []),
             )
     return list(zip(tokens, messages, strict=True))
 
@@ -209,7 +210,7 @@ def worked(tokenizer, tools: Tools, text: str) -> tuple[list[int], list[int]]:
             *tokenizer(turn[0], add_special_tokens=False)["input_ids"],
             tokenizer.eos_token_id,
         ]
-        said = results(parsed(tokenizer, written), tools) if tools else []
+        said = results(message_of(tokenizer, written), tools) if tools else []
         told = ids_of_results(tokenizer, said) if said else []
         ids, mask = ids + written + told, mask + [1] * len(written) + [0] * len(told)
     return ids, mask

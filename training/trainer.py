@@ -348,7 +348,7 @@ class Rewards:
         self.steps = None
         if of_steps := step_rewards(recipe, tokenizer):
             place, self.steps = of_steps
-            self.functions[place].by_step = self.steps.ask
+            self.functions[place].by_step = self.steps.score
         self.scores.watchers += [self.finite.saw, *([self.keep_best.saw] if choosing else [])]
 
 

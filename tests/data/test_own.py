@@ -12,7 +12,7 @@ import pytest
 from data import hub
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
-from data.sources import DataError, NotReached
+from data.sources import DataError, DataNotReached
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import ROOT
@@ -488,7 +488,7 @@ READ = """
 import json, sys
 from data import hub
 from data.problems import load
-from data.sources import DataError, NotReached
+from data.sources import DataError, DataNotReached
 for given in json.loads(sys.argv[1]):
     try:
         rows, report = load("someone/sums", "train", given)
@@ -525,7 +525,7 @@ def test_a_data_set_of_the_hub(tmp_path):
     assert "1 problems (split test, question → problem" in test
     assert "['DataError', \"someone/sums: Couldn't find cache" in config and "'main'" in config
     assert "['DataError'" in split and "Should be one of" in split and "`split`" in split
-    assert "['NotReached'" in revision and "was not downloaded before" in revision
+    assert "['DataNotReached'" in revision and "was not downloaded before" in revision
 
 
 def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
@@ -539,8 +539,8 @@ def test_what_a_stranger_has_put_on_the_hub_ends_in_one_message(monkeypatch):
             DataError,
         ),
         (TypeError("argument of type 'int' is not iterable"), DataError),  # in its card
-        (ConnectionError("no answer"), NotReached),
-        (httpx.ReadTimeout("late"), NotReached),
+        (ConnectionError("no answer"), DataNotReached),
+        (httpx.ReadTimeout("late"), DataNotReached),
     ):
         monkeypatch.setattr(hub, "is_offline", lambda: False)
 

@@ -112,7 +112,7 @@ def test_each_step_is_judged_with_those_before_it_in_one_pass(of_steps, monkeypa
     monkeypatch.setattr(type(model), "forward", counted)
     texts = ["1+2=3, 3+4=7, 7", "1+2=4, 3+4=7, 7", "9"]
     steps = StepRewards(tokenizer, ", ", 1.0)
-    means = steps.ask(
+    means = steps.score(
         learned,
         completion_ids=[tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts],
         log_extra=lambda *extra: None,

@@ -230,7 +230,7 @@ def test_a_reward_is_asked_about_each_step(tokenizer):
         "log_extra": written.__setitem__,
         "trainer_state": state,
     }
-    assert steps.ask(reward, **given) == [pytest.approx(2 / 3), None, 1.0]
+    assert steps.score(reward, **given) == [pytest.approx(2 / 3), None, 1.0]
     assert asked == [("1", "x"), ("a", "x"), ("2", "x"), ("?", "y"), ("?", "y"), ("3", "z")]
     pairs = [json.loads(each) for each in written.pop("steps")]
     assert pairs == [

@@ -24,7 +24,7 @@ from stages.sft import tokenised
 from tests.support import TEMPLATES
 from training import memory, model
 from training.model import load_tokenizer
-from training.tools import ids_of_results, in_turns, parsed, results, use_tools, worked
+from training.tools import ids_of_results, in_turns, message_of, results, use_tools, worked
 from training.trainer import grpo_trainer
 from viewer import groups
 
@@ -116,14 +116,14 @@ def tokenizer():
 )
 def test_a_call_is_answered_and_anything_else_is_text(tokenizer, text, said, told):
     tools = tools_of(load_recipe(TINY, check=()))
-    message = parsed(tokenizer, tokenizer(text)["input_ids"])
+    message = message_of(tokenizer, tokenizer(text)["input_ids"])
     assert message["content"] == said
     assert [each["content"] for each in results(message, tools)] == told
     assert ("tool_calls" in message) == bool(told)
 
 
 def test_a_tool_that_gets_anothers_argument_says_so(tokenizer):
-    message = parsed(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
+    message = message_of(tokenizer, tokenizer(call("2", key="code"))["input_ids"])
     [said] = results(message, {"calculator": calculator})
     assert said["content"] == str(
         {"error": "calculator() got an unexpected keyword argument 'code'"}
@@ -406,9 +406,9 @@ def test_a_template_of_qwens_is_known(name):
     said = [{"role": "tool", "name": "calculator", "content": "6"}]
     between = f"\n<|im_start|>user\n<tool_response>\n6\n</tool_response><|im_end|>\n{begun}"
     assert tokenizer.decode(ids_of_results(tokenizer, said)) == between
-    message = parsed(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
+    message = message_of(tokenizer, tokenizer(f"so\n{call('2*3')}<|im_end|>")["input_ids"])
     assert message["content"] == "so\n" and results(message, {"calculator": calculator}) == said
-    assert parsed(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
+    assert message_of(tokenizer, tokenizer("so<|endoftext|>")["input_ids"])["content"] == "so"
 
 
 def test_tools_that_this_machine_cannot_hold_are_refused(monkeypatch):
