@@ -36,6 +36,11 @@ def prompt_ids(tokenizer, conversation: list[dict[str, str]]) -> list[int]:
     )["input_ids"]
 
 
+def question_ids(tokenizer, problem: str, system: str | None) -> list[int]:
+    """`prompt_ids` of a problem alone."""
+    return prompt_ids(tokenizer, messages(problem, system))
+
+
 def think_opened(tokenizer) -> bool:
     """Whether the chat template itself opens the thought, so that a completion starts inside
     `<think>`."""

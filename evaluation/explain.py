@@ -212,8 +212,8 @@ def explained(
         row: the completion's place in `group["rows"]`.
     """
     settings, chosen = settings_of(recipe), group["rows"][row]
-    asked = prompt.messages(group["question"], group["system"] or None)
-    prompt_ids = list(prompt.prompt_ids(tokenizer, asked))
+    system = group["system"] or None
+    prompt_ids = list(prompt.question_ids(tokenizer, group["question"], system))
     ids = tokenizer(chosen["text"], add_special_tokens=False)["input_ids"]
     if not chosen["truncated"]:
         ids = [*ids, tokenizer.eos_token_id]

@@ -252,7 +252,7 @@ def _memory_findings(
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):
-    ids = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
+    ids = prompt.question_ids(tokenizer, row["problem"], recipe.prompt.system)
     say("the first prompt, in training and in evaluation, special tokens and all:\n")
     say("  " + tokenizer.decode(ids).replace("\n", "\n  ") + "▸")
     opened = (

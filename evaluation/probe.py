@@ -136,9 +136,8 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     """What the pass rates of the training rows depend on. Weights are known by what is in them,
     which takes a second or so per GB: a run's folder may be copied, and its files are newer
     then."""
-    first = prompt.prompt_ids(
-        tokenizer, prompt.messages(rows[0]["problem"], contestant.recipe.prompt.system)
-    )
+    system = contestant.recipe.prompt.system
+    first = prompt.question_ids(tokenizer, rows[0]["problem"], system)
     of_answers = settings(contestant, rows, first)
     folder = contestant.trained or Path(base_model(contestant.recipe))
     files = sorted(each for each in folder.glob("*.safetensors") if each.is_file())

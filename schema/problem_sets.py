@@ -147,9 +147,7 @@ def share_held_out(recipe: Recipe, held_out: list[dict]) -> tuple[list[dict], li
 def prompt_lengths(rows: list[dict], tokenizer, system: str | None) -> list[int]:
     """Tokens of the prompts of up to a thousand of the rows, ascending."""
     sample = random.Random(0).sample(rows, min(1000, len(rows)))
-    return sorted(
-        len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) for row in sample
-    )
+    return sorted(len(prompt.question_ids(tokenizer, row["problem"], system)) for row in sample)
 
 
 def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:

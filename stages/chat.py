@@ -100,9 +100,7 @@ def answering(recipe: Recipe, trained: Path):
         room = getattr(
             model.config.get_text_config(), "max_position_embeddings", LONGEST
         ) - max_new_tokens(recipe)
-        ids = list(
-            prompt.prompt_ids(tokenizer, prompt.messages(question[:LONGEST], recipe.prompt.system))
-        )
+        ids = list(prompt.question_ids(tokenizer, question[:LONGEST], recipe.prompt.system))
         if len(ids) > room or len(question) > LONGEST:
             say(f"too long: at most {room:,} tokens of prompt leave room for an answer")
             return ""

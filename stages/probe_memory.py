@@ -69,8 +69,7 @@ def worst_step(recipe: Recipe, folder: str) -> Recipe:
 
 def longest_first(rows: list[dict], tokenizer, system: str | None) -> list[dict]:
     return sorted(
-        rows,
-        key=lambda row: -len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))),
+        rows, key=lambda row: -len(prompt.question_ids(tokenizer, row["problem"], system))
     )
 
 

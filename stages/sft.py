@@ -109,7 +109,7 @@ def tokenised(
         if not row["reasoning"]:
             without += 1
             continue
-        prefix = prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))
+        prefix = prompt.question_ids(tokenizer, row["problem"], system)
         text = prompt.completion(row["reasoning"], row.get("answer") or row["solution"], opened)
         completion, learned = worked(tokenizer, tools or {}, text)
         if max_length and len(prefix) + len(completion) > max_length:

@@ -27,7 +27,7 @@ LONGER = {
     "schema/meaning.py": 778,
     "schema/values.py": 531,
     "training/run_folder.py": 508,
-    "training/trainer.py": 518,
+    "training/trainer.py": 516,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.

@@ -410,10 +410,8 @@ def check_adapter(
         the largest difference between their log-probabilities of a token, in nats.
     """
     trainer.accelerator.wait_for_everyone()  # the first of them saved it
-    prompts = [
-        prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], recipe.prompt.system))
-        for row in rows[:4]
-    ]
+    system = recipe.prompt.system
+    prompts = [prompt.question_ids(tokenizer, row["problem"], system) for row in rows[:4]]
     policy = trainer.accelerator.unwrap_model(trainer.model)
     autocast = torch.bfloat16 if trainer.args.bf16 else torch.float16 if trainer.args.fp16 else None
     error = adapter_error(policy, load_model(recipe, tokenizer, folder), prompts, autocast)
@@ -445,13 +443,13 @@ def fitting(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:
     length, by_vllm, served = (configs.setting(recipe, "grpo", key) for key in keys)
     window = config.get_text_config().max_position_embeddings
     most = min(window, served if by_vllm and served else window) - length
-    around = len(prompt.prompt_ids(tokenizer, prompt.messages("", system)))
+    around = len(prompt.question_ids(tokenizer, "", system))
     kept = [
         row
         for row in rows
         # A token is at least one byte, so most rows need not be tokenised.
         if around + len(row["problem"].encode()) <= most
-        or len(prompt.prompt_ids(tokenizer, prompt.messages(row["problem"], system))) <= most
+        or len(prompt.question_ids(tokenizer, row["problem"], system)) <= most
     ]
     if not kept:
         room = (
