@@ -86,7 +86,7 @@ class Language:
 
     @cached_property
     def _run(self) -> str:
-        words = "|".join(map(re.escape, sorted(self.numbers, key=len, reverse=True)))
+        words = self.word.pattern
         end = (
             rf"(?={self.counter}(?![{_W}]))" if self.spaced and self.glue.startswith(r"\s+") else ""
         )
