@@ -29,8 +29,8 @@ from schema.faults import (
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe
 from schema.terminal import clean, clean_libraries, complain, is_main_process
-from training.machines import FAILED, LINGER, in_group, is_lost, leave, leave_group
-from training.writing import begun, remove_unused, unwritten
+from training.machines import FAILED, LINGER, is_lost, leave, leave_group
+from training.writing import begun, unwritten
 
 clean_libraries()  # every stage imports this, and most before the libraries
 
@@ -96,21 +96,21 @@ def mistakes_reported() -> Iterator[None]:
         yield
     except (RecipeError, DataError) as error:
         _say_once(str(error))
-        _leave(2)
+        leave(2)
     except KeyboardInterrupt:
         if is_main_process():
             print("\nstopped; the same command resumes where it can", file=sys.stderr)
         sys.exit(130)
     except RunStopped as stopped:
         _say_once(f"\n{stopped}")
-        _leave(stopped.exit_code)
+        leave(stopped.exit_code)
     except Exception as error:
         if is_out_of_memory(error):
             _say_once(f"\n{NO_MEMORY}")
-            _leave(OUT_OF_MEMORY)
+            leave(OUT_OF_MEMORY)
         if stopped := unwritten(error):
             _say_once(f"\n{stopped}")
-            _leave(stopped.exit_code)
+            leave(stopped.exit_code)
         if not isinstance(error, RuntimeError) or not is_lost(error):
             raise
         # Whichever ended first has said why, and the launcher will end this one; if not, nobody
@@ -121,7 +121,7 @@ def mistakes_reported() -> Iterator[None]:
             str(error).partition("] ")[2].partition(". ")[0] or " ".join(str(error).split())[:300]
         )
         _say_once(f"\nother processes of this run are gone ({said}); the same command resumes")
-        _leave(FAILED)
+        leave(FAILED)
 
 
 class _Lasting(io.FileIO):
@@ -176,13 +176,6 @@ def _say_once(text: str):
         Path(file).write_text(
             json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8"
         )
-
-
-def _leave(code: int):
-    """Exit; at once where there is a process group, whose threads may abort a process that ends
-    with it."""
-    remove_unused()
-    leave(code, at_once=in_group())
 
 
 def quiet_libraries():

@@ -16,6 +16,7 @@ from schema.faults import RecipeError
 from schema.sections import flat
 from training.checkpoints import write_whole
 from training.run_folder import PACKAGES, RunFolder
+from training.writing import remove_unused
 
 ROOMS = ("data", "evaluation", "rewards", "runs", "schema", "stages", "training")
 # seconds until a file that one machine wrote is seen by the others: NFS keeps what it knows of a
@@ -53,12 +54,13 @@ def leave_group():
         sys.modules["torch.distributed"].destroy_process_group()
 
 
-def leave(code: int, at_once: bool):
-    """Exit; `at_once` without Python's own end, in which a library's threads may abort, and the
-    launcher would take it for a crash."""
+def leave(code: int, at_once: bool = False):
+    """Exit; at once where this is asked or there is a process group, whose threads may abort a
+    process that ends with it: the launcher would take that for a crash."""
+    remove_unused()
     sys.stdout.flush()
     sys.stderr.flush()
-    if at_once:
+    if at_once or in_group():
         os._exit(code)
     sys.exit(code)
 
