@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 from rewards.verifier import judge_all
-from tests.stages.test_wrong_inputs import SAID
+from tests.stages.test_wrong_inputs import SAID, in_folder, write_inputs
 from tests.support import CHAIN, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
 from tests.waits import all_ended
 
@@ -46,7 +46,7 @@ def verdicts() -> str:
         golds = [row[1] for row in rows]
         answers = [row[2] for row in rows]
         questions = [row[3] or None for row in rows]
-        for number, verdict in enumerate(judge_all(answers, golds, questions, timeout=60), start=1):
+        for number, verdict in enumerate(judge_all(answers, golds, questions, timeout=5), start=1):
             lines.append(f"{table}:{number}\t{verdict.right}\t{verdict.reason}")
     return "\n".join(lines) + "\n"
 
@@ -80,7 +80,7 @@ def output(folder: Path, stage: str, *arguments: object) -> str:
     """What a stage prints, with its exit code, without the paths of this record."""
     done = run_stage(stage, *arguments, check=False)
     text = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
-    return text.replace(f"{folder}/", "").replace(f"{ROOT}/", "")
+    return text.replace(f"{folder}/", "").replace(str(ROOT), ".")
 
 
 def write_reports(folder: Path, runs: Path):
@@ -105,11 +105,12 @@ def write_checks(folder: Path):
 def write_messages(folder: Path, inputs: Path):
     """What the wrong inputs of tests/stages/test_wrong_inputs.py are answered with."""
     inputs.mkdir()
+    write_inputs(inputs)
     lines = []
     for name, (stage, arguments, _) in SAID.items():
-        words = [str(argument).replace(": /", f": {inputs}/") for argument in arguments]
-        words = [re.sub(r"([=\[])/", rf"\g<1>{inputs}/", word) for word in words]
-        lines.append(f"{name}: {output(inputs, stage, *words)}")
+        words = [in_folder(inputs, argument) for argument in arguments]
+        text = output(inputs, stage, *words).replace(str(inputs), "inputs")
+        lines.append(f"{name}: {text}")
     (folder / "messages.txt").write_text("\n".join(lines))
 
 

@@ -14,18 +14,23 @@ ALONE = ("evaluate.benchmarks=[]", "sft=null", "data.validation=1")
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "header.csv").write_text("problem,answer\n")
-    write_lines(tmp_path / "sums.jsonl", SUMS)
-    (tmp_path / "no_model").mkdir()
-    (tmp_path / "models/first").mkdir(parents=True)
-    (tmp_path / "models/first/config.json").write_text("{}")
-    (tmp_path / "mine.py").write_text("")
-    text = TINY.read_text()
-    (tmp_path / "deeper.yaml").write_text(text.replace("  max_steps: 350", "   max_steps: 350"))
-    (tmp_path / "no_colon.yaml").write_text(text.replace("max_steps: 350", "max_steps 350"))
-    (tmp_path / "tab.yaml").write_text(text.replace("  max_steps: 350", "\tmax_steps: 350"))
+    write_inputs(tmp_path)
     return tmp_path
+
+
+def write_inputs(folder: Path):
+    """The files and folders that the arguments below name."""
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("problem,answer\n")
+    write_lines(folder / "sums.jsonl", SUMS)
+    (folder / "no_model").mkdir()
+    (folder / "models/first").mkdir(parents=True)
+    (folder / "models/first/config.json").write_text("{}")
+    (folder / "mine.py").write_text("")
+    text = TINY.read_text()
+    (folder / "deeper.yaml").write_text(text.replace("  max_steps: 350", "   max_steps: 350"))
+    (folder / "no_colon.yaml").write_text(text.replace("max_steps: 350", "max_steps 350"))
+    (folder / "tab.yaml").write_text(text.replace("  max_steps: 350", "\tmax_steps: 350"))
 
 
 INDENTED = (
@@ -126,23 +131,22 @@ SAID = {  # stage, arguments, and a part of the line: `/` before a name stands f
 }
 
 
+def in_folder(folder: Path, argument: object) -> str:
+    """An argument whose paths begin with `/`, with this folder before them."""
+    text = str(argument)
+    for before in ("[", "=", ": "):
+        text = text.replace(f"{before}/", f"{before}{folder}/")
+    return f"{folder}{text}" if text.startswith("/") else text
+
+
 @pytest.mark.parametrize("name", SAID)
 def test_a_wrong_input_is_one_line_with_a_remedy(name, folder):
-    def here(text: object) -> str:
-        text = (
-            str(text)
-            .replace("[/", f"[{folder}/")
-            .replace("=/", f"={folder}/")
-            .replace(": /", f": {folder}/")
-        )
-        return f"{folder}{text}" if text.startswith("/") else text
-
     stage, arguments, line = SAID[name]
-    done = run_stage(stage, *map(here, arguments), check=False, HF_HUB_OFFLINE="1")
+    words = [in_folder(folder, argument) for argument in arguments]
+    done = run_stage(stage, *words, check=False, HF_HUB_OFFLINE="1")
     assert done.returncode == 2, done.stderr
-    assert (
-        here(line).replace("{}", str(folder)) in done.stderr and len(done.stderr.splitlines()) == 1
-    ), done.stderr
+    assert in_folder(folder, line).replace("{}", str(folder)) in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_golds_that_cannot_be_judged_and_letters_that_cannot_be_read_have_a_remedy(tmp_path):
