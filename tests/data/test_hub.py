@@ -33,6 +33,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(status, offline, asked, t
 
 
 @pytest.mark.train
+@pytest.mark.slow
 def test_what_is_not_in_the_cache_is_one_line(tmp_path):
     overrides = [
         "model.build=null",

@@ -142,6 +142,7 @@ time.sleep(600)
 
 
 @pytest.mark.train
+@pytest.mark.slow
 def test_machines_that_are_stopped_may_save(tmp_path):
     """As by a batch system, which tells all of them. Two launchers on this machine pass for two
     machines."""

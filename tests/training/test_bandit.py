@@ -178,7 +178,8 @@ RECIPE += [
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("corrected", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("corrected", [True, False])
 def test_trl_learns_the_distribution_of_theory(corrected, tmp_path):
     model = tmp_path / "model"
     policy_of_one_token(model)

@@ -137,6 +137,7 @@ run("grpo", main)
 """
 
 
+@pytest.mark.slow
 def test_float16_is_resumed_to_the_bit_with_the_scale_of_its_loss(tmp_path):
     """As on a GPU, where accelerate does what the program does here: steps overflow and are
     skipped."""
@@ -191,9 +192,8 @@ def test_a_run_that_was_killed_after_its_last_checkpoint_takes_no_further_step(a
     assert files == before and len(files) == 8
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_process_1_saves_its_step_and_is_resumed_to_the_bit(number, tmp_path):
     """As `docker run … python -m stages.grpo` has it. After SIGHUP nobody reads what it says."""
 
