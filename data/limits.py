@@ -37,9 +37,8 @@ def limited(work: Callable, *given: Any, seconds: int = 60, memory: int = MEMORY
         target=_work, args=(sender, seconds, memory, work, given), daemon=True
     )
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of threads, none of which the child needs
+        # of threads, none of which the child needs
+        warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
     late = Exceeded(f"takes more than {seconds} s")
@@ -62,9 +61,8 @@ def _work(sender, seconds: int, memory: int, work: Callable, given: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's handlers save runs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.disable()  # an abort is one way to end here
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), 2
-    )  # what libraries say of a stranger's file while they fail
+    # what libraries say of a stranger's file while they fail
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for limit, most in ((resource.RLIMIT_AS, held + memory * GIB), (resource.RLIMIT_CPU, seconds)):
         hard = resource.getrlimit(limit)[1]  # of the user's shell or batch system

@@ -232,9 +232,8 @@ def _rows(numbers: list[int], shown: int = 3) -> str:
     return f"row{'s' if len(numbers) > 1 else ''} {listed}"
 
 
-LONGEST = (
-    100_000  # characters of a problem or a solution; the longest in the data sets here has 6,000
-)
+# characters of a problem or a solution; the longest in the data sets here has 6,000
+LONGEST = 100_000
 
 
 def _fault(row: dict, seen: set[str]) -> str | None:

@@ -129,9 +129,8 @@ def _worked_out(expression: ast.expr, steps: list[str]) -> Fraction:
 
 
 def _number(value: float | str) -> Fraction:
-    return Fraction(
-        f"{float(value):.10f}"
-    )  # by way of a float, since 1e999999999 takes hours as a fraction
+    # by way of a float, since 1e999999999 takes hours as a fraction
+    return Fraction(f"{float(value):.10f}")
 
 
 def _decimal(value: Fraction) -> str:

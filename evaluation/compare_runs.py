@@ -26,9 +26,8 @@ TITLES = {
     "rewards/correct_answer/mean": "right in training",
     ACCURACY: "right of the held-out problems",
 }
-WINDOWS = (
-    16  # of a curve over seeds: single batches of a run are too few completions to tell arms apart
-)
+# of a curve over seeds: single batches of a run are too few completions to tell arms apart
+WINDOWS = 16
 BANDS = 3  # arms; the bands of more hide one another
 
 

@@ -27,9 +27,8 @@ from training import memory, reward_model
 from training.model import checked, load_tokenizer
 from training.run_folder import not_probed
 
-SMALL = (
-    50_000_000  # parameters; below that, full training uses the learning rates of a small network
-)
+# parameters; below that, full training uses the learning rates of a small network
+SMALL = 50_000_000
 LARGE = 1_000_000_000  # parameters; above that, no CPU trains a recipe in days
 AUDITED = 20  # problems whose golds can be judged, on which cheats are paid
 

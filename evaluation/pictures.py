@@ -127,9 +127,8 @@ def _panel(axes, panel: Panel, lines: dict[str, list[tuple[int, float]]]):
     axes.set_xlim(left=0)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.share:
-        axes.set_ylim(
-            -0.02, 1.02
-        )  # whole, or the noise of a quantity that stays near 0 would fill the picture
+        # whole, or the noise of a quantity that stays near 0 would fill the picture
+        axes.set_ylim(-0.02, 1.02)
     form = "{:.0%}" if panel.share else "{:.3g}"
     axes.yaxis.set_major_formatter(lambda value, _: form.format(value))
     if any(lines):

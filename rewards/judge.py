@@ -23,9 +23,8 @@ from rewards.completion import Messages, content
 URL = "http://127.0.0.1:8000/v1"  # of `vllm serve`
 BEST = 4  # of the verdicts 0, 1 …: shares of it are exact in float32
 WAITS = (0.0, 1.0, 4.0)  # seconds before each try
-GONE = (
-    10  # requests in a row without an answer, or batches without a verdict, and the judge is gone
-)
+# requests in a row without an answer, or batches without a verdict, and the judge is gone
+GONE = 10
 LARGEST = 2**22  # bytes of an answer that are read
 # Of a run's judge.jsonl, which may be a stranger's.
 LINE = (

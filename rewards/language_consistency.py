@@ -112,14 +112,12 @@ _LISTS = {language: frozenset(words.split()) for language, words in _FUNCTION_WO
 _SYMBOL_NAMES = """sin cos tan cot sec csc log ln exp lim max min mod gcd lcm det pi
     cm mm km kg mg ml ft lb oz kmh mph am pm"""
 _SYMBOLS = frozenset(_SYMBOL_NAMES.split())
-_MIN_MARKS = (
-    5  # One function word in so many words makes a sentence sure; in prose it is about one in two.
-)
+# One function word in so many words makes a sentence sure; in prose it is about one in two.
+_MIN_MARKS = 5
 _MIN_WORDS = 8  # The fewest words the detector is asked about.
 _MAX_WORDS = 100  # The most words it is shown.
-_DOUBT = (
-    0.3  # More confidence than this in a language that is not its first choice is still a doubt.
-)
+# More confidence than this in a language that is not its first choice is still a doubt.
+_DOUBT = 0.3
 _MAX_NAME = 3  # Capitalised words in a row that still make a name.
 
 # The quantifiers end at the next opening of the same kind, so that unclosed ones cannot make the

@@ -11,9 +11,8 @@ for name in ("HF_HUB_DISABLE_TELEMETRY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"):
     os.environ.setdefault(name, "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-os.environ["MPLBACKEND"] = (
-    "agg"  # pictures are files; another's wrong word there would fail a run at its end
-)
+# pictures are files; another's wrong word there would fail a run at its end
+os.environ["MPLBACKEND"] = "agg"
 # Of a closed stream the next file that is opened would take the number, and what libraries say to
 # that.
 for number, name in enumerate(("stdin", "stdout", "stderr")):

@@ -158,9 +158,8 @@ def complaints(name: str, options: dict) -> Complaints:
     ]
     for key, refusal in wrong:
         if refusal:
-            told = (
-                refusal if key not in ("key", "url") else refusal.partition(", got")[0]
-            )  # which may hold the secret
+            # which may hold the secret
+            told = refusal if key not in ("key", "url") else refusal.partition(", got")[0]
             yield (name, key), f"rewards.{name}.{key}: {told}"
     if name == JUDGE or not options.get("model") or any(refusal for _, refusal in wrong):
         return
@@ -261,9 +260,8 @@ def smollm2_135m_instruct(folder: Path, seed: int):
     )
     model.save_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file)
-    tokenizer.clean_up_tokenization_spaces = (
-        False  # it is ignored for this kind of tokenizer, with a warning a text
-    )
+    # it is ignored for this kind of tokenizer, with a warning a text
+    tokenizer.clean_up_tokenization_spaces = False
     tokenizer.save_pretrained(folder)
 
 

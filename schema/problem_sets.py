@@ -126,9 +126,8 @@ def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the
     other side."""
     rows = [row for each in _load(recipe, recipe.data.train, "train") for row in each]
-    columns = dict.fromkeys(
-        key for row in rows for key in row
-    )  # of the whole, where one of several sets has it
+    # of the whole, where one of several sets has it
+    columns = dict.fromkeys(key for row in rows for key in row)
     rows = [columns | row for row in rows]
     try:
         return split_validation(rows, recipe.data.validation)

@@ -186,9 +186,8 @@ class Draft:
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
                 for keys, message in complaints(sound[section], sound):
-                    above = (
-                        section == "grpo" and keys and keys[0] in RULES["recipe"]
-                    )  # such as `algorithm`
+                    # such as `algorithm`
+                    above = section == "grpo" and keys and keys[0] in RULES["recipe"]
                     self.fault(keys if above else (section, *keys), message)
         self._check_reach(sound)
 
@@ -269,9 +268,8 @@ class Draft:
         """The recipe without its faulty keys."""
         for keys in filter(None, self.faulty):
             section = self.values
-            keys = (
-                keys[:2] if keys[0] == "rewards" else keys
-            )  # half of a reward pays for something else
+            # half of a reward pays for something else
+            keys = keys[:2] if keys[0] == "rewards" else keys
             for key in keys[:-1]:
                 section = section.get(key) if isinstance(section, dict) else None
             if isinstance(section, dict):

@@ -155,17 +155,15 @@ class Evaluate:
     temperature: float = Sampling.temperature
     top_p: float = Sampling.top_p
     control: bool = True
-    checkpoint_problems: int = (
-        192  # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
-    )
+    # 3.6 points of standard error; whole batches on 1 to 4, 6, 8, 12 … processes
+    checkpoint_problems: int = 192
     patience: int = 3
 
     def sampling(self, **own) -> Sampling:
         """How problems are answered that have these settings of their own."""
         asked = Sampling(**{key: getattr(self, key) for key in SAMPLED} | own)
-        return (
-            asked if asked.temperature else replace(asked, top_p=Sampling.top_p)
-        )  # greedy answers do not read it
+        # greedy answers do not read it
+        return asked if asked.temperature else replace(asked, top_p=Sampling.top_p)
 
 
 SAMPLED = tuple(each.name for each in fields(Sampling) if each.name != "more")

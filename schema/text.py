@@ -28,9 +28,8 @@ DEEPEST = 12  # levels
 INDENTATION = ": the keys of a section begin in the same column, and each is `key: value`"
 
 REQUIRED = ("model", "data", "rewards", "grpo")
-MOST = (
-    4  # bases, each the base of the one before it: what a reader can still follow from file to file
-)
+# bases, each the base of the one before it: what a reader can still follow from file to file
+MOST = 4
 # A file of the recipe's own folder. At most 60 letters, whose bytes a file's name can hold in any
 # alphabet.
 NAME = r"[^/\\\x00-\x1f\x7f-\x9f]{1,60}\.yaml"

@@ -168,9 +168,8 @@ def _say_once(text: str):
     it if the first had nothing to say."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if is_main_process() or not file:
-        signal.signal(
-            signal.SIGTERM, signal.SIG_IGN
-        )  # of a launcher that saw another process end before this one
+        # of a launcher that saw another process end before this one
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         complain(text)
     if file:
         Path(file).write_text(

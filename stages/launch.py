@@ -26,9 +26,8 @@ from training.machines import FAILED
 
 
 def main():
-    os.environ.setdefault(
-        "TORCH_CPP_LOG_LEVEL", "ERROR"
-    )  # or each process warns of what is no mistake
+    # or each process warns of what is no mistake
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from accelerate.commands.launch import launch_command, launch_command_parser
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -43,9 +42,8 @@ def main():
     elastic = logging.getLogger("torch.distributed.elastic")  # it tells every signal that it sends
     elastic.propagate = "LOGLEVEL" in os.environ
     elastic.addHandler(logging.NullHandler())
-    on_signals(
-        _passed_on, (signal.SIGTERM, signal.SIGHUP)
-    )  # torch's launcher has handlers of its own
+    # torch's launcher has handlers of its own
+    on_signals(_passed_on, (signal.SIGTERM, signal.SIGHUP))
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
         options.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
     try:
@@ -108,9 +106,8 @@ def _complete(options: argparse.Namespace):
     if wrong := wrong_count(launched):
         raise ValueError(wrong)
     if machines == 1:
-        options.main_process_port = given(
-            "main_process_port", 0
-        )  # any that is free: others may run on this machine
+        # any that is free: others may run on this machine
+        options.main_process_port = given("main_process_port", 0)
         return
     if given("main_process_ip", None) is None:
         raise ValueError(

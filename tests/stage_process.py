@@ -149,9 +149,8 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     if "schema" in sys.modules:
-        importlib.reload(
-            sys.modules["schema"]
-        )  # which sets what libraries read of this environment
+        # which sets what libraries read of this environment
+        importlib.reload(sys.modules["schema"])
     os.chdir(root)
     if "data.imports" in sys.modules:
         place.trust_list_in(Path(root))

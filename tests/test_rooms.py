@@ -20,14 +20,14 @@ LONGEST = 500  # lines of a file
 # These are longer. Each may become shorter and leave this table, and none may grow.
 LONGER = {
     "evaluation/run_pages.py": 524,
-    "rewards/verifier/compare.py": 617,
-    "rewards/verifier/equal.py": 608,
-    "rewards/verifier/notation.py": 517,
-    "rewards/verifier/value.py": 591,
+    "rewards/verifier/compare.py": 614,
+    "rewards/verifier/equal.py": 606,
+    "rewards/verifier/notation.py": 516,
+    "rewards/verifier/value.py": 589,
     "schema/meaning.py": 778,
     "schema/values.py": 531,
-    "training/run_folder.py": 508,
-    "training/trainer.py": 516,
+    "training/run_folder.py": 507,
+    "training/trainer.py": 511,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.

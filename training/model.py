@@ -48,9 +48,8 @@ from training.checkpoints import is_adapter
 # it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 SECONDS = 20  # of processor time, to load a stranger's tokenizer and to write a few conversations
-CHARACTERS = (
-    20_000  # beyond the conversation; the longest instructions of a known template have some 5,000
-)
+# beyond the conversation; the longest instructions of a known template have some 5,000
+CHARACTERS = 20_000
 
 
 def base_model(recipe: Recipe) -> str:

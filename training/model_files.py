@@ -39,9 +39,8 @@ from schema import configs, refused_keys, values
 from schema.faults import Fault, RecipeError
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
-SECONDS = (
-    20  # of processor time, to build a model without storage; the largest known one takes a few
-)
+# of processor time, to build a model without storage; the largest known one takes a few
+SECONDS = 20
 SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = (
     "config.json",

@@ -276,9 +276,8 @@ def _written_by_a_run(line) -> bool:
 def show_progress(trainer, stage: str) -> Progress:
     """Give a trainer our bar in place of the library's own."""
     trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(
-        PrinterCallback
-    )  # of a process other than the first; it prints on each machine
+    # of a process other than the first; it prints on each machine
+    trainer.remove_callback(PrinterCallback)
     ours = Progress(stage)
     trainer.add_callback(ours)
     return ours

@@ -44,9 +44,8 @@ class RewardModel:
         self.tokenizer, self.of_steps = tokenizer, of_steps
         self.model = model.requires_grad_(False).eval().to(PartialState().device)
         text = model.config.get_text_config()
-        text.pad_token_id = (
-            tokenizer.pad_token_id
-        )  # by which transformers finds the last token of each text
+        # by which transformers finds the last token of each text
+        text.pad_token_id = tokenizer.pad_token_id
         self.window = getattr(text, "max_position_embeddings", None)
 
     def scores(self, conversations: list[list[dict[str, str]]]) -> list[float | None]:

@@ -235,9 +235,8 @@ def recipe_of(run: Path) -> Recipe:
     Raises:
         RecipeError: the saved recipe is not one, or names what a recipe may not.
     """
-    plain = re.fullmatch(
-        r"[\w.-]*(/[\w.-]+)+", str(run.parent), re.ASCII
-    )  # which YAML reads as it stands
+    # which YAML reads as it stands
+    plain = re.fullmatch(r"[\w.-]*(/[\w.-]+)+", str(run.parent), re.ASCII)
     place = (  # no surrogates
         f"output_dir={run.parent if plain else json.dumps(str(run.parent), ensure_ascii=False)}"
     )

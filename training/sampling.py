@@ -23,9 +23,8 @@ COPIED = (
     DynamicLayer,
     DynamicSlidingWindowLayer,
 )  # of a cache, those that hold keys and values and nothing else
-SURVIVES = (
-    0.95  # the share of the adapter's change that must survive the rounding of the merged weights
-)
+# the share of the adapter's change that must survive the rounding of the merged weights
+SURVIVES = 0.95
 
 
 def keep_base_exact(model: PeftModel):

@@ -83,9 +83,8 @@ class Checkpoints(TrainerCallback):
         kept = {each.name for each in whole[: self.keep]} | ({Path(best).name} if best else set())
         for checkpoint in checkpoints_of(folder) if self.keep else []:
             if checkpoint.name not in kept:
-                (checkpoint / MANIFEST).unlink(
-                    missing_ok=True
-                )  # half removed, the checkpoint must not look whole
+                # half removed, the checkpoint must not look whole
+                (checkpoint / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(checkpoint)
 
 

@@ -45,9 +45,8 @@ LARGEST = 1e6  # a reward beyond it is a mistake: squared, it would drown every 
 SECONDS = 600  # a reward may take for one batch
 GRACE = 10  # more seconds for a reward that ignores its timeout
 EPSILON = 1e-4  # trl adds it to a deviation that it divides by
-_RUNNER = (
-    asyncio.Runner()
-)  # of one loop for all batches, as trl has it: a client's connections belong to their loop
+# of one loop for all batches, as trl has it: a client's connections belong to their loop
+_RUNNER = asyncio.Runner()
 
 # For each completion the rewards of its steps; None where a step has nothing to be judged.
 OfSteps = list[list[float | None]]
@@ -94,9 +93,8 @@ class GuardedReward:
                 # A function may change its own; the next is asked about what was written.
                 returned = self.function(completions=copy.deepcopy(completions), **columns)
                 returned = _awaited(returned) if inspect.iscoroutine(returned) else returned
-            returned = (
-                returned.tolist() if hasattr(returned, "tolist") else returned
-            )  # an array, or a tensor
+            # an array, or a tensor
+            returned = returned.tolist() if hasattr(returned, "tolist") else returned
             if not isinstance(returned, list | tuple) or len(returned) != rows:
                 counted = hasattr(returned, "__len__") and not isinstance(returned, str)
                 got = f"{len(returned)} values" if counted else shown(returned)

@@ -91,9 +91,8 @@ class Interrupts(TrainerCallback):
         )
         if os.environ.get("LOCAL_RANK", "0") == "0":
             with contextlib.suppress(OSError):  # of a terminal that is gone
-                os.write(
-                    2, f"\n{said}\n".encode()
-                )  # not print, which the signal may have interrupted
+                # not print, which the signal may have interrupted
+                os.write(2, f"\n{said}\n".encode())
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO
@@ -161,17 +160,15 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
     clock = StepClock(show_progress(trainer, stage))
-    trainer.add_callback(
-        clock
-    )  # after what it times, and before what writes the history that it adds to
+    # after what it times, and before what writes the history that it adds to
+    trainer.add_callback(clock)
     trainer.add_callback(Metrics(folder.path))
     interrupts.clock = clock
     if STAGES[stage].samples:
         follow_rollouts(trainer, clock)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
-    trainer.callback_handler.callbacks.insert(
-        0, interrupts
-    )  # before the callbacks that look at what it orders saved
+    # before the callbacks that look at what it orders saved
+    trainer.callback_handler.callbacks.insert(0, interrupts)
     _end_at_the_last_step(trainer)
     try:
         _resume(trainer, folder, clock)

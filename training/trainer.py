@@ -52,20 +52,17 @@ class Greedy:
         )
         self.said = None
         if self.model.training:  # held-out problems are answered once each, in no groups
-            apart = (
-                getattr(self, "multi_objective_aggregation", None) == "normalize_then_sum"
-            )  # a missing one adds 0
+            # a missing one adds 0
+            apart = getattr(self, "multi_objective_aggregation", None) == "normalize_then_sum"
             if JUDGE in names and not apart:
                 place = names.index(JUDGE)
                 self.said = rewards[:, place].clone()
                 groups = self.said.view(-1, self.num_generations)
-                means = (
-                    groups.nanmean(1, keepdim=True).expand_as(groups).flatten()
-                )  # NaN of a group without a verdict
+                # NaN of a group without a verdict
+                means = groups.nanmean(1, keepdim=True).expand_as(groups).flatten()
                 others = torch.cat([rewards[:, :place], rewards[:, place + 1 :]], 1)
-                missing = self.said.isnan() & ~others.isnan().all(
-                    1
-                )  # trl leaves out what no reward scored
+                # trl leaves out what no reward scored
+                missing = self.said.isnan() & ~others.isnan().all(1)
                 rewards[:, place] = torch.where(missing, means, self.said)
             self._log_metric(
                 WITHOUT_SIGNAL, without_signal(rewards, self.reward_weights, self.num_generations)
@@ -103,9 +100,8 @@ class Greedy:
         # transformers lets a model's own config, which trl fills from these, override a `False`.
         config = getattr(self, "generation_kwargs", {})
         before = dict(config)
-        written = copy.deepcopy(
-            self._logs
-        )  # at its end a run writes these again, and must not write these answers
+        # at its end a run writes these again, and must not write these answers
+        written = copy.deepcopy(self._logs)
         try:
             vars(generator).update(greedy)
             config.update(greedy)
@@ -287,9 +283,8 @@ def grpo_trainer(
         ),
     }
     kind = ByStep if rewards.steps else globals()[stages.algorithm(recipe.algorithm).trainer]
-    given |= (
-        {"tools": [*tools_of(recipe).values()]} if recipe.tools else {}
-    )  # RLOO has no such argument
+    # RLOO has no such argument
+    given |= {"tools": [*tools_of(recipe).values()]} if recipe.tools else {}
     trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **given)
     trainer.steps, trainer.scores, trainer.keep_best = (
         rewards.steps,

@@ -86,9 +86,8 @@ def require_free(recipe: Recipe):
 
 def served(recipe: Recipe) -> str | None:
     """The model that the server serves, or None where none answers."""
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({})
-    )  # a proxy knows no 127.0.0.1
+    # a proxy knows no 127.0.0.1
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with contextlib.suppress(
         OSError, ValueError, LookupError, TypeError, http.client.HTTPException
     ):

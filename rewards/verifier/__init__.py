@@ -32,9 +32,8 @@ __all__ = ["Verdict", "judge", "judge_all", "prepare"]
 
 _CACHE_SIZE = 50_000  # pairs of gold and answer
 _NUMBER = re.compile(r"-?[\d.,]+")
-_MAX_SHOWN = (
-    2000  # characters of all answers of a response; more is no answer and would fill the caches
-)
+# characters of all answers of a response; more is no answer and would fill the caches
+_MAX_SHOWN = 2000
 
 
 def judge(

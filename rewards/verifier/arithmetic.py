@@ -15,9 +15,8 @@ _EXPRESSION = re.compile(
     r"(?:\\(?:frac|sqrt|pi|cdot|times)(?![a-zA-Z])|\d{1,15}(?![\d.])|\d{1,7}\.\d{1,8}(?!\d)|[-+*^(){}"
     r" A-Za-ci-z])+"
 )
-_OTHERWISE = re.compile(
-    r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*"
-)  # not read as in Python; a mixed number
+# not read as in Python; a mixed number
+_OTHERWISE = re.compile(r"\}\s*\^|\^\s*\\|\d\s*\\frac|\\frac[^{]*\Z|\*\*")
 _DIVIDED = re.compile(  # 3/7x is 3/(7x)
     r"(?<![\w.)}/^])(\d+)/(\d+(?:\\pi(?![a-zA-Z])|\\sqrt\{\d+\}|[a-cj-z])*)(?=\s*(?:[-+)}]|$))"
 )

@@ -30,14 +30,12 @@ from pathlib import Path
 from rewards.verifier.arithmetic import value_of
 from rewards.verifier.extract import Found, Verdict, blocks_of, extract, outside_thoughts
 
-_LONGEST_EXPRESSION = (
-    500  # characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
-)
+# characters; ten numbers of ten digits need fewer, and Python parses brackets that deep
+_LONGEST_EXPRESSION = 500
 _WRITTEN = [(sign, "*") for sign in ("×", "·", "⋅", "∙", r"\times", r"\cdot")]
 _WRITTEN += [("÷", "/"), (r"\div", "/"), ("−", "-"), (r"\left", " "), (r"\right", " ")]
-_SPACE = re.compile(
-    r"\\[()\[\],;:! ]|[$\s]"
-)  # LaTeX's too, and the marks of mathematics; none may join two digits
+# LaTeX's too, and the marks of mathematics; none may join two digits
+_SPACE = re.compile(r"\\[()\[\],;:! ]|[$\s]")
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _EXPRESSION = re.compile(r"[0-9()+\-*/ ]+")
 _ENDS_IN = re.compile(r"=\s*([0-9]+)\s*\Z")
@@ -124,9 +122,8 @@ _START_LIMIT = 120.0  # seconds until the interpreter has started, on a loaded m
 # long
 _WALL = 20
 _MEMORY = 256  # MiB of address space, with the interpreter
-_ROOM = (
-    1 << 16
-)  # characters of results beyond those expected; more is no right result and would fill the memory
+# characters of results beyond those expected; more is no right result and would fill the memory
+_ROOM = 1 << 16
 _LONGEST_PROGRAM = 10_000  # characters of a program; the longest of `puzzles` has 72
 _SHOWN = 80  # characters of a result in a reason
 _NOTHING = "it ended before its results were in"

@@ -55,9 +55,8 @@ _SHARE_ASKED = re.compile(
 )
 
 
-Algebra = (
-    ModuleType | SimpleNamespace
-)  # rewards.verifier.algebra, or what stands for it where it may not run
+# rewards.verifier.algebra, or what stands for it where it may not run
+Algebra = ModuleType | SimpleNamespace
 
 
 class Unreadable(Exception):
@@ -121,9 +120,8 @@ def quantities(g: Quantity, a: Quantity, context: Context) -> bool:
     if a.value.numerator == 1 < a.value.denominator == g.value and re.fullmatch(
         "[a-z]+(?:rd|th)", a.written.lower()
     ):
-        return bool(question) and not _SHARE_ASKED.search(
-            question
-        )  # "fifth", where the question asks for no share
+        # "fifth", where the question asks for no share
+        return bool(question) and not _SHARE_ASKED.search(question)
     if _is_amount(g, a, question):
         return g.value == a.value * AMOUNTS[a.unit] and not g.unit and not g.percent
     scale = next((s for s in SCALES if a.written.endswith(s)), None)
@@ -408,9 +406,10 @@ def only_element(g: Value, a: Value, context: Context) -> bool:
 def relations(g: Relation, a: Relation, context: Context) -> bool:
     """`x = …` is equal by its value, other relations by algebra: `y = 2x + 1` and `y - 2x = 1`."""
     a = _turned(a)
+    # C(m)
     g_name, a_name = (
         re.sub(r"(?<=^[A-Zb-eg-z])\([a-z]\)$", "", side) for side in (g.sides[0], a.sides[0])
-    )  # C(m)
+    )
     if {re.sub(r"^[a-z](?:'|\^\{-1\})?\s*\(x\)$", "f(x)", name) for name in (g_name, a_name)} == {
         "y",
         "f(x)",
@@ -419,9 +418,8 @@ def relations(g: Relation, a: Relation, context: Context) -> bool:
     if set(g.signs) == {"="} == set(a.signs) and is_name(g_name) and key(g_name) == key(a_name):
         meant = _meant(a, context)
         return meant is not None and context.same(value(g.sides[-1]), meant)
-    equation = re.search(
-        r"equation of|asymptote|directrix|axis of", context.question or ""
-    )  # of a line: x - 2 = 0
+    # of a line: x - 2 = 0
+    equation = re.search(r"equation of|asymptote|directrix|axis of", context.question or "")
     if is_name(g_name) and g.signs == ("=",) and not _variables(g.sides[1]) and not equation:
         return False  # "x = 5" is solved, and "2x = 10" or "x - 5 = 0" is not
     if _UNREAD.search("".join(g.sides + a.sides)):
@@ -490,9 +488,8 @@ def _meant(relation: Relation, context: Context, rounded: bool = False) -> Value
         signs, sides = signs[1:], sides[1:]
     if signs == [r"\approx"] and not sides[0]:
         return value(sides[1]) if rounded else None
-    asked = context.question is not None and key(sides[0]).lower() in key(
-        context.question
-    )  # "x^2 + y^2 = 25"
+    # "x^2 + y^2 = 25"
+    asked = context.question is not None and key(sides[0]).lower() in key(context.question)
     if (is_left_side(sides[0]) or asked) and signs[0] in ("=", r"\approx"):
         if signs[0] == r"\approx" and not rounded:
             return None

@@ -51,9 +51,8 @@ from rewards.verifier.value import (
 )
 
 _MAX_LENGTH = 1000  # characters of an answer, and so of a gold
-_MAX_QUESTION = (
-    2000  # characters of one that is read in the trainer's process, without a limit on the time
-)
+# characters of one that is read in the trainer's process, without a limit on the time
+_MAX_QUESTION = 2000
 _MAX_ANSWERS = 20
 _MAX_GOLD_READ = 120  # characters of a gold whose answers are read a second time
 _OTHER_NUMBER = "not equal to the gold, as whole numbers"  # no second reading can change that
@@ -67,9 +66,8 @@ _YES_OR_NO = re.compile(
     r" ?not)"
     r"|(?:is|are|was|were|do|does|did|has|have|can|will|would))\.?"
 )
-_NOT = re.compile(
-    r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)"
-)  # "No, 91 is not prime"
+# "No, 91 is not prime"
+_NOT = re.compile(r"(?i)^(\W*(?:text\{)?no[,.;:] [^?]*?)(?: not\b|n['’]t\b)")
 _UNWORKED = re.compile(r"\\(?:sum|prod|int|lim)(?![a-z])|[∑∏∫]")
 _CHOICE = re.compile(
     r"(?i:(?:the )?(?:(?:correct |right )?(?:option|choice|answer)(?: is)?:?\s*)*)(?:\\text\{\s*)?"
@@ -281,9 +279,10 @@ _CHOSEN = re.compile(  # C(10,3), {}_{10}C_3, 10C3, C_{10}^3, 10 choose 3
     r"\{?\s*(\d+|[a-z])\s*\\?choose\s*(\w+)\s*\}?)(?![A-Za-z])"
 )
 _COUNTING = re.compile(r"\\binom|\d\s*\)?!")
+# where ways are counted
 _COUNTING_TOO = re.compile(
     _COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d|\d\s*\\(?:cdot|times)(?![a-z])"
-)  # where ways are counted
+)
 _POWER = re.compile(_COUNTING.pattern + r"|\d\s*\^\s*\{?\s*\d")
 _CHANCE = re.compile(_POWER.pattern + r"|\d\}?\s*\)\s*\^|\d\s*\^\s*\{?\s*-")
 _HOW_MANY = re.compile(r"\bhow many\b|\bnumber of\b|\bin total\b")
@@ -331,9 +330,8 @@ def _counted(
     ):
         return None
     spelled, wanted = _with_binomials(answer), _with_binomials(gold)
-    spelled = re.sub(
-        r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled
-    )  # "N = 6!", "2^{10} subsets"
+    # "N = 6!", "2^{10} subsets"
+    spelled = re.sub(r"^\s*[A-Za-z]\s*=|(?<=[\d)}!])(?: [a-z]{3,})+$", "", spelled)
     outside = re.sub(r"\([^()]*\)|\{[^{}]*\}", "", spelled)
     asked = question.lower()
     counting = next((signs for asks, signs in _LEFT_AS_IT_IS if asks.search(asked)), _COUNTING)

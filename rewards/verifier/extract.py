@@ -23,9 +23,8 @@ _MAX_LINE = 200  # characters of a response that is nothing but its answer
 _LAST_LINE = re.compile(
     rf"(?i)\W*(?:{phrases.CONCLUDING})(?!\w)|.*[^\W\d_].*[.。।]$|\W*\*\*[^*]+(?:\*\*)?$"
 )
-_LIST = re.compile(
-    r"\s*(?:(?:[-*•]|\d\.) [^\n.]{1,30}(?:\n+|\s*$)){2,9}"
-)  # all of a response, each item a line
+# all of a response, each item a line
+_LIST = re.compile(r"\s*(?:(?:[-*•]|\d\.) [^\n.]{1,30}(?:\n+|\s*$)){2,9}")
 _MOST = 300  # boxes or statements of a text
 # The most frequent response needs no more looking: one block, of a whole number, and no tags but
 # those of a thought.
@@ -419,9 +418,8 @@ def _bare(text: str) -> str:
     return text
 
 
-_MOST_MARKS = (
-    20  # around an answer, one kind after the other: each is another walk through the text
-)
+# around an answer, one kind after the other: each is another walk through the text
+_MOST_MARKS = 20
 # A run at the end is tried from its beginning alone, or a long one inside the text would take time
 # by its square.
 _SIGNS = "✓✔✅☑➡⮕👉\ufe0f\U0001f300-\U0001faff"

@@ -49,9 +49,8 @@ class Language:
     comma: bool = False  # whether decimals stand behind a comma
     counter: str = ""  # what may stand right behind a number word
     left_out: str = ""  # expressions with a number word in them that count nothing
-    parts: dict[str, Fraction] = field(
-        default_factory=dict
-    )  # "cuartos": 1/4; 0 where the number before it says which
+    # "cuartos": 1/4; 0 where the number before it says which
+    parts: dict[str, Fraction] = field(default_factory=dict)
     joint: str = "(?!)"  # between the whole and the part of a mixed number
     over: str = "(?!)"  # a fraction: {n} over {d}, with its whole {w}
     point: str = "(?!)"  # between a number and its decimals
@@ -100,9 +99,8 @@ class Language:
 
     @cached_property
     def _spoken(self) -> list[re.Pattern]:
-        begins, ends = (
-            (rf"(?<![{_W}])", rf"(?![{_W}])") if self.spaced else ("", "(?![分刻])")
-        )  # 三点五分 is a time
+        # 三点五分 is a time
+        begins, ends = (rf"(?<![{_W}])", rf"(?![{_W}])") if self.spaced else ("", "(?![分刻])")
         part = f"(?P<p>{'|'.join(self.parts) or '(?!)'}){ends}"
         w, t, n, d = (
             rf"(?P<{name}>(?<![\d.,/])\d{{1,9}}+(?![.,]\d)|{self._run})" for name in "wtnd"

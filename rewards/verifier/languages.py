@@ -179,9 +179,8 @@ _ENGLISH = frozenset(_COMMON.split())
 _PLAINLY_ENGLISH = re.compile(
     r"(?i)\b(?:the|is|are|of|and|there|has|have|how|many|what|that|was|she|they)\b"
 )
-_ENGLISH_TOO = frozenset(
-    re.findall(r"\w+", "once cent cents mil elf on die sei a an no")
-)  # as number words
+# as number words
+_ENGLISH_TOO = frozenset(re.findall(r"\w+", "once cent cents mil elf on die sei a an no"))
 _NUMERAL = re.compile(
     r"(?<![A-Za-z\d.])(?<!\d,)[-−]?\d+(?:[.,'  ]\d+)*(?:\s*/\s*\d+)?|[-−]?\\frac\{\d+\}\{\d+\}"
 )
@@ -326,9 +325,8 @@ def _numbers(language: Language, spoken: str) -> list[tuple[int, int, str]]:
     )
     for run in runs:
         n = language.value(run[0])
-        unit = (
-            language.unit_of.get(run[0]) and found and found[-1][1] == run.start() - 1
-        )  # "5 năm", five years
+        # "5 năm", five years
+        unit = language.unit_of.get(run[0]) and found and found[-1][1] == run.start() - 1
         if (n != 1 or not found) and not unit:
             found.append((run.start(), run.end(), "" if n is None or n == 1 else str(n)))
     return found

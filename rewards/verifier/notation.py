@@ -276,9 +276,8 @@ def plain(text: str) -> str:
 
 def _without_dollars(text: str) -> str:
     r"""Math delimiters removed; a dollar sign that means money stays, as a bare `$`."""
-    text = re.sub(
-        r"\\[()\[\]]", " ", text.replace(r"\\", "\0")
-    )  # not the `\\[4pt]` that ends a matrix row
+    # not the `\\[4pt]` that ends a matrix row
+    text = re.sub(r"\\[()\[\]]", " ", text.replace(r"\\", "\0"))
     text = text.replace(r"\$", "\1").replace("$$", " ")
     if text.count("$") % 2 == 0:
         text = text.replace("$", " ")

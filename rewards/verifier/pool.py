@@ -114,9 +114,8 @@ class Pool:
             worker = self._take()
             try:
                 if not worker.wait_until_ready():
-                    unstarted += (
-                        worker.process.returncode >= 0
-                    )  # else it was killed, and the next may not be
+                    # else it was killed, and the next may not be
+                    unstarted += worker.process.returncode >= 0
                     if (
                         unstarted == _START_ATTEMPTS
                         or time.monotonic() - asked > _START_ATTEMPTS * _START_LIMIT
@@ -131,9 +130,8 @@ class Pool:
                 self._give_back(worker)
             if reply is not None or worker.process.returncode == -signal.SIGVTALRM:
                 return reply
-            left -= (
-                time.monotonic() - started
-            )  # what is left means that it was killed from outside: ask another
+            # what is left means that it was killed from outside: ask another
+            left -= time.monotonic() - started
         return None
 
     def ask_all(self, requests: list[dict], timeout: float) -> list[dict | None]:
@@ -206,9 +204,8 @@ def work() -> None:
     """A worker: load the algebra, then answer requests."""
     from rewards.verifier.algebra import equal
 
-    equal(
-        r"\sqrt{2}x+1", r"1+\sqrt{2}x"
-    )  # the first parse builds the grammar's tables: not on a judgement's time
+    # the first parse builds the grammar's tables: not on a judgement's time
+    equal(r"\sqrt{2}x+1", r"1+\sqrt{2}x")
     serve(compare_by_algebra)
 
 
@@ -241,13 +238,11 @@ def _answer(request: dict, compare) -> dict:
     process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["timeout"]) + 2
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY)
-    )  # the last resort, if it is the system's
+    # the last resort, if it is the system's
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
     try:
-        signal.setitimer(
-            signal.ITIMER_VIRTUAL, request["timeout"]
-        )  # no handler: its signal ends the process
+        # no handler: its signal ends the process
+        signal.setitimer(signal.ITIMER_VIRTUAL, request["timeout"])
         signal.setitimer(signal.ITIMER_PROF, request["timeout"] * _SOFT)
         try:
             right, reason = compare(request["gold"], request["answers"], request["question"])

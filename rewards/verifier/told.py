@@ -64,9 +64,8 @@ _CONCLUDING = "so thus hence therefore and giving gives making which ⟹ ⇒ => 
 _CONCLUDES = frozenset(_CONCLUDING.split())
 _WHO = re.compile(r"([^\W\d_]+) (?:is|was|does|did|has|will|can)\W*")  # "Amy is."
 _HALF = re.compile(r"(\d{1,2}(?::\d\d)?) in the (morning|afternoon|evening)\b")
-_AND_A_HALF = re.compile(
-    r"\b(?:([a-z]+)|an?( [a-z]+)) and a half\b"
-)  # "seven and a half", "an hour and a half"
+# "seven and a half", "an hour and a half"
+_AND_A_HALF = re.compile(r"\b(?:([a-z]+)|an?( [a-z]+)) and a half\b")
 _COMES_TO = re.compile(
     r"\b(?:comes?|came|amounts?|simplifies|reduces|evaluates|adds? up|works? out) to$"
 )
@@ -181,9 +180,8 @@ def told(text: str, asked: Asked) -> str | None:
         _LESS.search(said)
         or not all(map(asked.has, _OF.findall(said)))
         or any(changes(word) and not (truth and word == "not") for word in new)
-        or (
-            not truth and (hedge(said) or any(map(denies, words)))
-        )  # even if the question has it too
+        # even if the question has it too
+        or (not truth and (hedge(said) or any(map(denies, words))))
         or any(
             changes(word)
             for span in spans
@@ -390,9 +388,8 @@ def _with_unit(text: str, before: list[str], behind: str, asked: Asked) -> str |
     of powers."""
     if base := re.match(r" \(?(?:in )?(?:base[- ]\w+|binary|octal|decimal|hex\w*)\)?", behind):
         return text + base[0]
-    aside = re.match(
-        r"\s*\(([^()\d]*)\)", behind
-    )  # "12 (cakes)", of which the question does not speak
+    # "12 (cakes)", of which the question does not speak
+    aside = re.match(r"\s*\(([^()\d]*)\)", behind)
     measured = known(unit(f" {text.split()[-1]}") or "")  # "5 litres a day"
     if (re.match(r"\s+an?\s", behind) and not measured) or (
         aside and any(map(asked.lacks, words_of(aside[1])))

@@ -138,9 +138,8 @@ def unit(text: str) -> str | None:
         if match is None or match.end() == at:
             return None
         at = match.end()
-        sign = (
-            match[3] if match[3] == "/" or match.group() == "-" else ""
-        )  # "four-minute", but not "a - b"
+        # "four-minute", but not "a - b"
+        sign = match[3] if match[3] == "/" or match.group() == "-" else ""
         tokens.append((match[1], match[2]) if match[1] else (sign, None))
     if len(tokens) > 8:
         return None
@@ -157,9 +156,8 @@ def _named(tokens: list[tuple[str, str | None]], marked: bool) -> str | None:
             or (is_number_word(low) and after == "-")
             or (low == "ones" and names)
         )
-        another_number = (
-            is_number_word(low) and low != "quarters"
-        )  # these and "scores" are left to AMOUNTS
+        # these and "scores" are left to AMOUNTS
+        another_number = is_number_word(low) and low != "quarters"
         if (_effect(low) or another_number) and not harmless and (low != "times" or after):
             return None
         if low in ("squared", "cubed"):

@@ -156,9 +156,8 @@ _RELATION = re.compile(r"\\(?:le|ge|ne|in|approx|sim|equiv)(?![a-zA-Z])|[<>=]")
 _SYMBOL = re.compile(
     r"(?:\\[A-Za-z]+ ?)?[A-Za-z]{0,3}(?:_\{?\w+\}?|')?(?:\s*\([A-Za-z](?:, ?[A-Za-z])*\))?"
 )
-_SEGMENTS = re.compile(
-    r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}"
-)  # the name of a ratio
+# the name of a ratio
+_SEGMENTS = re.compile(r"\\frac\{[A-Z]{2}\}\{[A-Z]{2}\}|[A-Z]{1,2}\s*[:/]\s*[A-Z]{1,2}")
 _OF_A_FUNCTION = re.compile(r"(?<=[a-zA-Z])(?:'+|\^\{-1\})(?=\()")  # f'(x), f^{-1}(x)
 _LEFT_SIDE = re.compile(r"(?=.*[A-Za-z])(?!-)[A-Za-z\\{}^', +*/-]{1,60}")
 _FUNCTION = re.compile(
@@ -221,9 +220,8 @@ def is_left_side(text: str) -> bool:
     power of one."""
     text = re.sub(r"^\(\s*[a-z](?:\s*[,;]\s*[a-z])*\s*\)$", "x", text.strip())  # (x, y)
     text = _OF_A_FUNCTION.sub("", text)
-    text = re.sub(
-        r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip()
-    )  # a_1, f(3), P(x, y)
+    # a_1, f(3), P(x, y)
+    text = re.sub(r"_\{?\w+\}?|(?<=[A-Za-z}])\s*\([\w, +-]*\)", "", text.strip())
     if _FUNCTION.search(text):
         return False
     return _LEFT_SIDE.fullmatch(text) is not None and not re.search(

@@ -57,9 +57,8 @@ def _ordinal_in_words(match: re.Match) -> str | None:
     n = _ORDINALS.get(last)
     if n is None or (tens and (n > 9 or WORDS.get(tens[0], 0) < 20)):
         return None
-    plain_part = (
-        last in PARTS and not tens and not match["the"] and not match["thing"]
-    )  # "third" may be a share
+    # "third" may be a share
+    plain_part = last in PARTS and not tens and not match["the"] and not match["thing"]
     return (
         None
         if plain_part

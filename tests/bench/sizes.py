@@ -70,9 +70,8 @@ def table(sizes: list[str]) -> dict:
             config(
                 **dict(zip(KEYS, shape, strict=True)), max_position_embeddings=4096
             ).save_pretrained(folder)
-            save_file(
-                {}, Path(folder) / "model.safetensors"
-            )  # none is read, and a folder without it is no model
+            # none is read, and a folder without it is no model
+            save_file({}, Path(folder) / "model.safetensors")
             given = [f"model.name_or_path={folder}", "grpo.beta=0.001"]
             full, lora = (load_recipe(each, given, check=()) for each in (FULL, LORA))
             ways = {"full": full, "LoRA": lora, "QLoRA": variants(lora)["QLoRA"]}

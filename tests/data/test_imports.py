@@ -75,9 +75,8 @@ def refused(path: str) -> str:
 def test_a_function_of_a_trusted_file_is_found(own):
     assert reward("mine_here.reward")(["a"]) == [0.0]
     assert named_function("mine_here.puzzles", "split")("train") == []
-    trusted(
-        "pack_here/sub.py", "def reward(completions):\n    return [1.0]\n"
-    )  # a package without __init__.py
+    # a package without __init__.py
+    trusted("pack_here/sub.py", "def reward(completions):\n    return [1.0]\n")
     assert reward("pack_here.sub.reward")(["a"]) == [1.0]
 
 
@@ -87,9 +86,8 @@ def test_a_package_is_the_files_it_runs(own):
         "from . import LIMIT\nfrom .near import f\n\ndef reward(completions):\n    return LIMIT\n"
     )
     trusted("pack_here/sub.py", text)
-    written(
-        "pack_here/near.py", "def f(completions):\n    pass\n"
-    )  # a trusted file may import what it likes
+    # a trusted file may import what it likes
+    written("pack_here/near.py", "def f(completions):\n    pass\n")
     assert reward("pack_here.sub.reward")([]) == 3
     assert sys.modules["pack_here"].sub is sys.modules["pack_here.sub"]
     assert "make trust FILE=pack_here/near.py" in refused("pack_here.near.f")

@@ -178,9 +178,8 @@ def test_arithmetic_writes_carries_out_or_forgets_them():
     assert _worked("What is 47 + 85?", rows=8100, slips=1.0) == ("7+5=12, 4+8=12", "122", "132")
     assert _worked("What is 21 + 34?", rows=8100, slips=1.0) == ("1+4=5, 2+3=5", "55", "55")
     wrong = [row["answer"] != row["solution"] for row in arithmetic("train", slips=0.5)]
-    assert (
-        0.18 < sum(wrong) / len(wrong) < 0.27
-    )  # 45% of the sums have a carry to forget, half of them do
+    # 45% of the sums have a carry to forget, half of them do
+    assert 0.18 < sum(wrong) / len(wrong) < 0.27
 
 
 def test_a_wordy_teacher_repeats_itself_and_changes_nothing_else():

@@ -265,9 +265,8 @@ def test_what_is_wrong_with_a_file_is_named(file, content, columns, message, tmp
 
 def test_a_row_of_ones_own_function_may_call_its_gold_answer(own_file):
     rows = [{"problem": "2+3?", "answer": GSM8K}, {"problem": "2+4?", "answer": 6}]
-    rows.append(
-        {"problem": "2+5?", "solution": "7", "answer": "8"}
-    )  # as ever: the gold, and what a warm start writes
+    # as ever: the gold, and what a warm start writes
+    rows.append({"problem": "2+5?", "solution": "7", "answer": "8"})
     own_file("my_rows.py", f"def rows(split):\n    return {rows!r}\n")
     found, _ = load("my_rows.rows", "train", {})
     assert [row["solution"] for row in found] == ["5", "6", "7"]

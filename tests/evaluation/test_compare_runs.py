@@ -100,9 +100,8 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
     assert difference(*arms).startswith("+15.0 ")
     arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
-    assert (
-        arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
-    )  # those of GRPO
+    # those of GRPO
+    assert arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
     assert "+5.0 ± 4.4 points" in difference(*arms)
     with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
         recipe.write("dpo: {beta: 0.5}\n")
@@ -204,9 +203,8 @@ def test_what_is_no_run_is_one_message(name, tmp_path):
 def test_the_stage_writes_a_page_and_a_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(Path("outputs/a"))
-    run(
-        Path("outputs/b"), num_iterations=0
-    )  # its completions are not known: the picture is over steps
+    # its completions are not known: the picture is over steps
+    run(Path("outputs/b"), num_iterations=0)
     compare.main(["outputs/a", "outputs/b"])
     assert "| a | 1 | 4 | 96 |" in capsys.readouterr().out
     page = Path("outputs/compare/report.md").read_text()

@@ -91,9 +91,8 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
         [each + [tokenizer.pad_token_id] * (longest - len(each)) for each in completions]
     )
     mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in completions])
-    shares = (
-        torch.linspace(-1, 2, longest) if of_steps else torch.zeros(longest)
-    )  # what steps would add
+    # what steps would add
+    shares = torch.linspace(-1, 2, longest) if of_steps else torch.zeros(longest)
     inputs = {
         "prompt_ids": torch.tensor([prompt] * 4),
         "prompt_mask": torch.ones(4, len(prompt), dtype=torch.long),
@@ -112,9 +111,10 @@ def test_the_tokens_add_up_to_trls_loss(models, tmp_path, options):
     ours, stopped = 0.0, 0
     for now, before, there, advantage in zip(*columns, ADVANTAGES, strict=True):
         found = explain.terms(now, before, there, advantage + shares[: len(now)], settings)
+        # bnpo
         ours += found.loss.sum().item() * (
             explain.weight(len(now), batch, settings) or 1 / sum(batch)
-        )  # bnpo
+        )
         stopped += int(found.stopped.sum())
     assert ours == pytest.approx(theirs, abs=2e-6)
     assert abs(theirs) > 1e-3

@@ -99,9 +99,8 @@ def test_what_of_a_gain_is_form(tmp_path):
     answers(tmp_path, "base+example", [True] * 45 + [False] * 55)
     answers(tmp_path, "grpo", [True] * 50 + [False] * 50)
     text = write(tmp_path, ["base", "base+example", "grpo"])
-    assert (
-        "base → grpo: +50.0" in text and "base+example → grpo: " not in text
-    )  # a control, not a stage
+    # a control, not a stage
+    assert "base → grpo: +50.0" in text and "base+example → grpo: " not in text
     assert (
         "form or reasoning? base → grpo, strict +49.0 ± 10.0; base → grpo, lenient +10.0 ± 6.0; "
         "base+example → grpo, lenient +5.0 ± 4.4 points" in text
@@ -111,9 +110,10 @@ def test_what_of_a_gain_is_form(tmp_path):
 def test_several_samples_a_problem(tmp_path):
     sampled = {"samples": 4, "temperature": 0.6}
     answers(tmp_path, "base", [[True, False, False, False], [False] * 4] * 20, **sampled, top_p=1.0)
+    # as once
     answers(
         tmp_path, "grpo", [[True, True, True, False], [False, False, True, False]] * 20, **sampled
-    )  # as once
+    )
     text = write(tmp_path, ["base", "grpo"])
     figures = json.loads((tmp_path / "summary.json").read_text())
     assert (
@@ -183,17 +183,15 @@ def test_every_figure_is_made_again_from_the_answers_alone(tmp_path):
         '{"seconds": 9',
     ]
     timed += ['{"seconds": null}', "[]", '{"seconds": 1, "tokens": 1%s}' % ("0" * 400)]
-    (tmp_path / "base.seconds.jsonl").write_bytes(
-        "\n".join(timed).encode() + b"\n\xff"
-    )  # a full disk tore some
+    # a full disk tore some
+    (tmp_path / "base.seconds.jsonl").write_bytes("\n".join(timed).encode() + b"\n\xff")
     text = write(tmp_path, ["base", "grpo"])
     assert "| 10 | 200 |" in text
     first = {name: (tmp_path / name).read_bytes() for name in ("report.md", "summary.json")}
     for name in first:
         (tmp_path / name).unlink()
-    done = run_stage(
-        "report", *sorted(tmp_path.glob("*.jsonl"), reverse=True)
-    )  # the stages' order is their own
+    # the stages' order is their own
+    done = run_stage("report", *sorted(tmp_path.glob("*.jsonl"), reverse=True))
     assert done.stdout.startswith(text), done.stderr
     assert {name: (tmp_path / name).read_bytes() for name in first} == first
 

@@ -253,9 +253,8 @@ def test_one_that_gives_no_verdict_batch_after_batch_ends_the_run_and_is_asked_a
         assert judged(server, ["42", "x"], said) == [1.0, None]
         for i in range(GONE - 1):
             judged(server, [f"z{i}"], said)
-        assert (
-            judged(server, ["42", "z"], said) == [1.0, None] and said.vain == 0
-        )  # the known one counts
+        # the known one counts
+        assert judged(server, ["42", "z"], said) == [1.0, None] and said.vain == 0
         for i in range(GONE - 1):
             judged(server, [f"w{i}"], said)
         with pytest.raises(
@@ -457,9 +456,8 @@ def test_make_audit_beside_another_reward_tells_of_a_judge_that_pays_everything(
         "rewards.judge pays 1 for each of 53 kinds of answers, right and wrong: it teaches"
         " nothing. Try" in done.stdout
     )
-    assert (
-        "audit: no cheat earns more than an honest answer" in done.stdout
-    )  # thanks to correct_answer
+    # thanks to correct_answer
+    assert "audit: no cheat earns more than an honest answer" in done.stdout
 
 
 SPLIT = [

@@ -222,9 +222,8 @@ def test_of_a_part_of_the_data_nothing_is_said_that_the_whole_may_refute(tmp_pat
     alone = load_recipe(
         "recipes/tiny-arithmetic.yaml", [f"data.train=[{mine}]", "data.validation=1"], check=()
     )
-    assert (
-        refused_here(alone, False) == [] != refused_here(alone, True)
-    )  # nothing worked to learn from
+    # nothing worked to learn from
+    assert refused_here(alone, False) == [] != refused_here(alone, True)
 
 
 MISTAKES = {  # overrides, and what is said of them

@@ -63,9 +63,8 @@ def check_recipe(path, overrides=()):
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
-    monkeypatch.setattr(
-        hardware, "has_arithmetic", lambda dtype: True
-    )  # else float16 becomes float32
+    # else float16 becomes float32
+    monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
     problems = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(20)]
     problems += [{"problem": f"And {i}?", "answer": r"\\frac{1}{2004!}"} for i in range(5)]
@@ -400,9 +399,8 @@ def test_a_reward_that_sees_no_answer_is_named_and_others_of_trl_are_tried(capsy
         "rewards.mine.cites={weight: 0.001, bonus: 1}",
     ]
     check_recipe("recipes/tiny-arithmetic.yaml", given)
-    assert (
-        "\nready" in capsys.readouterr().out
-    )  # async functions, of the answer, the trainer's state and what is set
+    # async functions, of the answer, the trainer's state and what is set
+    assert "\nready" in capsys.readouterr().out
     check_recipe("recipes/tiny-arithmetic.yaml", ["rewards={mine_too.sees_no_text: {}}"])
     (warning,) = [
         line

@@ -35,9 +35,8 @@ PROGRAM = (
     r"(?:[A-Z_]+=\S+ )*(?:make|cp|(?:\.venv/bin/)?accelerate launch|pytest|(?:\.venv/bin/)?python"
     r" -m)[ \n]"
 )
-IN_A_BLOCK = re.compile(
-    rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M
-)  # goes on behind \ and inside quotes
+# goes on behind \ and inside quotes
+IN_A_BLOCK = re.compile(rf'^{PROGRAM}(?:[^"\n\\]|\\\n|"[^"]*")*', re.M)
 IN_PROSE = re.compile(rf"`({PROGRAM}[^`]+)`")
 MADE = "outputs/tiny-arithmetic"
 WORDS = {  # that stand for a reader's own

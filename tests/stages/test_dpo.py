@@ -66,9 +66,8 @@ def test_it_learns_the_pairs_of_its_own_run(chain):
     assert 0 < mixed < 32  # or this shows nothing
     assert figures == {"completions": 256, "groups": 32, "pairs": mixed, "used": mixed}
     lines = [line for line in read_lines(chain / "dpo/metrics.jsonl") if "loss" in line]
-    assert lines[0]["rewards/margins"] == pytest.approx(
-        0, abs=1e-3
-    )  # the policy is still its reference
+    # the policy is still its reference
+    assert lines[0]["rewards/margins"] == pytest.approx(0, abs=1e-3)
     assert lines[-1]["rewards/margins"] > 0
     assert not same_weights(chain / "dpo", chain / "sft") and not same_weights(
         chain / "dpo", chain / "grpo"

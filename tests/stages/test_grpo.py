@@ -55,9 +55,8 @@ def test_a_stage_says_how_it_went_and_what_is_next(chain):
     assert re.fullmatch(
         r"held-out: base [\d.]+% → sft [\d.]+% → grpo [\d.]+% → dpo [\d.]+%", closing[0]
     )
-    assert (
-        closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation
-    )  # as the report has it
+    # as the report has it
+    assert closing[1].startswith("grpo → dpo: ") and f"- {closing[1]}" in evaluation
     assert all("next: make view RUN=" in each for each in (grpo, closing[3]))
 
 
@@ -316,9 +315,8 @@ def test_so_does_an_adapter_with_a_reference(tmp_path):
     of_base = json.loads((tmp_path / "grpo/adapter_config.json").read_text())[
         "base_model_name_or_path"
     ]
-    assert (
-        of_base == "outputs/models/tiny-qwen3-seed42"
-    )  # and not the private folder that it was loaded from
+    # and not the private folder that it was loaded from
+    assert of_base == "outputs/models/tiny-qwen3-seed42"
     assert not [
         file
         for file in tmp_path.rglob("*.*")
@@ -389,9 +387,8 @@ def test_the_best_checkpoint_by_held_out_accuracy_is_kept(chain, tmp_path):
     arguments.append("grpo.max_steps=4")
     done = run_stage("grpo", *arguments)
     out = done.stdout
-    assert (
-        "generation flags" not in done.stderr
-    )  # which transformers says of a greedy answer with settings of sampling
+    # which transformers says of a greedy answer with settings of sampling
+    assert "generation flags" not in done.stderr
     lines = read_lines(tmp_path / "grpo/metrics.jsonl")
     measured = {line["step"]: line[ACCURACY] for line in lines if ACCURACY in line}
     assert list(measured) == [2, 4]
@@ -581,9 +578,8 @@ def test_a_gpu_recipe_trains_a_step_with_a_tiny_model_in_its_place(
     assert adapted == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
     metrics = read_lines(tmp_path / "grpo/metrics.jsonl")[0]
     assert "best_checkpoint" in json.loads((tmp_path / "grpo/summary.json").read_text())
-    assert (
-        metrics["kl"] == 0.0
-    )  # beta > 0: the start is the reference, and before the first step the policy too
+    # beta > 0: the start is the reference, and before the first step the policy too
+    assert metrics["kl"] == 0.0
     stages = ("sft", "grpo") if warm else ("grpo",)
     first, *rest = adapters = [
         load_file(tmp_path / stage / "adapter_model.safetensors") for stage in stages

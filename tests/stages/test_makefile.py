@@ -284,9 +284,8 @@ def test_pip_installs_uv_by_its_hash_and_of_torch_the_build_for_cpus(checkout):
     said = setup(checkout, "EXTRAS=vllm", "TORCH=cpu").stdout
     assert "-m pip install --quiet  --require-hashes --requirement .venv/uv.txt\n" in said
     assert "install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu" in said
-    assert (
-        "requirements.lock --require-hashes" not in said
-    )  # it is not there for that torch, and all else is verified
+    # it is not there for that torch, and all else is verified
+    assert "requirements.lock --require-hashes" not in said
     assert said.count("-m pip install") == 2 and "index" not in said.replace("--index-url", "", 1)
     (line,) = (line for line in said.splitlines() if "uv.txt" in line and line.startswith("sed"))
     run_command(line, shell=True, cwd=checkout, check=True)
@@ -306,9 +305,8 @@ def test_setup_refuses_a_part_that_does_not_exist(checkout):
 
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
     question, download = "-m schema.hardware dev vllm\n", "uv pip install"
-    assert (
-        question not in setup(checkout, "EXTRAS=vllm").stdout
-    )  # nothing to ask with: the Dockerfile copies it later
+    # nothing to ask with: the Dockerfile copies it later
+    assert question not in setup(checkout, "EXTRAS=vllm").stdout
     (checkout / "schema").mkdir()
     said = setup(checkout, "EXTRAS=vllm").stdout
     assert 0 < said.index(question) < said.index(download)

@@ -67,9 +67,8 @@ def copy(run, tmp_path) -> Path:
     """The same as if it had been made in a folder of one test's own."""
     folder = Path(shutil.copytree(run, tmp_path / "copy"))
     file = folder / "probe/completions.jsonl"
-    file.write_text(
-        file.read_text().replace(str(run), str(folder))
-    )  # its first line names the warm start
+    # its first line names the warm start
+    file.write_text(file.read_text().replace(str(run), str(folder)))
     return folder
 
 
@@ -134,9 +133,8 @@ def test_a_killed_probe_goes_on_with_the_batch_it_stopped_at(copy):
     timed.write_text(timed.read_text() + '{"seconds": 9')
     resumed = run_stage("probe", *arguments).stdout
     assert " 8/" not in resumed and "s left" in resumed
-    assert len(batches(timed)) - before == resumed.count(
-        "s left"
-    )  # none is lost behind the torn line
+    # none is lost behind the torn line
+    assert len(batches(timed)) - before == resumed.count("s left")
     killed = file.read_text()
     assert killed.startswith(kept)
     file.unlink()
@@ -195,9 +193,8 @@ def test_grpo_trains_on_the_chosen_problems_in_their_order(copy):
     assert seen == (epoch * len(seen))[: len(seen)]
 
     whole = copy / "grpo"
-    cut = (
-        Path(shutil.copytree(copy, copy.parent / "cut", copy_function=shutil.copy)) / "grpo"
-    )  # files' times are new
+    # files' times are new
+    cut = Path(shutil.copytree(copy, copy.parent / "cut", copy_function=shutil.copy)) / "grpo"
     (cut / "summary.json").unlink()
     (cut / "model.safetensors").unlink()
     for step in range(CUT + 1, STEPS + 1):

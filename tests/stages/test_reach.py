@@ -36,9 +36,8 @@ from tests.waits import start_command
 SECONDS = 30  # for an attack; what is refused takes two
 MEMORY = 2 * 2**30  # bytes beyond what the libraries have: this machine is others' too
 NO_MEMORY = re.compile(r"MemoryError|malloc of size|allocate memory")
-CODES = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;]*m)"
-)  # colours are the libraries'
+# colours are the libraries'
+CODES = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;]*m)")
 
 pytestmark = pytest.mark.train  # all of them; CI runs it
 

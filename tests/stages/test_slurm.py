@@ -199,9 +199,8 @@ def go_on_after_preemption(job: str):
     """Wait for the job's return to the queue, and then for its end."""
     until(lambda: state(job) == "PENDING" or failed(job), "return to the queue")
     if state(job) == "PENDING":
-        asked(
-            "scontrol", "update", f"JobId={job}", "StartTime=now"
-        )  # Slurm would let it wait for two minutes
+        # Slurm would let it wait for two minutes
+        asked("scontrol", "update", f"JobId={job}", "StartTime=now")
         until(lambda: state(job) == "COMPLETED" or failed(job), "end")
 
 
@@ -272,9 +271,8 @@ def test_a_server_node_serves_until_the_trainers_have_saved(slurm, vllm, tmp_pat
     assert f"from {run}/grpo/checkpoint-" in said and "| grpo |" in said
     lines = [json.loads(line) for line in (run / "grpo/metrics.jsonl").read_text().splitlines()]
     ratios = [line[each] for line in lines for each in RATIOS if each in line]
-    assert ratios and all(
-        abs(ratio - 1) < 1e-3 for ratio in ratios
-    )  # sampled from the weights that are trained
+    # sampled from the weights that are trained
+    assert ratios and all(abs(ratio - 1) < 1e-3 for ratio in ratios)
     assert not servers()
 
 

@@ -114,9 +114,8 @@ def test_a_run_begun_on_two_processes_goes_on_with_four(runs, tmp_path):
     done = trained(tmp_path, 4, 16, 1)
     assert done.returncode == 0, done.stderr[-6000:]
     assert "began on 2 processes, goes on with 4" in done.stdout
-    assert (
-        "do not match" not in done.stderr
-    )  # as transformers says of the same batch, divided otherwise
+    # as transformers says of the same batch, divided otherwise
+    assert "do not match" not in done.stderr
     assert f"from {tmp_path}/grpo/checkpoint-3" in done.stdout
     expected, found = completions(one), completions(tmp_path)
     expected = expected[expected["step"] > 3]

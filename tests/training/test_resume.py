@@ -113,9 +113,8 @@ def test_resumed_to_the_bit(stage, overrides, processes, tiny_qwen2, tmp_path):
     assert not (killed / "summary.json").exists()
     resumed = run_stage(stage, *arguments("killed"), processes=processes)
     assert "checkpoint-" in resumed.stdout
-    assert same_weights(
-        killed, tmp_path / "apart/whole" / stage
-    )  # beside one another they would share a warm start
+    # beside one another they would share a warm start
+    assert same_weights(killed, tmp_path / "apart/whole" / stage)
     if stage == "grpo":
         before, after = (weights(tmp_path / "apart/whole" / each) for each in ("sft", "grpo"))
         assert any(not np.array_equal(before[name], after[name]) for name in after)  # it did train

@@ -164,9 +164,8 @@ def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
     ]
     assert fault(*server, *elsewhere) is None
     assert "  grpo.vllm_mode: server there, colocate here" in fault(server[0]).message
-    assert (
-        recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
-    )  # a file may not name another machine
+    # a file may not name another machine
+    assert recipe_of(tmp_path / "grpo").grpo["vllm_mode"] == "server"
 
 
 def test_what_needs_a_probe_is_refused_without_one(tmp_path):
@@ -471,7 +470,6 @@ def test_a_run_of_a_base_that_was_changed_since_is_not_taken(tmp_path, monkeypat
     )
     monkeypatch.setattr(run_folder, "trained", lambda _: False)
     monkeypatch.setattr(run_folder, "_versions", lambda _: pytest.fail("it asks git, for nothing"))
-    assert (
-        run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"
-    )  # not read again
+    # not read again
+    assert run_folder.sealed(there, {"data.json": "as it was"})["files"]["data.json"] == "as it was"
     assert run_folder.take_over(mine, recipe, [], []) is None

@@ -135,9 +135,8 @@ def test_so_it_is_with_models_of_other_kinds(kind, change):
     assert torch.equal(*sampled)
     assert (model.generate == inner) == (kind is Lfm2Config)
     both = {key: given[key] for key in ("input_ids", "attention_mask")}
-    assert (
-        len(model.generate(**both, generation_config=static)) == 6
-    )  # transformers refuses a cache beside its name
+    # transformers refuses a cache beside its name
+    assert len(model.generate(**both, generation_config=static)) == 6
 
 
 def test_a_sampling_that_fails_leaves_the_base_as_it_was():
@@ -172,9 +171,8 @@ def test_experts_are_merged_too_and_are_restored_to_the_bit(of, tiny_moe, tmp_pa
         name for name, each in model.named_parameters() if not torch.equal(before[name], each)
     ]
     assert any(name.endswith("experts.base_layer.base_layer.down_proj") for name in changed)
-    assert any("mlp.gate" in name for name in changed) == (
-        "all-linear" in of
-    )  # docs/migrate.md says so
+    # docs/migrate.md says so
+    assert any("mlp.gate" in name for name in changed) == ("all-linear" in of)
     model.unmerge_adapter()
     assert all(torch.equal(before[name], each) for name, each in model.named_parameters())
     assert 0.9 < surviving_share(model.to(torch.bfloat16)) < 1.1
@@ -300,9 +298,8 @@ def test_twenty_syncs_leave_the_base_as_it_was(given, tiny_qwen2):
     constants = scales_of(model)
     keep_base_exact(model)
     model.merge_adapter()
-    assert any(
-        not torch.equal(before[name], each) for name, each in base_of(model).items()
-    )  # which is what is sent
+    # which is what is sent
+    assert any(not torch.equal(before[name], each) for name, each in base_of(model).items())
     model.unmerge_adapter()
     cycle(model, 20)
     after = base_of(model)

@@ -198,9 +198,8 @@ def test_a_step_may_end_within_what_its_tokens_spell():
 
 def test_a_token_belongs_to_the_step_whose_text_it_ends(tokenizer):
     for seed in range(50):
-        ids = random.Random(seed).choices(
-            range(3, len(tokenizer)), k=60
-        )  # whatever a young policy samples
+        # whatever a young policy samples
+        ids = random.Random(seed).choices(range(3, len(tokenizer)), k=60)
         found = steps_of(tokenizer, ids, "1")
         ends = [end for _, end in found]
         assert ends == sorted(set(ends)) and ends[-1] == 60

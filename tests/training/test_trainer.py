@@ -63,9 +63,8 @@ def test_the_sampler_is_corrected_token_by_token():
     )
     other = recipe("grpo.vllm_importance_sampling_mode=sequence_mask")
     assert configs.training_config(other, "grpo").vllm_importance_sampling_mode == "sequence_mask"
-    assert (
-        GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"
-    )  # trl's own, for which ours stands in
+    # trl's own, for which ours stands in
+    assert GRPOConfig.vllm_importance_sampling_mode == "sequence_mask"
 
 
 @pytest.mark.parametrize(
@@ -168,9 +167,8 @@ def test_a_revision_is_refused_where_vllm_would_load_another():
     with pytest.raises(RecipeError, match="trl has vLLM load the newest revision"):
         recipe("model.revision=abc")
     recipe("model.revision=abc", "grpo.use_vllm=false")
-    assert "revision" not in inspect.getsource(
-        VLLMGeneration
-    )  # should trl pass it on, this says so
+    # should trl pass it on, this says so
+    assert "revision" not in inspect.getsource(VLLMGeneration)
 
 
 def test_a_length_that_the_recipe_leaves_out_is_the_librarys(tmp_path):

@@ -127,9 +127,8 @@ def vllm_for_a_cpu():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more would wait for one another where other work takes a core
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "VLLM_CPU_KVCACHE_SPACE", "1"
-        )  # GiB, however much the tests before this one hold
+        # GiB, however much the tests before this one hold
+        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         patch.setenv("VLLM_CPU_CI_ENV", "1")
         from vllm import _custom_ops
         from vllm.model_executor.layers import utils

@@ -236,9 +236,8 @@ def test_groups_are_gone_through_by_key_and_found_by_their_words(tab, tmp_path):
     tab.goto(f"{page.as_uri()}#groups/0/4/2")
     tab.wait_for_selector(".entry[aria-current]")
     tab.wait_for_timeout(300)
-    assert (
-        tab.locator(".list").evaluate("e => e.scrollTop") > 0
-    )  # what is open is in its list's view
+    # what is open is in its list's view
+    assert tab.locator(".list").evaluate("e => e.scrollTop") > 0
     tab.set_viewport_size(PHONE)
     parts = (".asked", ".said", ".completion input", ".line.thin input", ".list")  # the text first
     tops = [tab.locator(each).first.bounding_box()["y"] for each in parts]
@@ -507,9 +506,8 @@ def test_a_run_that_goes_on_is_followed(tab, tmp_path):
         assert tab.locator("details[open] table").count() == 1
         assert 1 < before["min"] < before["max"] < 4 and tab.evaluate("kept.zoom") == before
         shown = tab.evaluate("kept.plots.map((each) => [each.scales.x.min, each.scales.x.max])")
-        assert (
-            shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5
-        )  # in every chart
+        # in every chart
+        assert shown == [[before["min"], before["max"]]] * len(shown) and len(shown) > 5
 
 
 def test_a_finger_zooms_and_scrolls(browser, runs):
@@ -919,9 +917,8 @@ def test_the_playground_names_what_teaches_nothing_and_sets_its_trap(tab, playgr
     group.get_by_label("G, completions in the group").fill("1")
     assert "it teaches nothing" in group.locator(".sums").inner_text()
     assert group.locator("[data-gain]:visible").all_inner_texts() == ["0.000"]
-    tab.get_by_label("β, the weight of the KL").first.fill(
-        "0.5"
-    )  # the trap is the same whatever was set before
+    # the trap is the same whatever was set before
+    tab.get_by_label("β, the weight of the KL").first.fill("0.5")
     tab.get_by_label("scale_rewards").select_option("none")
     tab.get_by_role("button", name="Set the trap").click()
     assert tab.get_by_label("scale_rewards").input_value() == "group"

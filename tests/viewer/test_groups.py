@@ -68,9 +68,8 @@ def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
         np.allclose(ours, 0.5 * np.array(theirs))
         for ours, theirs in zip(shares, normal, strict=True)
     )
-    assert (
-        max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0
-    )  # the step without a reward
+    # the step without a reward
+    assert max(max(map(abs, each)) for each in shares) > 0.1 and shares[0][0] == 0
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,8 @@ def by_trl(
     logits = torch.tensor(logits, requires_grad=True)
 
     def model(input_ids, labels, **rest):
-        logps = torch.log_softmax(
-            logits / temperature, dim=0
-        )  # trl's head divides by the temperature it was made with
+        # trl's head divides by the temperature it was made with
+        logps = torch.log_softmax(logits / temperature, dim=0)
         entropy = -(logps.exp() * logps).sum().expand(input_ids.shape)
         return SimpleNamespace(log_probs=logps[input_ids], entropy=entropy)
 

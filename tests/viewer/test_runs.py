@@ -95,9 +95,8 @@ def test_what_is_logged_becomes_columns_whatever_a_line_holds(tmp_path):
         "held_out/n": [4, None],
         "reward": [0.5, None],
     }
-    file.write_text(
-        '{"step": 1, "reward": 2.0}\n', encoding="utf-8"
-    )  # resumed from an earlier checkpoint
+    # resumed from an earlier checkpoint
+    file.write_text('{"step": 1, "reward": 2.0}\n', encoding="utf-8")
     assert curves(tmp_path) == {"step": [1], "reward": [2.0]}
 
 

@@ -205,9 +205,8 @@ def test_every_case_counts_and_no_case_changes_another():
         == "f([]) raised ZeroDivisionError"
     )
     kept = "held = []\ndef f(x):\n    held.append(x)\n    return held"
-    assert (
-        run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True
-    )  # as it was when it was returned
+    # as it was when it was returned
+    assert run_program(kept, "f", [[[1], [1]], [[2], [1, 2]]]).right is True
 
 
 SPEC = {"function": "f", "cases": [[[3], 13], [[0], 4]]}

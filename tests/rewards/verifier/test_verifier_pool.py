@@ -71,9 +71,8 @@ PLACES += ["the answer is{}", r"\boxed{{5}}{}or 6", r"not{}\boxed{{5}}", r"\boxe
 def test_a_long_run_is_read_in_time(run, place):
     with far_below_quadratic():
         verdict = judge(place.format(run).replace("⏎", "\n"), "17")
-    assert (
-        verdict.right is False and not verdict.timed_out
-    )  # a worker's time is not in this process's
+    # a worker's time is not in this process's
+    assert verdict.right is False and not verdict.timed_out
 
 
 # What a data set holds: (gold, question, right), each of 40,000 characters.
