@@ -10,6 +10,7 @@ import atexit
 import os
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -54,6 +55,7 @@ def enter() -> Path:
         (place / "home").mkdir()
         copied = shutil.ignore_patterns("outputs", ".trusted", ".git", ".venv*", ".*_cache")
         shutil.copytree(SOURCE, place / "checkout", ignore=copied, symlinks=True)
+        _make_writable(place / "checkout")
         if (SOURCE / ".venv").is_dir():
             (place / "checkout/.venv").symlink_to(SOURCE / ".venv")  # `make` looks for it there
         sys.addaudithook(_refuse_outside)
@@ -64,6 +66,13 @@ def enter() -> Path:
     os.umask(0o022)
     os.chdir(place / "checkout")
     return place / "checkout"
+
+
+def _make_writable(folder: Path):
+    """A copy of a checkout that is read-only has its permissions."""
+    for path in [folder, *folder.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | stat.S_IWUSR)
 
 
 def trust_list_in(folder: Path):

@@ -32,7 +32,9 @@ ordinary() {
 
 another_python() {
   local python
-  python=$(command -v "python$1" || ls -d "$HOME/.pyenv/versions/$1".*/bin/python 2> /dev/null | tail -n 1)
+  # pyenv's own first: its python3.12 on the PATH runs the version that is chosen, or none.
+  python=$(ls -d "$HOME/.pyenv/versions/$1".*/bin/python 2> /dev/null | tail -n 1)
+  python=${python:-$(command -v "python$1")}
   if ! "$python" --version > /dev/null 2>&1; then
     echo "NOT RUN: there is no Python $1"
     return

@@ -26,7 +26,7 @@ LONGER = {
     "rewards/verifier/value.py": 589,
     "schema/meaning.py": 778,
     "schema/values.py": 531,
-    "training/run_folder.py": 507,
+    "training/run_folder.py": 512,
     "training/trainer.py": 511,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says

@@ -429,6 +429,15 @@ def _packages() -> dict[str, str]:
     }
 
 
+def _git(*arguments: str) -> str:
+    """What git prints about this checkout; nothing where git or its folder is missing, as in a
+    downloaded archive."""
+    program = shutil.which("git")
+    if program is None:
+        return ""
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False).stdout
+
+
 def _versions(recipe: dict) -> dict:
     """What a run was made with and of: `local` says whether its model, its data or both came from a
     folder, which nothing else tells once the run has been moved; `revisions`, which commits of data
@@ -442,12 +451,8 @@ def _versions(recipe: dict) -> dict:
         ),
         "data": bool(recipe["data"]["dir"] or os.environ.get("MATH_DATA_DIR")),
     }
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    changed = subprocess.run(
-        ["git", "status", "--porcelain"], capture_output=True, text=True, check=False
-    ).stdout
+    commit = _git("rev-parse", "HEAD").strip()
+    changed = _git("status", "--porcelain")
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
         "packages": _packages(),

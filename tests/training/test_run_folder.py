@@ -366,6 +366,13 @@ def test_what_was_lost_of_a_run_is_said_and_written_anew(name, text, tmp_path, c
     assert f"or move {tmp_path}/grpo away" in str(told.value)
 
 
+def test_a_run_begins_where_git_is_not_installed(tmp_path, monkeypatch):
+    """A downloaded archive on a slim system."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    begun(tmp_path, "sft")
+    assert json.loads((tmp_path / "sft/versions.json").read_text())["commit"] == "unknown"
+
+
 def test_other_versions_are_told_on_resume(tmp_path, capsys):
     recipe = begun(tmp_path, "sft")
     (tmp_path / "sft/checkpoint-1").rmdir()
