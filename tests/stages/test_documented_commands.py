@@ -363,6 +363,7 @@ def trained(clone) -> Path:
     return clone
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_notebook_clones_where_it_is_alone(clone, tmp_path):
     cells = json.loads((ROOT / "docs/first-run.ipynb").read_text(encoding="utf-8"))["cells"]
     first = next("".join(each["source"]) for each in cells if each["cell_type"] == "code")
