@@ -83,15 +83,20 @@ def describe(hint: object) -> str:
     return " or ".join(map(repr, options)) if kind is Literal else WORDS[kind]
 
 
-def missing_arguments(function: Callable, given: Iterable[str]) -> list[str]:
-    """Of the arguments that the function cannot do without."""
+def missing_names(function: Callable, given: Iterable[str]) -> list[str]:
+    """The arguments that the function cannot do without and is not given."""
     needed = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and parameter.default is parameter.empty
     ]
-    return [f"needs the argument {each!r}" for each in needed if each not in given]
+    return [name for name in needed if name not in given]
+
+
+def missing_arguments(function: Callable, given: Iterable[str]) -> list[str]:
+    """A message for each of them."""
+    return [f"needs the argument {name!r}" for name in missing_names(function, given)]
 
 
 def no_such_folder(name: str) -> str | None:
@@ -269,8 +274,8 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     for name, options in recipe.rewards.items():
         if is_reward(function := reward_function(name)):
             of_steps = {"steps_before"} if "steps" in options else set()
-            for message in missing_arguments(function, {*options, *columns, *GIVEN, *of_steps}):
-                argument = message.split("'")[1]
-                message += f", which no column of the data has: {likely_column(argument, columns)}"
-                faults.append(fault(name, message))
+            for argument in missing_names(function, {*options, *columns, *GIVEN, *of_steps}):
+                columns_hint = likely_column(argument, columns)
+                message = f"needs the argument {argument!r}, which no column of the data has"
+                faults.append(fault(name, f"{message}: {columns_hint}"))
     return faults

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs `make test` where a newcomer may stand: ten places, each with a fresh checkout of its own.
+# Runs `make test` where a newcomer may stand: twelve places, each with a fresh checkout of its own.
 #   bash tests/places.sh                         # all of them, each a whole `make test`
 #   bash tests/places.sh nohup zip               # these alone
 #   TESTS=tests/schema bash tests/places.sh      # with these tests alone

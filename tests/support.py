@@ -91,6 +91,8 @@ CHAIN += [
     "grpo.save_steps=2",
 ]
 CHAIN += ["grpo.temperature=0.3"]
+LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
+NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 OF_DPO = [
     f"dpo.{each}"
     for each in ("max_steps=6", "per_device_train_batch_size=8", "save_steps=2", "logging_steps=1")

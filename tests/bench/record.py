@@ -6,7 +6,7 @@ messages, as text files in a folder. Make one before a change and one after it, 
     diff -r --exclude=runs ../before ../after
 
 The second shows the reports and pages of the runs that the first trained, which carry times. It
-trains them anew too, for their weights. Takes about six minutes on two cores.
+trains them anew too, for their weights.
 """
 
 import argparse
@@ -18,13 +18,11 @@ from pathlib import Path
 
 from rewards.verifier import judge_all
 from tests.stages.test_wrong_inputs import SAID, in_folder, write_inputs
-from tests.support import CHAIN, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
+from tests.support import CHAIN, LORA, NF4, OF_DPO, ROOT, SHIPPED, kill_when, run_stage
 from tests.waits import all_ended
 
 TABLES = ("cases.tsv", "second_mile.tsv", "blind.tsv")
 TINY = "recipes/tiny-arithmetic.yaml"
-LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
-NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 RUNS = {  # name: stages, overrides beside CHAIN
     "default": (["sft", "grpo"], []),
     "lora": (["sft", "grpo"], [LORA]),

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from schema.configs import ACCURACY, RIGHT
-from tests.support import ROOT, ended, read_lines, run_stage, same_weights, weights
+from tests.support import LORA, ROOT, ended, read_lines, run_stage, same_weights, weights
 from tests.waits import run_command, start_command, until
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,6 @@ SHORT += [
     "grpo.gradient_checkpointing=true",
 ]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}", "grpo.per_device_train_batch_size=8"]
-LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 LAST = "grpo/checkpoint-6"
 BATCH = "sft.per_device_train_batch_size={}"
 PATIENCE = 400  # seconds for what takes 45 on a slow core that others use too

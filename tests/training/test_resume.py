@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from tests.support import (
+    LORA,
+    NF4,
     as_process_1,
     kill_when,
     run_program,
@@ -21,8 +23,6 @@ from tests.support import (
 from tests.waits import until
 
 pytestmark = pytest.mark.train
-LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
-NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 SHORT = [
     "data.validation=40",
     "sft.max_steps=40",

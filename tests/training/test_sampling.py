@@ -17,7 +17,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 from schema import configs
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
-from tests.support import run_program, run_stage
+from tests.support import LORA, NF4, run_program, run_stage
 from training.model import load_model, load_tokenizer
 from training.sampling import (
     _copy,
@@ -29,7 +29,6 @@ from training.sampling import (
     surviving_share,
 )
 
-LORA = "adapter={r: 8, lora_alpha: 16, target_modules: all-linear}"
 SHORT = [
     "data.validation=40",
     "sft.max_steps=20",
@@ -40,7 +39,6 @@ SHORT += ["sft.per_device_train_batch_size=16", "grpo.per_device_train_batch_siz
 SHORT += ["grpo.max_steps=4", "grpo.logging_steps=1", "grpo.beta=0.04"]
 SHORT += ["rewards.tests.varied_reward.varied={weight: 1.0}"]
 BF16 = "model.dtype=bfloat16"
-NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4}"
 
 
 def tuned(*overrides: str, size: float = 0.1):
