@@ -129,7 +129,8 @@ def test_an_honest_template_is_usable(folder):
     ],
 )
 def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
-    monkeypatch.setattr(model, "SECONDS", 2)
+    if "GiB" not in message:  # how long 4 GiB take differs between Pythons
+        monkeypatch.setattr(model, "SECONDS", 2)
     with in_time(), pytest.raises(RecipeError) as refused:
         require_usable(folder, template, "Think.", "mine.yaml:3")
     assert str(refused.value).startswith(
