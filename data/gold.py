@@ -150,7 +150,9 @@ def read_check(check: str) -> tuple[str, dict]:
 def _parsed(check: str) -> tuple[str, dict]:
     try:
         made = json.loads(check)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
     if not isinstance(made, dict) or len(made) != 1:
         raise ValueError("it is not an object with one entry, a kind")

@@ -241,7 +241,9 @@ def _jsonl(file: Path) -> list[dict]:
             continue
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            raise DataError(f"{file} line {number} is nested too deeply") from None
+        except ValueError as error:
             raise DataError(f"{file} line {number} is not JSON: {error}") from error
         rows.append(_object(row, f"{file} line {number}"))
     return rows

@@ -244,7 +244,7 @@ def test_of_an_answer_and_a_solution_the_answer_is_the_gold(tmp_path):
         ('{"problem": "2\\u2028+3?", "answer": 5}\n{"problem": "2+3?", "ans', "line 2 is not JSON"),
         ("[1, 2]\n", "line 1 is '\\[1, 2\\]', not an object"),
         ("", r"0 problems; it needs a row for each, with its answer \(docs/your-data.md\)"),
-        ('{"problem": ' + "[" * 900 + "]" * 900 + "}\n", "is nested too deeply"),
+        ('{"problem": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "is nested too deeply"),
         (
             '{"problem": "Wie groß?", "answer": 5}\n'.encode("latin-1"),
             "is not UTF-8 .*: save it in",

@@ -233,7 +233,7 @@ def test_files_and_folders(file, content, tmp_path):
             None,
             "c18, c19, …: say which",
         ),
-        ("mine.json", "[" * 100_000, None, "is nested too deeply|is not JSON"),
+        ("mine.json", "[" * 100_000, None, "is nested too deeply"),
         (
             "mine.csv",
             "a,b\n1,2\n",
