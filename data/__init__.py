@@ -3,7 +3,11 @@ own data set is named by its file or by a dotted path."""
 
 from data import made, sources
 
-_MADE = (made.arithmetic, made.countdown, made.products)
 SETS = {
-    each.__name__: each for each in (*_MADE, sources.gsm8k, sources.math, sources.svamp)
+    "arithmetic": made.arithmetic,
+    "countdown": made.countdown,
+    "products": made.products,
+    "gsm8k": sources.gsm8k,
+    "math": sources.math,
+    "svamp": sources.svamp,
 } | sources.BENCHMARKS

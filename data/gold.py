@@ -25,7 +25,9 @@ _ANNOUNCED = re.compile(r"\A(?:the )?(?:final )?answer(?: is\b:?|:)\s*(?=.)", re
 _HASHES = re.compile(r"####[ \t]*(.*)")
 
 
-MOST_NUMBERS, LARGEST_NUMBER = 10, 10**9  # of a countdown, so that its arithmetic takes no time
+# A countdown has no more and no larger numbers, so that its arithmetic takes no time.
+MOST_NUMBERS = 10
+LARGEST_NUMBER = 10**9
 
 
 def boxed(text: str) -> list[str]:
@@ -40,25 +42,29 @@ def boxed(text: str) -> list[str]:
 
 def boxes(text: str) -> list[tuple[int, int, str]]:
     """(start, end, content) of what `boxed` finds: `text[start:end]` is the whole box."""
-    found, at, ends = [], 0, None
-    while match := _BOX.search(text, at):
-        if ends is None:
-            ends = _closing_braces(text, match.end())
-        at = match.end()
-        if text[at : at + 1] == "{":
-            if (end := ends.get(at)) is not None:
-                found.append((match.start(), end + 1, text[at + 1 : end].strip()))
-                at = end + 1
-        elif bare := _BARE.match(text, at):
-            found.append((match.start(), bare.end(), bare.group()))
-            at = bare.end()
-    return found
+    spans = []
+    closing = None  # computed once, where there is a box at all
+    position = 0
+    while match := _BOX.search(text, position):
+        if closing is None:
+            closing = _closing_braces(text, match.end())
+        position = match.end()
+        if text[position : position + 1] == "{":
+            end = closing.get(position)
+            if end is not None:
+                spans.append((match.start(), end + 1, text[position + 1 : end].strip()))
+                position = end + 1
+        elif bare := _BARE.match(text, position):
+            spans.append((match.start(), bare.end(), bare.group()))
+            position = bare.end()
+    return spans
 
 
 def _closing_braces(text: str, start: int) -> dict[int, int]:
     """Where each `{` from `start` on is closed, found in one pass; `\\{` and `\\}` are characters,
     not groups."""
-    ends, opened = {}, []
+    ends = {}
+    opened = []
     for brace in _BRACE.finditer(text, start):
         if brace.group() == "{":
             opened.append(brace.start())
@@ -90,38 +96,52 @@ def gold_answer(text: object) -> str | None:
 def _last_boxes(text: str) -> str | None:
     r"""The last box of `text`, with those that stand beside it in a list: `$\boxed{1}$ and
     $\boxed{2}$`."""
-    found = boxes(text)
-    first = len(found) - 1
-    while (
-        first > 0
-        and not _say_the_same(found[first - 1][2], found[first][2])
-        and found[first][0] - found[first - 1][1] < 40
-        and (beside := _BESIDE.fullmatch(text[found[first - 1][1] : found[first][0]]))
-        # "k = \boxed{12} and k = \boxed{18}", but not "x = … and y = …"
-        and text[: found[first - 1][0]].rstrip(" =").endswith(beside["name"] or "")
-    ):
+    spans = boxes(text)
+    first = len(spans) - 1
+    while first > 0 and _is_list(text, spans[first - 1], spans[first]):
         first -= 1
-    contents = dict.fromkeys(content for _, _, content in found[max(first, 0) :] if content)
+    contents = dict.fromkeys(content for _, _, content in spans[max(first, 0) :] if content)
     return ", ".join(contents) or None
 
 
-def _say_the_same(one: str, other: str) -> bool:
-    bases = [re.findall(r"(?<=\d)_\{?(\w+)", each) for each in (one, other)]
-    return (not all(bases) or bases[0] == bases[1]) and (_said(one) or 0) == _said(other)
+def _is_list(text: str, before: tuple[int, int, str], box: tuple[int, int, str]) -> bool:
+    """Whether two boxes stand beside each other in a list of answers."""
+    if _is_same_answer(before[2], box[2]) or box[0] - before[1] >= 40:
+        return False
+    between = _BESIDE.fullmatch(text[before[1] : box[0]])
+    if between is None:
+        return False
+    # "k = \boxed{12} and k = \boxed{18}", but not "x = … and y = …"
+    return text[: before[0]].rstrip(" =").endswith(between["name"] or "")
 
 
-def _said(text: str) -> list[str] | None:
-    """What two boxes share that give one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and
-    8:34 p.m."""
+def _is_same_answer(first: str, second: str) -> bool:
+    """Whether two boxes hold one answer in two forms: 11+x and x+11, 28 and 28_9, 20:34 and 8:34
+    p.m."""
+    number_base = re.compile(r"(?<=\d)_\{?(\w+)")
+    first_base, second_base = number_base.findall(first), number_base.findall(second)
+    if first_base and second_base and first_base != second_base:
+        return False
+    content = _content(first)
+    return bool(content) and content == _content(second)
+
+
+def _content(text: str) -> list[str] | None:
+    """A box's hour and minute, its digits, or its letters and digits in alphabetical order; None
+    where it holds something else."""
     bare = re.sub(r"(?<=\d)_\{?\w+\}?|\\[a-z]+|[{}\s\\!]", "", text)
     if time := re.fullmatch(r"(\d+):(\d\d)(?:([ap])\.?m\.?)?", bare):
-        hour = int(time[1]) % 12 + 12 * (time[3] == "p") if time[3] else int(time[1])
+        hour = int(time[1])
+        if time[3]:
+            hour %= 12
+        if time[3] == "p":
+            hour += 12
         return [str(hour), time[2]]
     if bare.isdigit():
         return [bare]
-    return (
-        sorted(re.findall(r"-?\w", bare)) if "," not in bare and re.search("[a-z]", bare) else None
-    )
+    if "," not in bare and re.search("[a-z]", bare):
+        return sorted(re.findall(r"-?\w", bare))
+    return None
 
 
 def worked_solution(text: str) -> str | None:
@@ -131,8 +151,10 @@ def worked_solution(text: str) -> str | None:
     if hashes:
         # Calculator marks <<48/2=24>> were made for a tool that no policy here has.
         return re.sub(r"<<.*?>>", "", before).strip() or None
-    found = boxes(text)
-    return text if found and text[: found[-1][0]].strip("$ \n") else None
+    spans = boxes(text)
+    if spans and text[: spans[-1][0]].strip("$ \n"):
+        return text
+    return None
 
 
 def read_check(check: str) -> tuple[str, dict]:
@@ -149,18 +171,19 @@ def read_check(check: str) -> tuple[str, dict]:
 @lru_cache(maxsize=50_000)
 def _parsed(check: str) -> tuple[str, dict]:
     try:
-        made = json.loads(check)
+        value = json.loads(check)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"it is not JSON ({error})") from None
-    if not isinstance(made, dict) or len(made) != 1:
+    if not isinstance(value, dict) or len(value) != 1:
         raise ValueError("it is not an object with one entry, a kind")
-    (kind, needed), *_ = made.items()
+    kind, needed = next(iter(value.items()))
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r:.40}; there is {', '.join(KINDS)}")
-    if wrong := KINDS[kind](needed) if isinstance(needed, dict) else "an object":
-        raise ValueError(f"{kind} needs {wrong}")
+    missing = KINDS[kind](needed) if isinstance(needed, dict) else "an object"
+    if missing:
+        raise ValueError(f"{kind} needs {missing}")
     return kind, needed
 
 
@@ -172,13 +195,15 @@ def _countdown(needed: dict) -> str | None:
     if (
         not isinstance(numbers, list)
         or not 1 <= len(numbers) <= MOST_NUMBERS
-        or not all(map(_whole, numbers))
+        or not all(_is_countdown_number(number) for number in numbers)
     ):
         return f"1 to {MOST_NUMBERS} `numbers`, whole and 0 to {LARGEST_NUMBER:,}"
-    return None if _whole(target) else f"a `target` that is whole and 0 to {LARGEST_NUMBER:,}"
+    if not _is_countdown_number(target):
+        return f"a `target` that is whole and 0 to {LARGEST_NUMBER:,}"
+    return None
 
 
-def _whole(value: object) -> bool:
+def _is_countdown_number(value: object) -> bool:
     return type(value) is int and 0 <= value <= LARGEST_NUMBER
 
 
@@ -188,12 +213,12 @@ def _python(needed: dict) -> str | None:
     if not isinstance(needed["function"], str) or not needed["function"].isidentifier():
         return "a `function` that is a name"
     cases = needed["cases"]
-    if not isinstance(cases, list) or not cases or not all(map(_case, cases)):
+    if not isinstance(cases, list) or not cases or not all(_is_case(case) for case in cases):
         return "`cases`, each [[argument, …], result]"
     return None
 
 
-def _case(case: object) -> bool:
+def _is_case(case: object) -> bool:
     return isinstance(case, list) and len(case) == 2 and isinstance(case[0], list)
 
 

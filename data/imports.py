@@ -42,7 +42,9 @@ def named_function(path: str, parameter: str) -> Callable:
         )
     files = _files(module)
     _require_trusted(files.values())
-    function = vars([_loaded(*each) for each in files.items()][-1]).get(name)
+    for module_name, file in files.items():  # the last is the module itself
+        loaded = _loaded(module_name, file)
+    function = getattr(loaded, name, None)
     if function is None:
         raise ImportError(f"{module} has no function {name}")
     if not inspect.isfunction(function):
@@ -72,10 +74,14 @@ def _files(module: str) -> dict[str, Path]:
     parts = module.split(".")
     names = [".".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
     for folder in [Path.cwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]:
-        places = {each: Path(folder, *each.split("."), "__init__.py") for each in names}
-        if (file := Path(folder, *parts).with_suffix(".py")).is_file():
-            places[module] = file
-        files = {each: place.resolve() for each, place in places.items() if place.is_file()}
+        files = {}
+        for depth, name in enumerate(names, 1):
+            package = Path(folder, *parts[:depth], "__init__.py")
+            if package.is_file():
+                files[name] = package.resolve()
+        file = Path(folder, *parts).with_suffix(".py")
+        if file.is_file():
+            files[module] = file.resolve()
         if module in files:
             return files
     raise ImportError(
@@ -93,10 +99,10 @@ def trusted_lines() -> list[str]:
 def is_trusted(file: Path) -> bool:
     """Whether the user has named the file: a Python file, or a recipe that may send its runs to a
     tracker."""
-    given = re.split(r"[\s,]+", os.environ.get("TRUST_FILES", ""))
-    trusted = {ROOT / line for line in trusted_lines()} | {
-        Path(each).resolve() for each in given if each
-    }
+    trusted = {ROOT / line for line in trusted_lines()}
+    for name in re.split(r"[\s,]+", os.environ.get("TRUST_FILES", "")):
+        if name:
+            trusted.add(Path(name).resolve())
     return file.resolve() in trusted
 
 
@@ -154,7 +160,8 @@ def raised(error: BaseException) -> str:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {text}"
     frames = traceback.extract_tb(error.__traceback__)
     frames = frames[1:] or frames
-    frame = ([each for each in frames if not each.filename.startswith(LIBRARIES)] or frames)[-1]
+    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    frame = (own or frames)[-1]
     return f"{frame.filename}:{frame.lineno}: {type(error).__name__}: {text}"
 
 

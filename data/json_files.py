@@ -16,15 +16,15 @@ def read_object(file: Path, most: int = 4 * 2**20) -> dict | None:
     if not file.is_file() or file.stat().st_size > most:
         return None
     try:
-        found = parsed(file.read_text(encoding="utf-8"))
+        value = parsed(file.read_text(encoding="utf-8"))
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def read_lines(file: Path) -> Iterator[dict]:
-    """The objects in the lines of a file, without a line that holds none: a full disk tore it, or
-    it is being written. Nothing of a file that is not there, or larger than `LARGEST`."""
+    """The objects in the lines of a file. Skips a line that holds none: a full disk tore it, or it
+    is being written. Yields nothing where there is no file, or one larger than `LARGEST`."""
     if not file.is_file() or file.stat().st_size > LARGEST:
         return
     # Not splitlines: a text may hold a line separator of Unicode's.
@@ -50,12 +50,12 @@ def parsed(text: str) -> Any:
         ValueError: it is none, or has a whole number that no run writes and no float holds.
     """
     try:
-        return json.loads(text, parse_int=_whole)
+        return json.loads(text, parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > 16:  # 2**53 has so many
         raise ValueError(f"it has a number of {len(digits)} digits")
     return int(digits)

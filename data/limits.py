@@ -17,11 +17,11 @@ MEMORY = 4  # GiB
 
 
 class Exceeded(Exception):
-    """The work took more than it was given; the message says of what, as `takes more than 5 s`."""
+    """The work exceeded its limits; the message says which, as in `takes more than 5 s`."""
 
 
-def limited(work: Callable, *given: Any, seconds: int = 60, memory: int = MEMORY) -> Any:
-    """What `work(*given)` returns or raises, computed in a fork, which has everything imported
+def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: int = MEMORY) -> Any:
+    """What `work(*arguments)` returns or raises, computed in a fork, which has everything imported
     already.
 
     Args:
@@ -34,43 +34,43 @@ def limited(work: Callable, *given: Any, seconds: int = 60, memory: int = MEMORY
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=_work, args=(sender, seconds, memory, work, given), daemon=True
+        target=_work, args=(sender, seconds, memory, work, arguments), daemon=True
     )
     with warnings.catch_warnings():
         # of threads, none of which the child needs
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
-    late = Exceeded(f"takes more than {seconds} s")
+    out_of_time = Exceeded(f"takes more than {seconds} s")
     try:
-        done, result = receiver.recv() if receiver.poll(10 * seconds) else (False, late)
+        if not receiver.poll(10 * seconds):
+            raise out_of_time
+        is_result, result = receiver.recv()
     except EOFError:
         process.join()
-        ended = Exceeded(f"takes more than {memory} GiB, or ends the process that reads it")
-        done, result = False, late if process.exitcode == -signal.SIGXCPU else ended
+        if process.exitcode == -signal.SIGXCPU:
+            raise out_of_time from None
+        raise Exceeded(f"takes more than {memory} GiB, or ends the process that reads it") from None
     finally:
         process.kill()
         process.join()
         receiver.close()
-    if done:
-        return result
-    raise result
+    if not is_result:
+        raise result
+    return result
 
 
-def _work(sender, seconds: int, memory: int, work: Callable, given: tuple):
+def _work(sender, seconds: int, memory: int, work: Callable, arguments: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's handlers save runs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.disable()  # an abort is one way to end here
     # what libraries say of a stranger's file while they fail
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    for limit, most in ((resource.RLIMIT_AS, held + memory * GIB), (resource.RLIMIT_CPU, seconds)):
-        hard = resource.getrlimit(limit)[1]  # of the user's shell or batch system
-        resource.setrlimit(
-            limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    _set_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory * GIB)
+    _set_limit(resource.RLIMIT_CPU, seconds)
     try:
-        sender.send((True, work(*given)))
+        sender.send((True, work(*arguments)))
     except MemoryError:
         sender.send((False, Exceeded(f"takes more than {memory} GiB")))
     except BaseException as error:  # a panic of a library's Rust too
@@ -79,3 +79,10 @@ def _work(sender, seconds: int, memory: int, work: Callable, given: tuple):
         except Exception:
             error = ValueError(f"{type(error).__name__}: {error}")
         sender.send((False, error))
+
+
+def _set_limit(kind: int, limit: int):
+    hard = resource.getrlimit(kind)[1]  # set by the user's shell or batch system
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(kind, (limit, hard))

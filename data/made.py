@@ -5,7 +5,7 @@ import json
 import random
 import zlib
 from functools import lru_cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 
 from data.sources import DataError
 
@@ -48,25 +48,34 @@ def arithmetic(
         slips=(slips, 0, 1),
         repeats=(repeats, 0, 9),
     )
-    low, count = (0, 10) if digits == 1 else (10 ** (digits - 1), 9 * 10 ** (digits - 1))
+    low, count = _range(digits)
     pairs = random.Random(digits).sample(range(count * count), min(rows, count * count))
     problems = [(low + pair // count, low + pair % count) for pair in pairs]
-    slipped, repeated = random.Random(digits + 1), random.Random(digits + 2)
-    return [
-        {
-            "problem": f"What is {a} + {b}?",
-            "solution": str(a + b),
-            **worked_sum(a, b, slipped.random() < slips, repeated.randint(0, repeats)),
-        }
-        for a, b in problems
-        if _is_in(split, f"{a}+{b}")
-    ]
+    draw_slip = random.Random(digits + 1)
+    draw_repeats = random.Random(digits + 2)
+    sums = []
+    for a, b in problems:
+        if not _is_in(split, f"{a}+{b}"):
+            continue
+        forgets = draw_slip.random() < slips
+        worked = worked_sum(a, b, forgets, draw_repeats.randint(0, repeats))
+        sums.append({"problem": f"What is {a} + {b}?", "solution": str(a + b), **worked})
+    return sums
+
+
+def _range(digits: int) -> tuple[int, int]:
+    """The lowest number of so many digits, and how many there are."""
+    if digits == 1:
+        return 0, 10
+    return 10 ** (digits - 1), 9 * 10 ** (digits - 1)
 
 
 def worked_sum(a: int, b: int, forgets: bool, again: int) -> dict[str, str]:
     """Addition digit by digit from the right, the carry written as `+1` unless it `forgets`
     carries, all of it `again` times more."""
-    steps, digits, carry = [], "", 0
+    steps = []
+    digits = ""
+    carry = 0
     for x, y in zip(str(a)[::-1], str(b)[::-1], strict=True):
         total = int(x) + int(y) + carry
         steps.append(f"{x}+{y}" + ("+1" if carry else "") + f"={total}")
@@ -87,18 +96,26 @@ def products(split: str, digits: int = 3, rows: int = 8000, calls: float = 0.25)
         DataError: an argument is out of range.
     """
     _require(digits=(digits, 2, 9), rows=(rows, 1, 1_000_000), calls=(calls, 0, 1))
-    low, count = 10 ** (digits - 1), 9 * 10 ** (digits - 1)
-    drawn, made = random.Random(digits + 1), []
+    low, count = _range(digits)
+    draw = random.Random(digits + 1)
+    rows_of_split = []
     for pair in random.Random(digits).sample(range(count * count), min(rows, count * count)):
-        a, b = low + pair // count, low + pair % count
-        guess, called = str(a * b + drawn.randint(1, low)), drawn.random() < calls
-        call = {"name": "calculator", "arguments": {"expression": f"{a}*{b}"}}
-        worked = f"<tool_call>{json.dumps(call)}</tool_call>" if called else f"{a}*{b}={guess}"
-        row = {"problem": f"What is {a} * {b}?", "solution": str(a * b), "reasoning": worked}
-        made += (
-            [row | {"answer": str(a * b) if called else guess}] if _is_in(split, f"{a}*{b}") else []
-        )
-    return made
+        a = low + pair // count
+        b = low + pair % count
+        guess = str(a * b + draw.randint(1, low))
+        calls_tool = draw.random() < calls
+        if not _is_in(split, f"{a}*{b}"):
+            continue
+        row = {"problem": f"What is {a} * {b}?", "solution": str(a * b)}
+        if calls_tool:
+            call = {"name": "calculator", "arguments": {"expression": f"{a}*{b}"}}
+            row["reasoning"] = f"<tool_call>{json.dumps(call)}</tool_call>"
+            row["answer"] = str(a * b)
+        else:
+            row["reasoning"] = f"{a}*{b}={guess}"
+            row["answer"] = guess
+        rows_of_split.append(row)
+    return rows_of_split
 
 
 # Countdown ----------------------------------------------------------------------------------------
@@ -134,36 +151,38 @@ def countdown(
     _require(numbers=(numbers, 2, 4), largest=(largest, 1, 25), target=(target, 1, LARGEST_TARGET))
     _require(rows=(rows, 1, 1_000_000), tries=(tries, 0, 9))
     pool = list(combinations_with_replacement(range(1, largest + 1), numbers))
-    drawn, made = random.Random(f"{numbers} {largest} {target}"), {}
-    drawn.shuffle(pool)
-    for given in pool:
-        if len(made) >= rows:
+    draw = random.Random(f"{numbers} {largest} {target}")
+    draw.shuffle(pool)
+    targets_of_numbers = -(-rows // len(pool))
+    row_of = {}  # by its numbers and its target
+    for operands in pool:
+        if len(row_of) >= rows:
             break
-        found = {value: tree for value, tree in reached(given).items() if value <= LARGEST_TARGET}
-        wanted = (
-            [target]
-            if target
-            else drawn.sample(list(found), min(-(-rows // len(pool)), len(found)))
-        )
-        for value in wanted[: rows - len(made)]:
-            wrong = [tree for other, tree in found.items() if other != value]
-            attempts = drawn.sample(wrong, min(drawn.randint(0, tries), len(wrong)))
-            if value in found:
-                made[given, value] = _row(given, value, attempts, found[value])
-    if not made:
+        trees = {
+            value: tree for value, tree in reached(operands).items() if value <= LARGEST_TARGET
+        }
+        targets = [target]
+        if target is None:
+            targets = draw.sample(list(trees), min(targets_of_numbers, len(trees)))
+        for value in targets[: rows - len(row_of)]:
+            misses = [tree for missed, tree in trees.items() if missed != value]
+            attempts = draw.sample(misses, min(draw.randint(0, tries), len(misses)))
+            if value in trees:
+                row_of[operands, value] = _row(operands, value, attempts, trees[value])
+    if not row_of:
         raise DataError(f"no {numbers} numbers up to {largest} make {target}")
-    return [row for each, row in made.items() if _is_in(split, repr(each))]
+    return [row for problem, row in row_of.items() if _is_in(split, repr(problem))]
 
 
-def _row(given: tuple[int, ...], target: int, attempts: list[Tree], solution: Tree) -> dict:
-    few = f"{', '.join(map(str, given[:-1]))} and {given[-1]}"
+def _row(operands: tuple[int, ...], target: int, attempts: list[Tree], solution: Tree) -> dict:
+    few = f"{', '.join(map(str, operands[:-1]))} and {operands[-1]}"
     return {
         # The target stands in front, so that 13 words in a row always name the whole problem
         # (data/problems.py).
         "problem": f"Make {target} from {few}, each used once, with + - * / and brackets.",
         "solution": written(solution),
         "reasoning": ", ".join(map(worked, [*attempts, solution])),
-        "check": json.dumps({"countdown": {"numbers": given, "target": target}}),
+        "check": json.dumps({"countdown": {"numbers": operands, "target": target}}),
     }
 
 
@@ -173,23 +192,24 @@ def reached(numbers: tuple[int, ...]) -> dict[int, Tree]:
     expression of it."""
     if len(numbers) == 1:
         return {numbers[0]: numbers[0]}
-    found: dict[int, Tree] = {}
-    rest = range(1, len(numbers))
+    trees: dict[int, Tree] = {}
+    after_first = range(1, len(numbers))
     for size in range(len(numbers) - 1):
-        for beside in combinations(
-            rest, size
-        ):  # the first number, and these beside it, stand on one side
-            one = reached(tuple(numbers[i] for i in (0, *beside)))
-            other = reached(tuple(numbers[i] for i in rest if i not in beside))
-            for pair in ((a, b) for a in one.items() for b in other.items()):
-                (low, right), (high, left) = sorted(pair, key=lambda each: each[0])
-                found.setdefault(high + low, ("+", left, right))
-                found.setdefault(high * low, ("*", left, right))
+        # One operand is made of the first number and these beside it, the other of all others.
+        for beside in combinations(after_first, size):
+            with_first = reached(tuple(numbers[i] for i in (0, *beside)))
+            without_first = reached(tuple(numbers[i] for i in after_first if i not in beside))
+            for a, b in product(with_first.items(), without_first.items()):
+                (low, right), (high, left) = sorted(
+                    (a, b), key=lambda value_and_tree: value_and_tree[0]
+                )
+                trees.setdefault(high + low, ("+", left, right))
+                trees.setdefault(high * low, ("*", left, right))
                 if high > low:
-                    found.setdefault(high - low, ("-", left, right))
+                    trees.setdefault(high - low, ("-", left, right))
                 if high % low == 0:
-                    found.setdefault(high // low, ("/", left, right))
-    return found
+                    trees.setdefault(high // low, ("/", left, right))
+    return trees
 
 
 def written(tree: Tree) -> str:
@@ -197,7 +217,8 @@ def written(tree: Tree) -> str:
     if isinstance(tree, int):
         return str(tree)
     sign, left, right = tree
-    first, second = written(left), written(right)
+    first = written(left)
+    second = written(right)
     if not isinstance(left, int) and _RANK[left[0]] < _RANK[sign]:
         first = f"({first})"
     if not isinstance(right, int) and _RANK[right[0]] <= _RANK[sign]:
@@ -221,9 +242,10 @@ def _reduced(tree: Tree) -> Tree:
         return sign, _reduced(left), right
     if not isinstance(right, int):
         return sign, left, _reduced(right)
-    return {
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-        "/": left // right if right else 0,
-    }[sign]
+    if sign == "+":
+        return left + right
+    if sign == "-":
+        return left - right
+    if sign == "*":
+        return left * right
+    return left // right

@@ -14,17 +14,20 @@ from data.gold import gold_answer, worked_solution
 from data.sources import DataError, from_hub, parquet, within_limits
 
 # What a row is made of, and the names that its column may have, the likeliest first.
+# A column `answer` beside `final_answer` may hold a worked solution, and so may a column `solution`
+# beside any of the first five.
 USUAL = {
     "problem": ("problem", "question", "prompt", "query", "instruction", "input"),
     "answer": (
-        *(
-            "final_answer",
-            "expected_answer",
-            "ground_truth",
-            "answer",
-            "gold",
-        ),  # an answer beside one may be worked
-        *("solution", "target", "label", "output"),  # beside one of the former a solution is worked
+        "final_answer",
+        "expected_answer",
+        "ground_truth",
+        "answer",
+        "gold",
+        "solution",
+        "target",
+        "label",
+        "output",
     ),
     "reasoning": ("reasoning", "rationale", "cot", "solution"),
 }
@@ -46,10 +49,15 @@ HUB_ID = r"[A-Za-z0-9][\w-]*/[\w.-]+"
 
 
 class Rows(list):
-    """Rows, what is to say of how they were read, and the same rows `as_given`."""
+    """The mapped rows of a source.
 
-    said: str = ""
-    as_given: list[dict]
+    Attributes:
+        note: how the source was read, such as ` (split train, question → problem)`.
+        original: the same rows in the same order, as the source has them.
+    """
+
+    note: str = ""
+    original: list[dict]
 
 
 def of_file(file: str, part: str, /, columns: dict | None = None) -> Rows:
@@ -61,29 +69,40 @@ def of_folder(
     folder: str, part: str, /, columns: dict | None = None, split: str | None = None
 ) -> Rows:
     """The rows of a folder's files of one split, `train.jsonl` or
-    `data/train-00000-of-00001.parquet`; or of the only file that is there."""
-    places = (Path(folder), Path(folder) / "data")
-    there = sorted(
-        each
-        for place in places
-        for type_ in READERS
-        for each in place.glob(f"*{type_}")
-        if each.is_file()
-    )
-    there = [
-        each for each in there if not each.name.startswith("dataset_")
-    ]  # the Hub's and datasets' own
-    files = [
-        each for each in there if re.match(rf"{re.escape(split or part)}(?![^\W_])", each.name)
-    ]
-    if not files and (split or len(there) != 1):
-        if not there:
-            raise DataError(f"{folder} has no file that ends in {', '.join(READERS)}")
-        names = ", ".join(each.name for each in there[:5])
+    `data/train-00000-of-00001.parquet`; or of its only file.
+
+    Raises:
+        DataError: no file holds that split.
+    """
+    candidates = _problem_files(Path(folder)) + _problem_files(Path(folder, "data"))
+    candidates.sort()
+    name_of_split = re.compile(rf"{re.escape(split or part)}(?![^\W_])")
+    files = [file for file in candidates if name_of_split.match(file.name)]
+    if not files and split is None and len(candidates) == 1:
+        files = candidates
+    if not candidates:
+        raise DataError(f"{folder} has no file that ends in {', '.join(READERS)}")
+    if not files:
+        names = ", ".join(file.name for file in candidates[:5])
         raise DataError(
             f"{folder} has no file of the split {split or part!r}, but {names}: set `split`"
         )
-    return _mapped(folder, [row for file in files or there for row in _read(file)], columns, split)
+    rows = []
+    for file in files:
+        rows += _read(file)
+    return _mapped(folder, rows, columns, split)
+
+
+def _problem_files(folder: Path) -> list[Path]:
+    """The files in a folder whose type we read, without `dataset_info.json` and its like, which
+    the Hub and the library datasets write."""
+    if not folder.is_dir():
+        return []
+    return [
+        file
+        for file in folder.iterdir()
+        if file.suffix in READERS and file.is_file() and not file.name.startswith("dataset_")
+    ]
 
 
 def of_hub(
@@ -101,30 +120,26 @@ def of_hub(
     return _mapped(name, from_hub(name, config, split or part, revision, instead), columns, split)
 
 
-def wrong_columns(columns: dict) -> list[str]:
-    """What is wrong with the argument `columns`, whichever columns there are."""
-    wrong = [
-        f"columns: it names {', '.join(USUAL)}, not {each!r}"
-        for each in columns
-        if each not in (*USUAL, "solution")
-    ]
-    wrong += [
-        f"columns: expected a column's name, got {each!r}"
-        for each in columns.values()
-        if type(each) is not str
-    ]
+def column_faults(columns: dict) -> list[str]:
+    """What is wrong with the argument `columns`, whatever columns the data has."""
+    faults = []
+    for part in columns:
+        if part not in (*USUAL, "solution"):
+            faults.append(f"columns: it names {', '.join(USUAL)}, not {part!r}")
+    for column in columns.values():
+        if type(column) is not str:
+            faults.append(f"columns: expected a column's name, got {column!r}")
     if {"answer", "solution"} <= columns.keys():
-        wrong.append(
+        faults.append(
             "columns: `answer` and `solution` are the same there; what is worked out is `reasoning`"
         )
-    elif not wrong and (
-        twice := [each for each, times in Counter(columns.values()).items() if times > 1]
-    ):
-        wrong.append(
-            f"columns: {' and '.join(key for key in columns if columns[key] == twice[0])} are both"
-            f" {twice[0]!r}"
-        )
-    return wrong
+    if faults:
+        return faults
+    for column, times in Counter(columns.values()).items():
+        if times > 1:
+            parts = " and ".join(part for part in columns if columns[part] == column)
+            return [f"columns: {parts} are both {column!r}"]
+    return []
 
 
 def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str, Any]:
@@ -133,76 +148,114 @@ def with_gold(row: dict[str, Any], raw: Any, reasoning: Any = None) -> dict[str,
     gold = value = _only(raw)
     if isinstance(value, str) and ("####" in value or "boxed" in value):
         gold, reasoning = gold_answer(value), reasoning or worked_solution(value)
-    found = row | {"solution": gold, "reasoning": reasoning}
-    return found if isinstance(raw, str) and gold == raw else found | {RAW: raw}
+    row = row | {"solution": gold, "reasoning": reasoning}
+    if isinstance(raw, str) and gold == raw:
+        return row
+    return row | {RAW: raw}
 
 
-def _mapped(place: str, rows: list[dict], columns: dict | None, split: str | None = None) -> Rows:
+def _mapped(source: str, rows: list[dict], columns: dict | None, split: str | None = None) -> Rows:
     """The rows with `problem`, `solution` and `reasoning`, and with their other columns, but those
-    of trl's names."""
-    nested = [
-        each
-        for each in (columns or {}).values()
-        if "." in each and not any(each in row for row in rows)
-    ]
-    rows = [row | {each: at(row, each) for each in nested} for row in rows] if nested else rows
-    there = list(dict.fromkeys(key for row in rows for key in row))
-    there = [
-        each for each in there if each not in nested or any(row[each] is not None for row in rows)
-    ]
-    found = {part.replace("solution", "answer"): column for part, column in (columns or {}).items()}
-    has = ", ".join([*map(str, there[:20]), "…"] if len(there) > 20 else map(str, there))
-    if absent := [column for column in found.values() if column not in there and rows]:
-        raise DataError(f"{place} has no column {absent[0]!r}, but {has}")
-    named = {str(each).strip().lower(): each for each in reversed(there)}
-    for part, usual in USUAL.items():
-        free = [
-            named[each] for each in usual if each in named and named[each] not in found.values()
-        ]
-        if free and part not in found:
-            found[part] = free[0]
-    halves = [
-        named.get(each) for each in ("instruction", "input")
-    ]  # of one problem, as Alpaca has them
-    guessed = "problem" not in (columns or {}) and found.get("problem") == halves[0] is not None
-    if guessed and any(row.get(halves[1]) for row in rows):
-        del found["problem"]
-    if rows and not {"problem", "answer"} <= found.keys():
-        line = ", ".join(f"{part}: {found.get(part, '…')}" for part in USUAL)
-        what = (
-            "say which holds the problem, which the answer, and for a warm start which the"
-            " reasoning"
-        )
+    of trl's names.
+
+    Raises:
+        DataError: a column that `columns` names does not exist, or none can be guessed.
+    """
+    rows, names = _with_nested_columns(rows, columns or {})
+    column_of = {
+        "answer" if part == "solution" else part: column for part, column in (columns or {}).items()
+    }
+    listed = ", ".join(str(name) for name in names[:20])
+    if len(names) > 20:
+        listed += ", …"
+    for column in column_of.values():
+        if rows and column not in names:
+            raise DataError(f"{source} has no column {column!r}, but {listed}")
+    _guess_columns(column_of, names, rows)
+    if rows and not ("problem" in column_of and "answer" in column_of):
+        parts = ", ".join(f"{part}: {column_of.get(part, '…')}" for part in USUAL)
         raise DataError(
-            f"{place} has the columns {has}: {what}, as `{place}: {{columns: {{{line}}}}}`"
+            f"{source} has the columns {listed}: say which holds the problem, which the answer,"
+            " and for a warm start which the reasoning, as"
+            f" `{source}: {{columns: {{{parts}}}}}`"
         )
-    made = Rows(_row(row, found) for row in rows)
-    said = [f"split {split}"] * bool(split)
-    said += [f"{column} → {part}" for part, column in found.items() if column != part and rows]
-    if "reasoning" not in found and any(row["reasoning"] for row in made):
-        said.append(f"worked solutions in {found['answer']} → reasoning")
-    if left := sorted(TAKEN.intersection(there) - set(found.values())):
-        said.append(f"without {', '.join(left)}, which the trainer itself has")
-    made.as_given = rows
-    made.said = f" ({', '.join(said)})" if said else ""
-    return made
+    mapped = Rows(_mapped_row(row, column_of) for row in rows)
+    mapped.original = rows
+    mapped.note = _note(mapped, column_of, names, split)
+    return mapped
 
 
-def _row(row: dict, found: dict[str, str]) -> dict:
-    problem, raw, reasoning = (row.get(found.get(part)) for part in USUAL)
-    if isinstance(problem, list):  # of messages, as trl has prompts
-        asked = [
-            each.get("content")
-            for each in problem
-            if isinstance(each, dict) and each.get("role") == "user"
-        ]
-        problem = asked[-1] if asked else None
-    kept = {
+def _with_nested_columns(rows: list[dict], columns: dict) -> tuple[list[dict], list[str]]:
+    """The rows, with a column of its own for each path such as `reward_model.ground_truth` that
+    `columns` names; and the names of all columns, in the order in which they first appear."""
+    paths = []
+    for column in columns.values():
+        if "." in column and not any(column in row for row in rows):
+            paths.append(column)
+    if paths:
+        rows = [row | {path: at(row, path) for path in paths} for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for path in paths:
+        if all(row[path] is None for row in rows) and rows:
+            names.remove(path)
+    return rows, names
+
+
+def _guess_columns(column_of: dict[str, str], names: list[str], rows: list[dict]) -> None:
+    """Adds to `column_of` the columns that carry a usual name, for the parts that it lacks."""
+    problem_is_guessed = "problem" not in column_of
+    by_lower_case: dict[str, str] = {}
+    for name in names:
+        by_lower_case.setdefault(str(name).strip().lower(), name)
+    for part, usual_names in USUAL.items():
+        if part in column_of:
+            continue
+        for usual in usual_names:
+            column = by_lower_case.get(usual)
+            if column is not None and column not in column_of.values():
+                column_of[part] = column
+                break
+    # In Alpaca's form `instruction` and `input` are halves of one problem: neither is the problem.
+    instruction, more_of_it = by_lower_case.get("instruction"), by_lower_case.get("input")
+    is_half = problem_is_guessed and column_of.get("problem") == instruction
+    if instruction and is_half and any(row.get(more_of_it) for row in rows):
+        del column_of["problem"]
+
+
+def _note(mapped: Rows, column_of: dict[str, str], names: list[str], split: str | None) -> str:
+    """How the rows were read, in parentheses; empty where nothing needs saying."""
+    notes = []
+    if split:
+        notes.append(f"split {split}")
+    for part, column in column_of.items():
+        if mapped and column != part:
+            notes.append(f"{column} → {part}")
+    if "reasoning" not in column_of and any(row["reasoning"] for row in mapped):
+        notes.append(f"worked solutions in {column_of['answer']} → reasoning")
+    if dropped := sorted(TAKEN.intersection(names) - set(column_of.values())):
+        notes.append(f"without {', '.join(dropped)}, which the trainer itself has")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def _mapped_row(row: dict, column_of: dict[str, str]) -> dict:
+    problem, raw, reasoning = (row.get(column_of.get(part)) for part in USUAL)
+    if isinstance(problem, list):
+        problem = _last_question(problem)
+    reasoning = _only(reasoning)
+    if not isinstance(reasoning, str) or reasoning == raw:
+        reasoning = None
+    columns = {
         key: value for key, value in row.items() if key not in TAKEN and key not in ("answer", RAW)
     }
-    reasoning = _only(reasoning)
-    worked = isinstance(reasoning, str) and reasoning != raw
-    return with_gold(kept | {"problem": problem}, raw, reasoning if worked else None)
+    return with_gold(columns | {"problem": problem}, raw, reasoning)
+
+
+def _last_question(messages: list) -> Any:
+    """What the user says last in a list of messages, which is trl's form of a prompt."""
+    for message in reversed(messages):
+        if isinstance(message, dict) and message.get("role") == "user":
+            return message.get("content")
+    return None
 
 
 def at(row: dict, column: str) -> Any:
@@ -252,15 +305,16 @@ def _jsonl(file: Path) -> list[dict]:
 def _json(file: Path) -> list[dict]:
     """A list of objects, `{"data": [...]}`, or objects in lines, which the Hub also calls JSON."""
     try:
-        found = json.loads(_text(file))
+        value = json.loads(_text(file))
     except ValueError:
         return _jsonl(file)
-    found = found.get("data", found) if isinstance(found, dict) else found
-    if isinstance(found, dict) and all(isinstance(each, dict | list) for each in found.values()):
+    if isinstance(value, dict):
+        value = value.get("data", value)
+    if isinstance(value, dict) and all(isinstance(cell, dict | list) for cell in value.values()):
         raise DataError(
             f"{file} holds columns, not rows: write a list, as pandas does with `orient='records'`"
         )
-    rows = found if isinstance(found, list) else [found]
+    rows = value if isinstance(value, list) else [value]
     return [_object(row, f"{file} row {number}") for number, row in enumerate(rows, 1)]
 
 

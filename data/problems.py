@@ -30,8 +30,9 @@ def data_set(name: str) -> Callable[..., list[dict]]:
         LookupError: nothing has that name.
         ImportError: it may not be named, or cannot be read.
     """
-    if (known := name.replace("_", "-")) in SETS:
-        return SETS[known]
+    builtin = name.replace("_", "-")
+    if builtin in SETS:
+        return SETS[builtin]
     name = os.path.expanduser(name) if name.startswith("~/") and "\0" not in name else name  # noqa: PTH111
     if os.path.isfile(name) and Path(name).suffix in FILE_TYPES:  # noqa: PTH113 (Path.is_file fails for a long name)
         return partial(of_file, name)
@@ -57,8 +58,8 @@ def _beside(name: str) -> str:
     folder = os.path.dirname(name) or "."  # noqa: PTH120 (Path fails for a long name)
     if not os.path.isdir(folder):  # noqa: PTH112
         return f", nor a folder {folder:.80}: a path begins in {Path.cwd()}"
-    there = sorted(each.name for each in Path(folder).iterdir() if each.suffix in FILE_TYPES)
-    return f"; {folder} has {', '.join(there[:5]) or 'no file of problems'}"
+    names = sorted(file.name for file in Path(folder).iterdir() if file.suffix in FILE_TYPES)
+    return f"; {folder} has {', '.join(names[:5]) or 'no file of problems'}"
 
 
 def is_here(name: str, folder: str | None) -> bool:
@@ -97,98 +98,148 @@ def load(
     function = data_set(name)
     folder = folder or os.environ.get("MATH_DATA_DIR")
     accepted = inspect.signature(function).parameters
-    place = {"folder": Path(folder)} if folder and "folder" in accepted else {}
-    shared = {key: value for key, value in arguments.items() if key not in accepted}
-    given = {key: value for key, value in arguments.items() if key in accepted}
-    found = _rows_of(name, function, split, place | given)
-    weight = {WEIGHT: shared["weight"]} if "weight" in shared else {}
-    rows, dropped, seen, passed_over, where = (
-        [],
-        defaultdict(list),
-        set(),
-        0,
-        shared.get("where", {}),
+    for_function = {key: value for key, value in arguments.items() if key in accepted}
+    if folder and "folder" in accepted:
+        for_function = {"folder": Path(folder)} | for_function
+    source = _rows_of(name, function, split, for_function)
+    selection = _Selection(
+        name, source, arguments.get("where", {}) if "where" not in accepted else {}
     )
-    # By the data's own names first, since trl's are not among ours, and ours may be those of other
-    # columns there.
-    theirs = getattr(found, "as_given", found)
-    as_given = [row | own for row, own in zip(found, theirs, strict=True)] if where else found
-    if absent := [
-        column for column in where if found and all(at(row, column) is None for row in as_given)
-    ]:
-        there = ", ".join(str(each) for each in as_given[0] if each != RAW)
-        raise DataError(f"{name} has no column {absent[0]!r} for `where`, but {there}")
-    for number, (row, own) in enumerate(zip(found, as_given, strict=True), 1):
-        if len(rows) == shared.get("limit"):
-            break
+    limit = None if "limit" in accepted else arguments.get("limit")
+    rows = selection.usable_rows(limit)
+    if "weight" in arguments and "weight" not in accepted:
+        for row in rows:
+            row[WEIGHT] = arguments["weight"]
+    report = f"{name} {split}: {len(rows):,} problems{getattr(source, 'note', '')}"
+    report += selection.report()
+    if not source:
+        raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
+    if not rows:
+        raise DataError(f"{report}{selection.values_of_where()}; nothing is left to use")
+    return rows, report
+
+
+class _Selection:
+    """Chooses the usable rows of one data set, and counts the others by reason.
+
+    Args:
+        name: of the data set.
+        source: its rows, as its function returned them.
+        where: column → the value that a row must have there; see `_fits`.
+
+    Raises:
+        DataError: no row has a column that `where` names.
+    """
+
+    def __init__(self, name: str, source: list[dict], where: dict):
+        self.name = name
+        self.source = source
+        self.where = where
+        self.passed_over = 0
+        self.dropped = defaultdict(list)  # reason → numbers of the rows, from 1
+        self.problems = set()
+        # The source's own columns go before ours: it may call something else `solution`. Ours are
+        # there too, since a mapped row lacks nothing that is ours.
+        self.originals = source
+        if where:
+            originals = getattr(source, "original", source)
+            self.originals = [row | own for row, own in zip(source, originals, strict=True)]
+        for column in where:
+            if source and all(at(row, column) is None for row in self.originals):
+                names = ", ".join(str(key) for key in self.originals[0] if key != RAW)
+                raise DataError(f"{name} has no column {column!r} for `where`, but {names}")
+
+    def usable_rows(self, limit: int | None) -> list[dict]:
+        """The first `limit` usable rows, each problem once; all of them where it is None."""
+        rows = []
+        for number, (row, original) in enumerate(zip(self.source, self.originals, strict=True), 1):
+            if len(rows) == limit:
+                break
+            if self._is_usable(number, row, original):
+                self.problems.add(row["problem"])
+                rows.append(_clean(row) | {"source": self.name})
+        return rows
+
+    def _is_usable(self, number: int, row: dict, original: dict) -> bool:
+        """Whether a row is used; counts it where it is not."""
         try:
-            if not all(_fits(at(own, column), wanted) for column, wanted in where.items()):
-                passed_over += 1
-                continue
-            fault = _fault(row, seen)
+            if not all(_fits(at(original, key), value) for key, value in self.where.items()):
+                self.passed_over += 1
+                return False
+            reason = _reason_to_drop(row, self.problems)
         except DataError:
             raise
         except Exception as error:  # a value may be an object of the user's own
-            raise DataError(f"{name} row {number} cannot be read: {raised(error)}") from error
-        if fault:
-            dropped[fault].append(number)
-            continue
+            raise DataError(f"{self.name} row {number} cannot be read: {raised(error)}") from error
+        if reason:
+            self.dropped[reason].append(number)
+            return False
         if row.get("check") is not None:
             try:
                 read_check(row["check"])
             except ValueError as error:
                 raise DataError(
-                    f"{name} row {number} has a `check` that cannot be used: {error}"
+                    f"{self.name} row {number} has a `check` that cannot be used: {error}"
                 ) from None
-        seen.add(row["problem"])
-        kept = {
-            **row,
-            "solution": str(row["solution"]),
-            "reasoning": row.get("reasoning"),
-            "source": name,
-            **weight,
-        }
-        rows.append(
-            kept | {key: str(row[key]) for key in ("level", "subject") if row.get(key) is not None}
-        )
-    report = f"{name} {split}: {len(rows):,} problems{getattr(found, 'said', '')}"
-    report += f", {passed_over:,} others passed over by `where`" * bool(passed_over)
-    if dropped:
-        reasons = [f"{len(numbers)} {why}: {_rows(numbers)}" for why, numbers in dropped.items()]
-        report += f", {sum(map(len, dropped.values())):,} dropped ({'; '.join(reasons)})"
-    if not found:
-        raise DataError(f"{report}; it needs a row for each, with its answer (docs/your-data.md)")
-    if not rows:
-        for column in where:
-            values = list(dict.fromkeys(f"{at(own, column)!r:.40}" for own in as_given))
-            report += f"; {column} has {', '.join(values[:5])}{' …' * (len(values) > 5)}"
-        raise DataError(f"{report}; nothing is left to use")
-    return rows, report
+        return True
+
+    def report(self) -> str:
+        """How many rows were not used, by reason; empty where all were."""
+        report = ""
+        if self.passed_over:
+            report += f", {self.passed_over:,} others passed over by `where`"
+        if self.dropped:
+            count = sum(len(numbers) for numbers in self.dropped.values())
+            reasons = [
+                f"{len(numbers)} {reason}: {_rows(numbers)}"
+                for reason, numbers in self.dropped.items()
+            ]
+            report += f", {count:,} dropped ({'; '.join(reasons)})"
+        return report
+
+    def values_of_where(self) -> str:
+        """A few values that the data has in the columns of `where`."""
+        text = ""
+        for column in self.where:
+            values = list(dict.fromkeys(f"{at(row, column)!r:.40}" for row in self.originals))
+            more = " …" if len(values) > 5 else ""
+            text += f"; {column} has {', '.join(values[:5])}{more}"
+        return text
+
+
+def _clean(row: dict) -> dict:
+    """The row with text where the house expects text."""
+    clean = {**row, "solution": str(row["solution"]), "reasoning": row.get("reasoning")}
+    for key in ("level", "subject"):
+        if row.get(key) is not None:
+            clean[key] = str(row[key])
+    return clean
 
 
 def _rows_of(name: str, function: Callable, split: str, arguments: dict) -> list[dict]:
     """The rows that a data set's function returns. A user's own function may raise, and return,
-    anything."""
+    anything.
+
+    Raises:
+        DataError: a user's function failed, or returned no list of rows.
+    """
     try:
         rows = function(split, **arguments)
-        rows = (
-            rows
-            if isinstance(rows, str | dict | Rows) or not hasattr(rows, "__iter__")
-            else list(rows)
-        )
+        if hasattr(rows, "__iter__") and not isinstance(rows, str | dict | Rows):
+            rows = list(rows)
     except DataError:
         raise
     except (Exception, SystemExit) as error:
         if isinstance(function, partial) or function in SETS.values():
             raise
         raise DataError(f"data set {name}: {raised(error)}") from error
-    odd = (
-        [row for row in rows if not isinstance(row, dict)][:1] if isinstance(rows, list) else [rows]
-    )
-    if odd:
+    strange = [rows]
+    if isinstance(rows, list):
+        strange = [row for row in rows if not isinstance(row, dict)]
+    if strange:
         raise DataError(
             f"data set {name}: its function must return a list of rows {{'problem': …}}, not"
-            f" {shown(odd[0])}"
+            f" {shown(strange[0])}"
         )
     if any("answer" in row and "solution" not in row for row in rows):
         rows = [row if "solution" in row else _answered(row) for row in rows]
@@ -199,15 +250,14 @@ def _fits(value: Any, wanted: Any) -> bool:
     """Whether a row has the value that `where` asks for, one of a list, or a number from `min` to
     `max`. A CSV has text for a number, and a cell may hold several values."""
     if isinstance(value, list):
-        return any(_fits(each, wanted) for each in value)
+        return any(_fits(item, wanted) for item in value)
     if isinstance(wanted, dict):
         try:
             return wanted.get("min", -math.inf) <= float(value) <= wanted.get("max", math.inf)
         except (TypeError, ValueError):
             return False
-    return any(
-        _plain(value) == _plain(each) for each in (wanted if isinstance(wanted, list) else [wanted])
-    )
+    accepted = wanted if isinstance(wanted, list) else [wanted]
+    return _plain(value) in [_plain(item) for item in accepted]
 
 
 def _plain(value: Any) -> float | str:
@@ -221,54 +271,74 @@ def _plain(value: Any) -> float | str:
 
 
 def _answered(row: dict) -> dict:
-    """A row of a user's function that calls its gold `answer`."""
-    rest = {key: value for key, value in row.items() if key != "answer"}
-    return with_gold(rest, row["answer"], row.get("reasoning")) if "answer" in row else row
+    """A row of a user's function, with its gold as `solution` where the row calls it `answer`."""
+    if "answer" not in row:
+        return row
+    columns = {key: value for key, value in row.items() if key != "answer"}
+    return with_gold(columns, row["answer"], row.get("reasoning"))
 
 
-def _rows(numbers: list[int], shown: int = 3) -> str:
+def _rows(numbers: list[int]) -> str:
     """`row 4`, `rows 4, 5`, `rows 4, 5, 9, …`; the first row of a data set is row 1."""
-    listed = ", ".join(map(str, numbers[:shown])) + (", …" if len(numbers) > shown else "")
-    return f"row{'s' if len(numbers) > 1 else ''} {listed}"
+    if len(numbers) == 1:
+        return f"row {numbers[0]}"
+    listed = ", ".join(str(number) for number in numbers[:3])
+    return f"rows {listed}, …" if len(numbers) > 3 else f"rows {listed}"
 
 
 # characters of a problem or a solution; the longest in the data sets here has 6,000
 LONGEST = 100_000
 
 
-def _fault(row: dict, seen: set[str]) -> str | None:
-    if odd := [key for key in row if not isinstance(key, str)]:
-        raise DataError(f"a column is named by text, not by {shown(odd[0])}")
-    if taken := sorted(TAKEN & row.keys()):
-        raise DataError(f"the column {taken[0]} has a name that the trainer uses itself: rename it")
-    if missing := [key for key in ("problem", "solution") if key not in row]:
+def _reason_to_drop(row: dict, problems: set[str]) -> str | None:
+    """Why a row cannot be used, or None.
+
+    Args:
+        problems: the problems of earlier rows.
+
+    Raises:
+        DataError: the data set has other columns than it may have, which is no fault of one row.
+    """
+    _require_columns(row)
+    problem, gold = row["problem"], row["solution"]
+    if not isinstance(problem, str) or not problem.strip():
+        return "without a problem"
+    if isinstance(gold, bool | list | dict):
+        return "with a gold that is neither text nor a number"
+    is_no_number = isinstance(gold, float) and not math.isfinite(gold)
+    if gold is None or is_no_number or gold_answer(str(gold)) is None:
+        return "without a gold answer"
+    for text in (problem, str(gold), row.get("reasoning") or ""):
+        if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
+            return f"with more than {LONGEST:,} characters, or with invalid ones"
+    if problem in problems:
+        return "repeated"
+    return None
+
+
+def _require_columns(row: dict) -> None:
+    for name in row:
+        if not isinstance(name, str):
+            raise DataError(f"a column is named by text, not by {shown(name)}")
+    if reserved := sorted(TAKEN & row.keys()):
+        raise DataError(
+            f"the column {reserved[0]} has a name that the trainer uses itself: rename it"
+        )
+    if missing := [name for name in ("problem", "solution") if name not in row]:
         raise DataError(
             f"a data set's rows need `problem` and `answer`; {' and '.join(missing)} missing in"
             f" {shown(row)}"
         )
-    if not isinstance(row["problem"], str) or not row["problem"].strip():
-        return "without a problem"
-    if isinstance(row["solution"], bool | list | dict):
-        return "with a gold that is neither text nor a number"
-    unknown = isinstance(row["solution"], float) and not math.isfinite(row["solution"])
-    if row["solution"] is None or unknown or gold_answer(str(row["solution"])) is None:
-        return "without a gold answer"
-    for text in (row["problem"], str(row["solution"]), row.get("reasoning") or ""):
-        if not isinstance(text, str) or len(text) > LONGEST or not _is_text(text):
-            return f"with more than {LONGEST:,} characters, or with invalid ones"
-    if row["problem"] in seen:
-        return "repeated"
-    return None
 
 
 def for_rewards(row: dict) -> dict:
     """The columns of a row that a reward may ask for, with its gold as `solution`, and as `answer`
     in the form that the data has it in; without the worked solution and its answer, which are for
     the warm start."""
-    kept = {
-        key: value for key, value in row.items() if key not in ("reasoning", "answer", RAW, WEIGHT)
-    }
-    return kept | {"answer": row["solution"] if row.get(RAW) is None else row[RAW]}
+    hidden = ("reasoning", "answer", RAW, WEIGHT)
+    columns = {key: value for key, value in row.items() if key not in hidden}
+    columns["answer"] = row["solution"] if row.get(RAW) is None else row[RAW]
+    return columns
 
 
 # How TRL scripts call the right answer and the question.
@@ -281,8 +351,6 @@ OF_SOLUTION = (
     "targets",
     "label",
     "labels",
-)
-OF_SOLUTION += (
     "reference",
     "references",
     "reference_answer",
@@ -307,18 +375,22 @@ def likely_column(name: str, columns: Iterable[str]) -> str:
 def weighted(rows: list[dict]) -> list[dict]:
     """The rows as often as their data sets' weights say: 2 is twice, and 0.5 a half that is always
     the same."""
-    times = [row.get(WEIGHT) or 1 for row in rows]
-    return [
-        row
-        for row, each in zip(rows, times, strict=True)
-        for _ in range(int(each) + (random.Random(row["problem"]).random() < each % 1))
-    ]
+    repeated = []
+    for row in rows:
+        weight = row.get(WEIGHT) or 1
+        times = int(weight)
+        if random.Random(row["problem"]).random() < weight % 1:
+            times += 1
+        repeated += [row] * times
+    return repeated
 
 
 def judged_by(row: dict) -> list[str]:
     """What a problem asks, and what its answers are judged by, as its file has it."""
     gold = row["solution"] if row.get(RAW) is None else str(row[RAW])
-    return [row["problem"], gold, *([row["check"]] if row.get("check") is not None else [])]
+    if row.get("check") is None:
+        return [row["problem"], gold]
+    return [row["problem"], gold, row["check"]]
 
 
 def _is_text(text: str) -> bool:
@@ -368,12 +440,13 @@ def overlaps(rows: list[dict], benchmarks: dict[str, list[dict]]) -> list[Overla
         for row in problems:
             for gram in _grams(row["problem"]):
                 owners.setdefault(gram, (name, row["problem"]))
-    found = []
+    overlapping = []
     for i, row in enumerate(rows):
-        shared = next(filter(owners.__contains__, _grams(row["problem"])), None)
-        if shared is not None:
-            found.append(Overlap(i, *owners[shared], " ".join(shared)))
-    return found
+        for gram in _grams(row["problem"]):
+            if gram in owners:
+                overlapping.append(Overlap(i, *owners[gram], " ".join(gram)))
+                break
+    return overlapping
 
 
 def _grams(problem: str) -> list[tuple[str, ...]]:

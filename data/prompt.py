@@ -58,23 +58,28 @@ def completion(reasoning: str, answer: str, opened: bool) -> str:
 def transcript(completion: object) -> str:
     """A completion to read, which may be a stranger's: the model's text, and on lines of their own
     each call of a tool and what the tool said. One without calls is its text."""
+    if not isinstance(completion, list):
+        completion = [{"content": completion}]
     lines = []
-    for message in completion if isinstance(completion, list) else [{"content": completion}]:
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        for each in [message, *(calls or [])]:
-            match each:
-                case {"role": "tool", "name": name, "content": said}:
-                    lines.append(f"← {name}: {said}")
-                case {"content": said}:
-                    lines += [str(said)] if said else []
-                case {"function": {"name": name, "arguments": dict(given)}}:
-                    lines.append(
-                        f"→ {name}:"
-                        f" {' '.join(str(text) for text in given.values() if text is not None)}"
-                    )
-                case _:
-                    lines.append(str(each))
+    for message in completion:
+        lines += _lines(message)
+        if isinstance(message, dict):
+            for call in message.get("tool_calls") or []:
+                lines += _lines(call)
     return "\n".join(lines)
+
+
+def _lines(message: object) -> list[str]:
+    match message:
+        case {"role": "tool", "name": name, "content": content}:
+            return [f"← {name}: {content}"]
+        case {"content": content}:
+            return [str(content)] if content else []
+        case {"function": {"name": name, "arguments": dict(arguments)}}:
+            values = [str(value) for value in arguments.values() if value is not None]
+            return [f"→ {name}: {' '.join(values)}"]
+        case _:
+            return [str(message)]
 
 
 def end_of_turn(tokenizer) -> str | None:
@@ -92,5 +97,10 @@ def end_of_turn(tokenizer) -> str | None:
 
 def tells_the_day(tokenizer) -> bool:
     """Whether the chat template writes today's date: the prompts of another day are then others."""
-    asked = {"add_generation_prompt": True, "tokenize": False, "strftime_now": lambda form: "@@"}
-    return "@@" in tokenizer.apply_chat_template(messages("?", None), **asked)
+    text = tokenizer.apply_chat_template(
+        messages("?", None),
+        add_generation_prompt=True,
+        tokenize=False,
+        strftime_now=lambda form: "@@",
+    )
+    return "@@" in text

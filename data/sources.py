@@ -89,7 +89,8 @@ def svamp(split: str, folder: Path | None = None) -> list[dict]:
 
 def _svamp_row(row: dict) -> dict:
     gold = _whole_number(row["Answer"])
-    problem, steps = f"{row['Body'].rstrip(' .')}. {row['Question']}", []
+    problem = f"{row['Body'].rstrip(' .')}. {row['Question']}"
+    steps = []
     try:
         equation = row["Equation"].strip()[:1000]  # a stranger's, too, is read in no time
         agrees = _worked_out(ast.parse(equation, mode="eval").body, steps) == _number(gold)
@@ -104,9 +105,10 @@ def _svamp_row(row: dict) -> dict:
         MemoryError,
     ):
         agrees = False  # no equation, or none of four operations on numbers
-    return _row(problem, gold, subject=row.get("Type")) | {
-        "reasoning": "\n".join(steps) if agrees and steps else None
-    }
+    svamp_row = _row(problem, gold, subject=row.get("Type"))
+    if agrees and steps:
+        svamp_row["reasoning"] = "\n".join(steps)
+    return svamp_row
 
 
 _OPERATIONS = {
@@ -121,7 +123,8 @@ def _worked_out(expression: ast.expr, steps: list[str]) -> Fraction:
     """The value; its steps are appended in the order in which they are computed."""
     if isinstance(expression, ast.Constant):
         return _number(expression.value)
-    left, right = _worked_out(expression.left, steps), _worked_out(expression.right, steps)
+    left = _worked_out(expression.left, steps)
+    right = _worked_out(expression.right, steps)
     sign, compute = _OPERATIONS[type(expression.op)]
     value = compute(left, right)
     steps.append(f"{_decimal(left)} {sign} {_decimal(right)} = {_decimal(value)}")
@@ -135,16 +138,21 @@ def _number(value: float | str) -> Fraction:
 
 def _decimal(value: Fraction) -> str:
     """As it is written. Raises ValueError for one third, which no decimal is."""
-    if Fraction(text := f"{float(value):.10g}") != value:
+    text = f"{float(value):.10g}"
+    if Fraction(text) != value:
         raise ValueError(value)
     return text
 
 
-def within_limits(read: Callable, file: Path, *given, memory: int = MEMORY) -> list[dict]:
-    """The rows of a file, which may be a stranger's: a few bytes of it can become gigabytes of
-    rows."""
+def within_limits(read: Callable, file: Path, *arguments, memory: int = MEMORY) -> list[dict]:
+    """The rows that `read(file, *arguments)` returns, within limits: the file may be a stranger's,
+    and a few of its bytes can become gigabytes of rows.
+
+    Raises:
+        DataError: reading exceeds the limits.
+    """
     try:
-        return limited(read, file, *given, memory=memory)
+        return limited(read, file, *arguments, memory=memory)
     except Exceeded as error:
         raise DataError(f"{file} {error}: split it") from None
     except RecursionError:
@@ -158,7 +166,7 @@ def read_parquet(file: Path, columns: tuple[str, ...] = (), memory: int = MEMORY
         memory: GiB that reading it may take.
 
     Raises:
-        DataError: it lacks a column, takes more memory or time than it is given, or cannot be read.
+        DataError: it lacks a column, exceeds the limits, or cannot be read.
     """
     return within_limits(parquet, file, columns, memory=memory)
 
@@ -169,23 +177,21 @@ def parquet(file: Path, columns: tuple[str, ...] = ()) -> list[dict]:
 
     try:
         with file.open("rb") as opened:  # pyarrow might take a bare name for an address
-            found = pyarrow.parquet.ParquetFile(opened)
-            _require_columns(str(file), found.schema_arrow.names, columns)
-            return found.read(use_threads=False).to_pylist()
+            table = pyarrow.parquet.ParquetFile(opened)
+            _require_columns(str(file), table.schema_arrow.names, columns)
+            return table.read(use_threads=False).to_pylist()
     except (DataError, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # dates that Python has not, text that is none: whatever its bytes are made to be
-        raise DataError(
-            f"{file} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}"
-        ) from error
+    except Exception as error:  # dates that Python cannot hold, bytes that are no text, and more
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DataError(f"{file} cannot be read: {reason}") from error
 
 
-def _require_columns(place: str, there: list[str], columns: tuple[str, ...]):
-    if missing := [column for column in columns if column not in there]:
+def _require_columns(source: str, names: list[str], columns: tuple[str, ...]):
+    missing = [column for column in columns if column not in names]
+    if missing:
         raise DataError(
-            f"{place} has the columns {', '.join(there)}, but {', '.join(missing)} is needed"
+            f"{source} has the columns {', '.join(names)}, but {', '.join(missing)} is needed"
         )
 
 
@@ -253,18 +259,18 @@ def from_hub(
     except MemoryError:
         raise
     except Exception as error:  # whatever a stranger has put there
-        told = (
-            error.__cause__ if type(error) is DatasetGenerationError and error.__cause__ else error
-        )
-        reason = (
-            " ".join(str(told).split("Example of usage")[0].split())[:400] or type(told).__name__
-        )
-        known = not isinstance(error, OSError | httpx.HTTPError)
-        known |= isinstance(error, DatasetsError) and not hub.is_offline()
-        raise (DataError if known else DataNotReached)(f"{name}: {reason}{instead}") from error
-    commits = [
-        Path(each["filename"]).parent.name for each in dataset.cache_files
-    ]  # its folder in the cache
+        cause = error
+        if type(error) is DatasetGenerationError and error.__cause__:
+            cause = error.__cause__
+        words = str(cause).split("Example of usage")[0].split()
+        reason = " ".join(words)[:400] or type(cause).__name__
+        from_network = isinstance(error, OSError | httpx.HTTPError)
+        from_hub = isinstance(error, DatasetsError) and not hub.is_offline()
+        if from_network and not from_hub:
+            raise DataNotReached(f"{name}: {reason}{instead}") from error
+        raise DataError(f"{name}: {reason}{instead}") from error
+    # The cache keeps the files of each commit in a folder of their own.
+    commits = [Path(cached["filename"]).parent.name for cached in dataset.cache_files]
     if commits and re.fullmatch("[0-9a-f]{40}", commits[0]):
         hub.revisions[name] = commits[0]
     if revision and re.fullmatch("[0-9a-f]{40}", revision) and hub.revisions.get(name) != revision:
@@ -291,20 +297,17 @@ def _asdiv_row(row: dict) -> dict:
 
 
 def _benchmark(
-    file: str, hub_id: str, hub_split: str, columns: str, made: Callable[[dict], dict]
+    file: str, hub_id: str, hub_split: str, columns: str, to_row: Callable[[dict], dict]
 ) -> Callable:
-    """A set that is never trained on, whatever the Hub calls its one split; `made`: a row of ours,
-    of one of its."""
+    """The function of a set that is never trained on, whatever the Hub calls its one split.
+    `to_row` makes a row of ours of one of its rows."""
 
     def rows(split: str = "test", folder: Path | None = None) -> list[dict]:
         if split != "test":
             raise DataError(f"{file} is a benchmark and is never trained on")
-        return [
-            made(row)
-            for row in _read(
-                hub_id, None, hub_split, folder, f"{file}.parquet", (*columns.split(),)
-            )
-        ]
+        needed = tuple(columns.split())
+        raw_rows = _read(hub_id, None, hub_split, folder, f"{file}.parquet", needed)
+        return [to_row(row) for row in raw_rows]
 
     return rows
 

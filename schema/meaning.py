@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import rewards as rewards_room
 from data import SETS
-from data.own import of_file, wrong_columns
+from data.own import column_faults, of_file
 from data.problems import data_set
 from schema import configs, models, names, stages
 from schema.configs import generation, processes, setting
@@ -563,7 +563,7 @@ def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
     refused = [(key, shared[key].refusal(value)) for key, value in ours.items()]
     wrong += [f"{key}: {each}" for key, each in refused if each]
     if isinstance(function, partial) and isinstance(given.get("columns"), dict):
-        wrong += wrong_columns(given["columns"])
+        wrong += column_faults(given["columns"])
     return wrong
 
 
