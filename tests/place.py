@@ -2,8 +2,8 @@
 
 A session of tests has a folder of its own, which its workers share: a copy of the checkout, without
 `outputs/` and `.trusted`, where all tests run, a home, and caches. The environment holds the names
-of PASSED and SET, and no other. Whoever opens a file of the user's outputs, trust or home fails at
-once.
+of PASSED and those that `_set_environment` sets, and no other. Python code that opens a file of the
+user's outputs, trust or home fails at once; what libraries in C++ and Rust open, nobody sees.
 """
 
 import atexit
@@ -31,10 +31,15 @@ PASSED = (
 PASSED_PREFIXES = ("PYTEST_", "PIP_", "UV_", "PLAYWRIGHT_")
 REAL_HOME = Path(os.environ.setdefault("REAL_HOME", str(Path.home())))
 OUTSIDE_PATHS = (SOURCE / "outputs", SOURCE / ".trusted", REAL_HOME)
-# Code that a test runs may lie below the home, and so may the checkout.
-ALLOWED_PATHS = (SOURCE, Path(sys.prefix), Path(sys.base_prefix))
+# Code that a test runs may lie below the home, and so may the checkout and the temporary folder,
+# which is the home itself in a container that is given HOME=/tmp.
+TEMPORARY = Path(tempfile.gettempdir())
+ALLOWED_PATHS = (SOURCE, Path(sys.prefix), Path(sys.base_prefix), TEMPORARY)
 WATCHED_EVENTS = {"open", "os.listdir", "os.scandir", "os.mkdir", "os.remove", "os.rmdir"}
-WATCHED_EVENTS |= {"os.rename", "os.chmod", "os.utime", "os.truncate", "shutil.rmtree"}
+WATCHED_EVENTS |= {"os.chmod", "os.utime", "os.truncate", "shutil.rmtree"}
+# These have two paths. Where a symbolic link leads does not matter until somebody follows it.
+PATHS_OF_EVENT = {"os.rename": slice(2), "os.link": slice(2), "os.symlink": slice(1, 2)}
+PATHS_OF_EVENT |= dict.fromkeys(WATCHED_EVENTS, slice(1))
 
 
 class SeenOutside(BaseException):
@@ -63,6 +68,7 @@ def enter() -> Path:
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # under nohup the first is ignored, by children too
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # some runners block signals, for children too
     os.umask(0o022)
     os.chdir(place / "checkout")
     return place / "checkout"
@@ -115,15 +121,16 @@ def _set_environment(place: Path):
 def _refuse_outside(event: str, arguments: tuple):
     """Relative paths are not judged: they lead into the copy, where tests stand, or into a folder
     that `shutil.rmtree` holds open."""
-    if event not in WATCHED_EVENTS or not arguments or isinstance(arguments[0], int):
+    if event not in PATHS_OF_EVENT:
         return
-    path = os.fsdecode(arguments[0] or ".")
-    if not path.startswith(os.sep):
-        return
-    path = os.path.normpath(path)
-    for outside in OUTSIDE_PATHS:
-        if _is_below(path, outside) and not _is_allowed(path, outside):
-            raise SeenOutside(f"{event} {path}: a test sees nothing of the machine it did not make")
+    for argument in arguments[PATHS_OF_EVENT[event]]:
+        if isinstance(argument, int):
+            continue
+        path = os.path.normpath(os.fsdecode(argument or "."))
+        for outside in OUTSIDE_PATHS:
+            if _is_below(path, outside) and not _is_allowed(path, outside):
+                message = f"{event} {path}: a test sees nothing of the machine it did not make"
+                raise SeenOutside(message)
 
 
 def _is_below(path: str, folder: Path) -> bool:

@@ -23,23 +23,33 @@ print(json.dumps({
     "outputs": os.path.exists("outputs") or os.path.exists(".trusted"),
     "hangup": signal.getsignal(signal.SIGHUP) == signal.SIG_DFL,
     "umask": os.umask(0),
+    "blocked": [*signal.pthread_sigmask(signal.SIG_BLOCK, ())],
 }))
 """
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        OUTPUTS / "tiny-arithmetic/grpo/summary.json",
-        place.SOURCE / ".trusted",
-        place.REAL_HOME / ".cache/grpo-recipes/key",
-        place.REAL_HOME / ".cache/huggingface/hub/models--Qwen--Qwen2.5-Math-1.5B/refs/main",
-        place.REAL_HOME / ".gitconfig",
-    ],
+    "path", [OUTPUTS / "tiny-arithmetic/grpo/summary.json", place.SOURCE / ".trusted"]
 )
 def test_a_planted_reader_is_caught(path):
     with pytest.raises(SeenOutside, match="did not make"):
         path.read_text()
+
+
+@pytest.mark.skipif(
+    place.TEMPORARY == place.REAL_HOME, reason="the home is the temporary folder, which tests use"
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".cache/grpo-recipes/key",
+        ".cache/huggingface/hub/models--Qwen--Qwen2.5-Math-1.5B/refs/main",
+        ".gitconfig",
+    ],
+)
+def test_a_planted_reader_of_the_home_is_caught(name):
+    with pytest.raises(SeenOutside, match="did not make"):
+        (place.REAL_HOME / name).read_text()
 
 
 def test_a_planted_lister_and_a_planted_writer_are_caught():
@@ -47,6 +57,26 @@ def test_a_planted_lister_and_a_planted_writer_are_caught():
         list(OUTPUTS.iterdir())
     with pytest.raises(SeenOutside):
         (OUTPUTS / "models").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("write", [os.rename, os.replace, os.link, os.symlink])
+def test_a_planted_mover_is_caught(write, tmp_path):
+    """The second of two paths leads outside."""
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(SeenOutside):
+        write(file, OUTPUTS / "file")
+
+
+@pytest.mark.parametrize("below", ["", "tmp"])
+def test_a_home_with_the_temporary_folder_in_it_is_a_home(below, tmp_path):
+    """A container with HOME=/tmp, and a cluster with TMPDIR=$HOME/tmp."""
+    (tmp_path / below).mkdir(exist_ok=True)
+    strange = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / below), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", f"{REPORT}open(os.path.abspath('here'), 'w')"]
+    done = run_command(command, cwd=place.SOURCE, env=strange, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert not Path(json.loads(done.stdout)["environment"]["PLACE"]).exists()
 
 
 def test_a_planted_reader_in_a_stage_is_caught(tmp_path):
@@ -81,7 +111,10 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
     )
     names += " RANK RECIPE TRUST_RUN WANDB_API_KEY WORLD_SIZE XDG_CACHE_HOME https_proxy"
     strange |= dict.fromkeys(names.split(), "8")
-    command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", sys.executable, "-c", REPORT]
+    blocks = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM});"
+    blocks += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    python = [sys.executable, "-c", blocks, "-c", REPORT]
+    command = ["sh", "-c", 'umask 077; trap "" HUP; exec "$@"', "sh", *python]
     done = run_command(
         command, cwd=place.SOURCE, env=strange, capture_output=True, text=True, check=True
     )
@@ -91,7 +124,7 @@ def test_nothing_of_the_machine_comes_through(tmp_path):
     assert environment["REAL_DATA"] == "/data" and environment["REAL_HOME"] == str(tmp_path)
     assert (environment["OMP_NUM_THREADS"], environment["CUDA_VISIBLE_DEVICES"]) == ("1", "-1")
     assert report["folder"] == f"{environment['PLACE']}/checkout" and not report["outputs"]
-    assert report["hangup"] and report["umask"] == 0o022
+    assert report["hangup"] and report["umask"] == 0o022 and not report["blocked"]
     assert not Path(environment["PLACE"]).exists(), "it is removed at the end"
 
 
