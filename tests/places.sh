@@ -18,7 +18,7 @@ checkout() {
   git clone --quiet "$root" "$work/$1"
   cd "$work/$1" || exit 1
   ln -s "$root/.venv" .venv
-  touch -d 2000-01-01 Makefile pyproject.toml requirements.lock
+  touch -t 200001010000 Makefile pyproject.toml requirements.lock
 }
 
 # Without root's power to write everywhere, and with a home that cannot be written.
@@ -27,7 +27,7 @@ ordinary() {
   [ "$(id -u)" = 0 ] && as=(setpriv --inh-caps=-all --bounding-set=-all)
   mkdir -p "$work/home"
   chmod 500 "$work/home"
-  HOME=$work/home "${as[@]}" "$@"
+  HOME=$work/home ${as[@]+"${as[@]}"} "$@"
 }
 
 another_python() {
