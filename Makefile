@@ -70,6 +70,10 @@ $(if $(UNREAD),$(error \
   make $(GOALS) does not read $(UNREAD); it reads $(or $(sort $(READ)),no option)))
 endif
 
+# Make would run the targets before the word that is none: `make grpo mine` trained tiny-arithmetic first.
+NO_TARGETS := $(and $(filter $(TARGETS),$(GOALS)),$(filter-out $(TARGETS),$(GOALS)))
+$(if $(NO_TARGETS),$(error there is no target $(NO_TARGETS); an option has a name, as RECIPE=tiny-arithmetic))
+
 # A run's folder may be called `$(shell …)`, which make would run, or what ends a shell's quotes. So make takes these as
 # they are, and its lines read them from the environment; stages/__init__.py parts those of several words, such as ARGS.
 GIVEN := RECIPE ARGS ACCELERATE PROCESSES MODEL FILE CARD SHOW RUN HTML PORT STEP ROW RUNS SEEDS CHAIN RATES

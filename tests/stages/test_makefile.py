@@ -377,6 +377,7 @@ def refusal(folder: Path, *command: str) -> str:
         (["view", "RUNS=outputs/a"], "make view does not read RUNS; it reads HTML PORT RUN."),
         (["grpo", "MODEL=x"], "make grpo does not read MODEL"),
         (["sft", "grpo", "CARD=24"], "make sft grpo does not read CARD"),
+        (["grpo", "RECIPE=", "tiny-dpo"], "there is no target tiny-dpo; an option has a name"),
         (["lint", "RECIPE=x"], "make lint does not read RECIPE; it reads no option."),
         (["RECIPES=mine"], "make help does not read RECIPES"),
         (
