@@ -2,6 +2,8 @@
 deadline. What a test has started ends with it."""
 
 import contextlib
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,15 +22,16 @@ def alive(process: subprocess.Popen | BaseProcess) -> bool:
 
 
 def end(process: subprocess.Popen | BaseProcess):
-    """Kill a process that has not ended, with all below it."""
-    if not alive(process):
-        return
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for below in psutil.Process(process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                below.kill()
-    process.kill()
-    until(lambda: not alive(process), 60)
+    """Kill a process with all below it. What it left, having ended, is seen by its group alone."""
+    if alive(process):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for below in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    below.kill()
+        process.kill()
+        until(lambda: not alive(process), 60)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def end_later(process: subprocess.Popen | BaseProcess):
@@ -70,9 +73,15 @@ def in_time(seconds: float = GUARD) -> Iterator[None]:
 
 def start_command(words, **options) -> subprocess.Popen:
     """`subprocess.Popen`, of which nothing outlives the test."""
-    process = subprocess.Popen(words, **options)
+    process = _start_group(words, options)
     end_later(process)
     return process
+
+
+def _start_group(words, options: dict) -> subprocess.Popen:
+    if not options.get("start_new_session"):  # which is a group too
+        options = {"process_group": 0} | options
+    return subprocess.Popen(words, **options)
 
 
 def run_command(words, timeout: float = PATIENCE, **options) -> subprocess.CompletedProcess:
@@ -84,11 +93,12 @@ def run_command(words, timeout: float = PATIENCE, **options) -> subprocess.Compl
         options["stdin"] = subprocess.PIPE
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(words, **options)
+    process = _start_group(words, options)
     try:
         out, err = process.communicate(text_in, timeout)
-    finally:
+    except BaseException:
         end(process)
+        raise
     done = subprocess.CompletedProcess(words, process.returncode, out, err)
     if check:
         done.check_returncode()
