@@ -56,18 +56,21 @@ READS_chat := RUN
 READS_explain := RUN STEP ROW
 READS_setup := EXTRAS TORCH PIP_ARGS PYTHON
 $(foreach target,test test-train test-ci,$(eval READS_$(target) := TESTS))
-# These pass anywhere, as does any name with a _, such as UV_INDEX_URL: it is for the environment.
-PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -%
+# These pass anywhere: make, the installer and the libraries read them.
+PASS := EXTRAS TORCH PYTHON CHROMIUM CC TMPDIR SHELL MAKE% -% LOCK_ARGS TRUST_FILES MATH_DATA_DIR NO_COLOR \
+  $(foreach prefix,CUDA HF UV PIP SSL REQUESTS OMP MKL TORCH PYTORCH NCCL GLOO TOKENIZERS TRANSFORMERS ACCELERATE VLLM \
+  WANDB GPU PYTEST,$(prefix)_%)
 TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' Makefile)
 GOALS := $(or $(MAKECMDGOALS),help)
 READ := $(foreach goal,$(GOALS),$(READS_$(goal)))
 # Names alone, for a value may hold `$(shell …)`. A make inside make has the options of the outer one.
-on_command_line = $(if $(findstring _,$1),,$(filter command,$(origin $1)))
+on_command_line = $(filter command,$(origin $1))
 ASIDE := $(filter-out $(PASS) $(READ),$(.VARIABLES))
 UNREAD := $(strip $(foreach name,$(ASIDE),$(if $(call on_command_line,$(name)),$(name))))
 ifeq ($(MAKELEVEL)$(filter-out $(TARGETS),$(GOALS)),0)
 $(if $(UNREAD),$(error \
-  make $(GOALS) does not read $(UNREAD); it reads $(or $(sort $(READ)),no option)))
+  make $(GOALS) does not read $(UNREAD); it reads $(or $(sort $(READ)),no option). A variable of the \
+  environment stands before make))
 endif
 
 # Make would run the targets before the word that is none: `make grpo mine` trained tiny-arithmetic first.

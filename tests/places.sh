@@ -59,7 +59,9 @@ run() {
     twice)
       checkout "$1"
       make test > "$work/first.log" 2>&1 &
-      make test && wait $! ;;
+      make test
+      local second=$?
+      wait $! && return "$second" ;;
     *) echo "there is no place $1; there are: $places" && false ;;
   esac
 }
