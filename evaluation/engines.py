@@ -42,8 +42,10 @@ Engine = Callable[[list[list[int]], int, Sampling], list[Completion]]
 def shared(recipe: Recipe, trained: str | Path | None) -> tuple:
     """Equal for models that one engine serves: with vLLM a base and the adapters on it, with
     transformers one model."""
-    beside = recipe.evaluate.engine == "vllm" and is_adapter(trained)
-    return base_model(recipe), recipe.model.revision, None if beside else trained
+    model = trained
+    if recipe.evaluate.engine == "vllm" and is_adapter(trained):
+        model = None  # vLLM serves an adapter beside its base
+    return base_model(recipe), recipe.model.revision, model
 
 
 @contextlib.contextmanager
@@ -67,7 +69,7 @@ def engine(
         with vllm_engine(recipe, tokenizer, trained, longest_prompt) as served:
             yield served
     else:
-        yield [transformers_engine(recipe, tokenizer, each) for each in trained]
+        yield [transformers_engine(recipe, tokenizer, folder) for folder in trained]
     gc.collect()  # a model that is still in memory leaves no room for the next
 
 
@@ -92,18 +94,17 @@ def transformers_engine(
 
 def answering(recipe: Recipe, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Engine:
     """The engine of a model that is loaded, with the turns of the recipe's tools."""
-    longest, most = (
-        max_new_tokens(recipe),
-        configs.setting(recipe, "grpo", "max_tool_calling_iterations"),
-    )
-    ends = model.generation_config.eos_token_id
+    max_tokens = max_new_tokens(recipe)
+    max_calls = configs.setting(recipe, "grpo", "max_tool_calling_iterations")
+    end_tokens = model.generation_config.eos_token_id
 
     def complete(prompts: list[list[int]], seed: int, sampling: Sampling) -> list[Completion]:
         torch.manual_seed(seed)
-        sample = partial(generate, model, tokenizer, max_new_tokens=longest, sampling=sampling)
-        made = in_turns(sample, tokenizer, tools_of(recipe), prompts, longest, most)
+        sample = partial(generate, model, tokenizer, max_new_tokens=max_tokens, sampling=sampling)
+        sampled = in_turns(sample, tokenizer, tools_of(recipe), prompts, max_tokens, max_calls)
         return [
-            _completion(tokenizer, tokens, tokens[-1] not in ends, turns) for tokens, turns in made
+            _completion(tokenizer, tokens, tokens[-1] not in end_tokens, turns)
+            for tokens, turns in sampled
         ]
 
     return complete
@@ -125,22 +126,28 @@ def generate(
     # The model's own config may hold a temperature or a repetition penalty, which must not be
     # inherited.
     temperature = float(sampling.temperature)  # transformers takes no whole number
-    options = (
-        {"top_p": sampling.top_p, "top_k": 0} if temperature else {"top_p": None, "top_k": None}
-    )
-    tokens = model.generate(
-        **batch.to(model.device),
-        do_sample=temperature > 0,
-        temperature=temperature or None,
-        max_new_tokens=max_new_tokens,
-        pad_token_id=tokenizer.pad_token_id,
-        **options | {"repetition_penalty": 1.0} | sampling.more,
-    )[:, batch["input_ids"].shape[1] :]
-    ends = set(model.generation_config.eos_token_id)
-    return [
-        row[: next((i for i, t in enumerate(row, 1) if t in ends), len(row))]
-        for row in tokens.tolist()
-    ]
+    options = {
+        "do_sample": temperature > 0,
+        "temperature": temperature or None,
+        "top_p": sampling.top_p if temperature else None,
+        "top_k": 0 if temperature else None,
+        "repetition_penalty": 1.0,
+        "max_new_tokens": max_new_tokens,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    options |= sampling.more
+    tokens = model.generate(**batch.to(model.device), **options)
+    prompt_length = batch["input_ids"].shape[1]
+    end_tokens = set(model.generation_config.eos_token_id)
+    return [_up_to_end(row, end_tokens) for row in tokens[:, prompt_length:].tolist()]
+
+
+def _up_to_end(tokens: list[int], end_tokens: set[int]) -> list[int]:
+    """The tokens up to the first that ends them, with it; what follows is padding."""
+    for i, token in enumerate(tokens):
+        if token in end_tokens:
+            return tokens[: i + 1]
+    return tokens
 
 
 @contextlib.contextmanager
@@ -151,61 +158,67 @@ def vllm_engine(
     longest_prompt: int,
 ) -> Iterator[list[Engine]]:
     """vLLM's offline `LLM`, which serves adapters beside their base, without merging."""
+    _require_vllm(recipe)
+    from vllm.lora.request import LoRARequest
+
+    adapters = {
+        str(folder): adapter_of(recipe, Path(folder)) for folder in trained if is_adapter(folder)
+    }
+    if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
+        message = (
+            "evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use"
+            " transformers"
+        )
+        raise RecipeError([message])
+    served = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
+    ranks = [_rank_for_vllm(config.r) for _, config in adapters.values()]
+    try:
+        model = _load_vllm(recipe, served, ranks, longest_prompt + max_new_tokens(recipe))
+    # A RuntimeError is a failure in the process of vLLM's engine.
+    except (OSError, ValueError, RuntimeError) as error:
+        message = f"evaluate.engine: vllm cannot serve {served}: {error}"
+        raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
+    requests = {}
+    for number, (folder, (checked_folder, _)) in enumerate(adapters.items(), 1):
+        requests[folder] = LoRARequest(folder, number, str(checked_folder))
+    yield [_by_vllm(model, requests.get(str(folder)), recipe, tokenizer) for folder in trained]
+    # Its process lives on, and keeps its memory, for as long as anything refers to it.
+    model.llm_engine.engine_core.shutdown()
+
+
+def _require_vllm(recipe: Recipe):
     # On a GPU vLLM would sample with a kernel that is compiled at its first call, and most machines
     # lack the compiler (nvcc). Nothing here needs that kernel.
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
     try:
-        from vllm import LLM
-        from vllm.lora.request import LoRARequest
         from vllm.platforms import current_platform
     except ImportError as error:
-        hint = "make setup EXTRAS=dev,vllm, or use transformers"
-        raise RecipeError(
-            [f"evaluate.engine: vllm cannot be imported ({error}): {hint}"]
-        ) from error
+        remedy = "make setup EXTRAS=dev,vllm, or use transformers"
+        message = f"evaluate.engine: vllm cannot be imported ({error}): {remedy}"
+        raise RecipeError([message]) from error
     if not (torch.cuda.is_available() or current_platform.is_cpu()):
         message = "evaluate.engine: this vllm needs a GPU, and there is none: use transformers"
         raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)])
-    adapters = {str(each): adapter_of(recipe, Path(each)) for each in trained if is_adapter(each)}
-    if adapters and dtype(recipe) == "float32" and torch.cuda.is_available():
-        raise RecipeError(
-            [
-                "evaluate.engine: vllm's kernels for adapters have no float32 on a GPU: use"
-                " transformers"
-            ]
-        )
-    name = base_model(recipe) if adapters or trained[0] is None else str(trained[0])
-    try:
-        model = LLM(
-            model=str(
-                checked(name, recipe.model.revision if name == recipe.model.name_or_path else None)
-            ),
-            tokenizer=str(checked(base_model(recipe), recipe.model.revision, weights=False)),
-            dtype=dtype(recipe),
-            seed=recipe.seed,
-            max_model_len=longest_prompt + max_new_tokens(recipe),
-            trust_remote_code=False,
-            # On a CPU the share is of the machine's memory, which other programs need too.
-            gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
-            enable_lora=bool(adapters),
-            max_lora_rank=max(
-                (_rank_for_vllm(settings.r) for _, settings in adapters.values()), default=16
-            ),
-        )
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # a RuntimeError is a failure in its engine's own process
-        message = f"evaluate.engine: vllm cannot serve {name}: {error}"
-        raise RecipeError([Fault(recipe.place("evaluate", "engine"), message)]) from error
-    requests = {
-        each: LoRARequest(each, i, str(place))
-        for i, (each, (place, _)) in enumerate(adapters.items(), 1)
-    }
-    yield [_by_vllm(model, requests.get(str(each)), recipe, tokenizer) for each in trained]
-    # Its process lives on, and keeps its memory, for as long as anything refers to it.
-    model.llm_engine.engine_core.shutdown()
+
+
+def _load_vllm(recipe: Recipe, name: str, adapter_ranks: list[int], max_length: int):
+    """vLLM's `LLM` with a model, room for adapters of these ranks, and for prompts with their
+    completions of so many tokens."""
+    from vllm import LLM
+
+    revision = recipe.model.revision if name == recipe.model.name_or_path else None
+    return LLM(
+        model=str(checked(name, revision)),
+        tokenizer=str(checked(base_model(recipe), recipe.model.revision, weights=False)),
+        dtype=dtype(recipe),
+        seed=recipe.seed,
+        max_model_len=max_length,
+        trust_remote_code=False,
+        # On a CPU the share is of the machine's memory, which other programs need too.
+        gpu_memory_utilization=0.85 if torch.cuda.is_available() else 0.4,
+        enable_lora=bool(adapter_ranks),
+        max_lora_rank=max(adapter_ranks, default=16),
+    )
 
 
 def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Engine:
@@ -217,25 +230,27 @@ def _by_vllm(model, adapter, recipe: Recipe, tokenizer: PreTrainedTokenizerBase)
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": max_new_tokens(recipe),
+            "stop_token_ids": [tokenizer.eos_token_id],
         }
-        options |= {"stop_token_ids": [tokenizer.eos_token_id]} | sampling.more
+        options |= sampling.more
         parameters = [SamplingParams(seed=seed + i, **options) for i in range(len(prompts))]
-        asked = [{"prompt_token_ids": ids} for ids in prompts]
-        outputs = model.generate(asked, parameters, lora_request=adapter, use_tqdm=False)
+        requests = [{"prompt_token_ids": ids} for ids in prompts]
+        outputs = model.generate(requests, parameters, lora_request=adapter, use_tqdm=False)
         if [output.prompt_token_ids for output in outputs] != prompts:
-            raise RuntimeError("vLLM answered other prompts than it was given")
-        answers = [
-            (list(each.token_ids), each.finish_reason == "length")
-            for each in (o.outputs[0] for o in outputs)
-        ]
+            raise RuntimeError("vLLM answered other prompts than were sent")
         # The last token of an answer is the one that ends it, unless the limit came first.
-        return [_completion(tokenizer, tokens, cut) for tokens, cut in answers]
+        completions = []
+        for output in outputs:
+            answer = output.outputs[0]
+            truncated = answer.finish_reason == "length"
+            completions.append(_completion(tokenizer, list(answer.token_ids), truncated))
+        return completions
 
     return complete
 
 
 def _rank_for_vllm(rank: int) -> int:
-    """The smallest of the ranks that vLLM can reserve room for that is not below an adapter's."""
+    """The smallest rank that vLLM can reserve room for and that is not below an adapter's."""
     return next((size for size in (8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)
 
 
@@ -246,6 +261,6 @@ def _completion(
     length = len(tokens) if truncated else len(tokens) - 1
     text = tokenizer.decode(tokens[:length], skip_special_tokens=True)
     if turns:
-        text = last_turn([each["content"] for each in turns if each["role"] == "assistant"])
+        text = last_turn([turn["content"] for turn in turns if turn["role"] == "assistant"])
         truncated = truncated or "tool_calls" in turns[-1]
     return Completion(text, length, truncated, turns)

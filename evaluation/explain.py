@@ -30,8 +30,9 @@ PLAIN = {
     "top_entropy_quantile": 1.0,
     "off_policy_mask_threshold": None,
     "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "mask_truncated_completions": False,
 }
-PLAIN |= {"use_adaptive_entropy": False, "mask_truncated_completions": False}
 
 
 class Policy(NamedTuple):
@@ -68,16 +69,24 @@ def policies(run: Path, step: int, warm_start: Path | None) -> dict[str, Policy]
     start = Policy("the warm start" if warm_start else "the base model", warm_start)
     if warm_start and not finished(warm_start):
         raise RecipeError([f"{warm_start} holds no finished warm start, from which this run began"])
-    whole = [each for each in checkpoints_of(run) if not altered(each)]
-    there = [Policy(f"the policy after step {each.name[11:]}", each) for each in whole]
-    # The run's result may be an earlier policy: the best checkpoint.
-    last = next(iter(there), Policy("the run's result", run) if finished(run) else None)
-    if last is None:
+    saved = []  # the newest first
+    for folder in checkpoints_of(run):
+        if not altered(folder):
+            saved.append(Policy(f"the policy after step {step_of(folder)}", folder))
+    if saved:
+        # Not the run's result, which may be an earlier policy: the best checkpoint.
+        newest = saved[0]
+    elif finished(run):
+        newest = Policy("the run's result", run)
+    else:
         raise RecipeError(
             [f"{run} has saved no policy yet: wait for its first checkpoint (grpo.save_steps)"]
         )
-    before = [each for each in there if step_of(each.folder) < step]
-    return {"old": before[0] if before else start, "new": last, "reference": start}
+    sampler = start
+    for policy in reversed(saved):
+        if step_of(policy.folder) < step:
+            sampler = policy
+    return {"old": sampler, "new": newest, "reference": start}
 
 
 @torch.no_grad()
@@ -110,23 +119,23 @@ def terms(
     if settings["importance_sampling_level"] == "sequence":
         log_ratio = log_ratio.mean().expand_as(log_ratio)
     ratio = log_ratio.exp()
-    low, high = 1 - settings["epsilon"], 1 + settings["epsilon_high"]
-    if (
-        settings["loss_type"] == "cispo"
-    ):  # the bounded ratio is a constant weight on the log-probability
-        unclipped, clipped = (
-            ratio * advantages * new,
-            ratio.clamp(max=settings["epsilon_high"]) * advantages * new,
-        )
-        least, stopped = clipped, torch.zeros_like(ratio, dtype=torch.bool)
+    if settings["loss_type"] == "cispo":
+        # The bounded ratio is a constant weight on the log-probability.
+        unclipped = ratio * advantages * new
+        clipped = ratio.clamp(max=settings["epsilon_high"]) * advantages * new
+        objective = clipped
+        stopped = torch.zeros_like(ratio, dtype=torch.bool)
     else:
-        unclipped, clipped = ratio * advantages, ratio.clamp(low, high) * advantages
-        least = torch.minimum(unclipped, clipped)
+        low = 1 - settings["epsilon"]
+        high = 1 + settings["epsilon_high"]
+        unclipped = ratio * advantages
+        clipped = ratio.clamp(low, high) * advantages
+        objective = torch.minimum(unclipped, clipped)
         stopped = ((ratio < low) & (advantages < 0)) | ((ratio > high) & (advantages > 0))
     kl = (reference - new).exp() - (reference - new) - 1
     if settings["use_bias_correction_kl"]:
         kl = kl * ratio
-    return Terms(ratio, unclipped, clipped, kl, settings["beta"] * kl - least, stopped)
+    return Terms(ratio, unclipped, clipped, kl, settings["beta"] * kl - objective, stopped)
 
 
 def weight(tokens: int, batch: list[int], settings: dict[str, Any]) -> float | None:
@@ -161,17 +170,16 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
         "epsilon_high",
         "beta",
         "use_bias_correction_kl",
+        "max_completion_length",
+        "temperature",
     )
-    found = {
-        key: setting(recipe, "grpo", key) for key in (*keys, "max_completion_length", "temperature")
-    }
+    settings = {key: setting(recipe, "grpo", key) for key in keys}
     # What is sampled together is trained on in so many optimizer steps, each with its share of the
     # completions.
     steps = generation(recipe.grpo).steps
-    found["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
-    found["epsilon_high"] = (
-        found["epsilon"] if found["epsilon_high"] is None else found["epsilon_high"]
-    )
+    settings["optimizer_steps"] = steps / setting(recipe, "grpo", "gradient_accumulation_steps")
+    if settings["epsilon_high"] is None:
+        settings["epsilon_high"] = settings["epsilon"]
     if recipe.algorithm:
         message = (
             f"algorithm: {recipe.algorithm} has one loss for a completion, which is not worked out"
@@ -182,16 +190,16 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
         raise RecipeError(
             [Fault(recipe.place("tools"), "tools: their turns are not worked out token by token")]
         )
-    plain = PLAIN | {"loss_type": found["loss_type"]}
-    for key, off in plain.items():
-        value = setting(recipe, "grpo", key)
-        if value != off or (key == "loss_type" and value not in LOSSES):
-            message = (
-                f"grpo.{key}: {value} is not worked out token by token; of the losses,"
-                f" {', '.join(LOSSES)} are"
-            )
-            raise RecipeError([Fault(recipe.place("grpo", key), message)])
-    return found
+    unsupported = [key for key, off in PLAIN.items() if setting(recipe, "grpo", key) != off]
+    if settings["loss_type"] not in LOSSES:
+        unsupported.append("loss_type")
+    for key in unsupported:
+        message = (
+            f"grpo.{key}: {setting(recipe, 'grpo', key)} is not worked out token by token; of the"
+            f" losses, {', '.join(LOSSES)} are"
+        )
+        raise RecipeError([Fault(recipe.place("grpo", key), message)])
+    return settings
 
 
 def explained(
@@ -211,37 +219,21 @@ def explained(
             of its batch.
         row: the completion's place in `group["rows"]`.
     """
-    settings, chosen = settings_of(recipe), group["rows"][row]
-    system = group["system"] or None
-    prompt_ids = list(prompt.question_ids(tokenizer, group["question"], system))
-    ids = tokenizer(chosen["text"], add_special_tokens=False)["input_ids"]
-    if not chosen["truncated"]:
+    settings = settings_of(recipe)
+    completion = group["rows"][row]
+    prompt_ids = list(prompt.question_ids(tokenizer, group["question"], group["system"] or None))
+    ids = tokenizer(completion["text"], add_special_tokens=False)["input_ids"]
+    if not completion["truncated"]:
         ids = [*ids, tokenizer.eos_token_id]
-    notes = []
-    if chosen["tokens"] != len(ids):
-        notes.append(
-            f"it was sampled as {chosen['tokens']} tokens; its text, read again, makes these"
-            f" {len(ids)}"
-        )
-    if chosen["steps"] is None and any("steps" in options for options in recipe.rewards.values()):
-        notes.append("the run did not write its steps, so their part in the advantages is left out")
-    best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
-    if isinstance(best, str):  # a finished run, which chose one
-        notes.append(f"the run ended with the weights of {Path(best).name}")
-    used = policies(run, step, warm_start)
-    known: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
-    for policy in used.values():
-        if policy.folder not in known:
-            known[policy.folder] = token_statistics(recipe, tokenizer, policy, prompt_ids, ids)
-    new, entropy = known[used["new"].folder]
-    old, reference = (known[used[which].folder][0] for which in ("old", "reference"))
-    # The KL is worth seeing without a weight in the loss too.
-    steps = chosen["steps"] or []
-    of_steps = spread(
-        [[each["share"] or 0.0 for each in steps]], [[each["end"] for each in steps]], len(ids)
-    )[0]
-    advantages = of_steps + (chosen["advantage"] or 0.0)
-    found = terms(new, old, reference, advantages, settings)
+    compared = policies(run, step, warm_start)
+    statistics: dict[Path | None, tuple[torch.Tensor, torch.Tensor]] = {}
+    for policy in compared.values():
+        if policy.folder not in statistics:
+            statistics[policy.folder] = token_statistics(recipe, tokenizer, policy, prompt_ids, ids)
+    new, entropy = statistics[compared["new"].folder]
+    old, _ = statistics[compared["old"].folder]
+    reference, _ = statistics[compared["reference"].folder]
+    advantages = _token_advantages(completion, len(ids))
     columns = {
         "advantages": advantages,
         "new": new,
@@ -249,19 +241,45 @@ def explained(
         "reference": reference,
         "entropy": entropy,
     }
-    columns |= found._asdict()
-    return {
+    # The KL is worth seeing without a weight in the loss too.
+    columns |= terms(new, old, reference, advantages, settings)._asdict()
+    explanation = {
         "step": step,
-        "row": chosen["row"],
+        "row": completion["row"],
         "question": group["question"],
-        "advantage": chosen["advantage"] or 0.0,  # of a run that wrote no number, as in its tokens
-        "policies": {which: policy.name for which, policy in used.items()},
+        # 0 where the run wrote no number, as in its tokens
+        "advantage": completion["advantage"] or 0.0,
+        "policies": {role: policy.name for role, policy in compared.items()},
         "settings": settings,
         "weight": weight(len(ids), group["batch"], settings),
-        "notes": notes,
-        "tokens": [tokenizer.decode([each]) for each in ids],
-        **{
-            name: [round(each, 6) for each in map(float, values)]
-            for name, values in columns.items()
-        },
+        "notes": _notes(recipe, run, completion, len(ids)),
+        "tokens": [tokenizer.decode([token]) for token in ids],
     }
+    for name, values in columns.items():
+        explanation[name] = [round(float(value), 6) for value in values]
+    return explanation
+
+
+def _token_advantages(completion: dict[str, Any], tokens: int) -> torch.Tensor:
+    """The advantage of each token, shape (tokens,): the completion's, and its steps' shares."""
+    steps = completion["steps"] or []
+    shares = [step["share"] or 0.0 for step in steps]
+    ends = [step["end"] for step in steps]
+    return spread([shares], [ends], tokens)[0] + (completion["advantage"] or 0.0)
+
+
+def _notes(recipe: Recipe, run: Path, completion: dict[str, Any], tokens: int) -> list[str]:
+    """What a reader should know about how the explanation was worked out."""
+    notes = []
+    if completion["tokens"] != tokens:
+        notes.append(
+            f"it was sampled as {completion['tokens']} tokens; its text, read again, makes these"
+            f" {tokens}"
+        )
+    scores_steps = any("steps" in options for options in recipe.rewards.values())
+    if completion["steps"] is None and scores_steps:
+        notes.append("the run did not write its steps, so their part in the advantages is left out")
+    best = (read_object(run / "summary.json") or {}).get("best_checkpoint")
+    if isinstance(best, str):  # a finished run, which chose one
+        notes.append(f"the run ended with the weights of {Path(best).name}")
+    return notes
