@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +28,13 @@ from training.checkpoints import is_adapter
 
 
 class Contestant(NamedTuple):
-    """A model to evaluate. `trained`: the folder a stage wrote, None for the recipe's base model.
-    `example`: a worked problem shown before each question. `sampling`: how it is asked, where that
-    is not what the recipe says of all its benchmarks."""
+    """A model to evaluate.
+
+    Attributes:
+        trained: the folder a stage wrote, None for the recipe's base model.
+        example: a worked problem (a row) shown before each question.
+        sampling: how its answers are sampled, None for what the recipe says of all its benchmarks.
+    """
 
     label: str
     recipe: Recipe
@@ -37,29 +42,28 @@ class Contestant(NamedTuple):
     example: dict | None = None
     sampling: Sampling | None = None
 
-    @property
-    def asked(self) -> Sampling:
+    def sampling_or_default(self) -> Sampling:
         return self.sampling or self.recipe.evaluate.sampling()
 
 
 def stages_of(recipe: Recipe) -> list[Contestant]:
     """The base model, and every finished stage."""
-    done = [stage for stage in STAGES if finished(recipe.stage_dir(stage))]
-    return [
-        Contestant("base", recipe),
-        *(Contestant(stage, recipe, recipe.stage_dir(stage)) for stage in done),
-    ]
+    contestants = [Contestant("base", recipe)]
+    for stage in STAGES:
+        folder = recipe.stage_dir(stage)
+        if finished(folder):
+            contestants.append(Contestant(stage, recipe, folder))
+    return contestants
 
 
 def control(recipe: Recipe, train: list[dict]) -> list[Contestant]:
     """The base model shown the form once, by the first worked problem of the training set: the part
     of a gain that is only form, it reaches without training. Empty where no problem has a worked
     solution."""
-    worked = next(
-        (row for row in train if row["reasoning"] and row.get("answer") in (None, row["solution"])),
-        None,
-    )
-    return [Contestant(CONTROL, recipe, example=worked)] if worked else []
+    for row in train:
+        if row["reasoning"] and row.get("answer") in (None, row["solution"]):
+            return [Contestant(CONTROL, recipe, example=row)]
+    return []
 
 
 def named_model(recipe: Recipe, path: str) -> Contestant:
@@ -69,10 +73,11 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     Raises:
         RecipeError: the folder is not there.
     """
-    if wrong := no_such_folder(path):
-        raise RecipeError([f"MODEL={path}: {wrong}"])
-    whole, outputs = Path(path).resolve(), Path(recipe.output_dir).resolve()
-    label = str(whole.relative_to(outputs)) if whole.is_relative_to(outputs) else path
+    if problem := no_such_folder(path):
+        raise RecipeError([f"MODEL={path}: {problem}"])
+    folder = Path(path).resolve()
+    outputs = Path(recipe.output_dir).resolve()
+    label = str(folder.relative_to(outputs)) if folder.is_relative_to(outputs) else path
     label = re.sub(r"[^\w.-]+", "--", label).strip("-.")
     if is_adapter(path):
         return Contestant(label, recipe, Path(path))
@@ -87,7 +92,8 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
     from training.model import base_model
 
     recipe = contestant.recipe
-    return {
+    sampling = contestant.sampling_or_default()
+    all_settings = {
         "model": base_model(recipe),
         "revision": recipe.model.revision,
         "trained": contestant.trained and str(contestant.trained),
@@ -100,15 +106,13 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "strict": recipe.strict,
         "max_new_tokens": max_new_tokens(recipe),
         "engine": recipe.evaluate.engine,
-        **(
-            {"tools": [recipe.tools, setting(recipe, "grpo", "max_tool_calling_iterations")]}
-            if recipe.tools
-            else {}
-        ),
         "batch_size": recipe.evaluate.batch_size,
-        "seed": recipe.seed if contestant.asked.temperature else None,
-        **contestant.asked.settings,
+        "seed": recipe.seed if sampling.temperature else None,
     }
+    if recipe.tools:
+        max_calls = setting(recipe, "grpo", "max_tool_calling_iterations")
+        all_settings["tools"] = [recipe.tools, max_calls]
+    return all_settings | sampling.settings
 
 
 class Answers:
@@ -123,28 +127,34 @@ class Answers:
 
     def __init__(self, folder: Path, contestant: Contestant, tokenizer, rows: list[dict]):
         self.file = folder / f"{contestant.label}.jsonl"
-        self.recipe, self.sampling = contestant.recipe, contestant.asked
+        self.recipe = contestant.recipe
+        self.sampling = contestant.sampling_or_default()
         self.rows = rows[: self.sampling.limit]
         self.opened = prompt.think_opened(tokenizer)
-        system, example = self.recipe.prompt.system, contestant.example
-        conversations = [prompt.messages(row["problem"], system, example) for row in self.rows]
-        self.prompts = [
-            prompt.prompt_ids(tokenizer, conversation) for conversation in conversations
-        ]
+        self.prompts = []
+        for row in self.rows:
+            conversation = prompt.messages(
+                row["problem"], self.recipe.prompt.system, contestant.example
+            )
+            self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
         self.settings = settings(contestant, rows, self.prompts[0])
-        self.done: list[dict] = []
-        if self.file.is_file():
-            try:
-                head, *items = report.read_answers(self.file) or [self.settings]
-            except ValueError as error:
-                raise RecipeError([f"{error}: move it, or delete it"]) from None
-            if head != self.settings:
-                changed = [key for key in self.settings if head.get(key) != self.settings[key]]
-                message = (
-                    f"{self.file} has answers made with different settings ({', '.join(changed)})"
-                )
-                raise RecipeError([f"{message}: move it, or delete it"])
-            self.done = items
+        self.answers = self._read() if self.file.is_file() else []
+
+    def _read(self) -> list[dict]:
+        """The answers in the file.
+
+        Raises:
+            RecipeError: it cannot be read, or its answers were made with other settings.
+        """
+        try:
+            head, *answers = report.read_answers(self.file) or [self.settings]
+        except ValueError as error:
+            raise RecipeError([f"{error}: move it, or delete it"]) from None
+        if head != self.settings:
+            changed = [key for key in self.settings if head.get(key) != self.settings[key]]
+            message = f"{self.file} has answers made with different settings ({', '.join(changed)})"
+            raise RecipeError([f"{message}: move it, or delete it"])
+        return answers
 
     @property
     def longest_prompt(self) -> int:
@@ -153,13 +163,14 @@ class Answers:
     def batches(self) -> dict[int, list[tuple[int, int]]]:
         """(row, sample) of every answer, batch by batch. A batch's number makes its seed."""
         order = sorted(range(len(self.rows)), key=lambda i: (-len(self.rows[i]["problem"]), i))
-        every = [(i, sample) for i in order for sample in range(self.sampling.samples)]
+        all_samples = list(product(order, range(self.sampling.samples)))
         size = self.recipe.evaluate.batch_size
-        return dict(enumerate(every[i : i + size] for i in range(0, len(every), size)))
+        starts = range(0, len(all_samples), size)
+        return {n: all_samples[start : start + size] for n, start in enumerate(starts)}
 
     def missing(self) -> dict[int, list[tuple[int, int]]]:
         """The batches that are not answered yet, by number."""
-        answered = {(item["id"], item["sample"]) for item in self.done}
+        answered = {(answer["id"], answer["sample"]) for answer in self.answers}
         return {n: batch for n, batch in self.batches().items() if not answered.issuperset(batch)}
 
     def complete(self, policy: Callable):
@@ -167,50 +178,66 @@ class Answers:
         from training.progress import bar
 
         missing = self.missing()
-        torn = {each for batch in missing.values() for each in batch}
-        self.done = [item for item in self.done if (item["id"], item["sample"]) not in torn]
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        began, answered, total = time.monotonic(), 0, len(self.done) + len(torn)
-        # Written beside it first: a kill in between must not lose the answers already made.
-        kept = self.file.with_suffix(".partial")
-        kept.write_text("".join(map(_line, [self.settings, *self.done])), encoding="utf-8")
-        kept.replace(self.file)
+        to_answer = set().union(*missing.values())
+        self.answers = [
+            answer for answer in self.answers if (answer["id"], answer["sample"]) not in to_answer
+        ]
+        self._rewrite()
         seconds_file = self.file.with_suffix(".seconds.jsonl")
-        if seconds_file.is_file() and not seconds_file.read_bytes().endswith(
-            b"\n"
-        ):  # a full disk tore its last line
+        if seconds_file.is_file() and not seconds_file.read_bytes().endswith(b"\n"):
+            # A full disk tore its last line.
             seconds_file.write_bytes(seconds_file.read_bytes() + b"\n")
         name = f"{self.file.parent.name} {self.file.stem}"
+        total = len(self.answers) + len(to_answer)
+        start = time.monotonic()
+        answered = 0
         with (
             self.file.open("a", encoding="utf-8") as file,
             seconds_file.open("a", encoding="utf-8") as seconds,
-            bar(name, total, len(self.done)) as live,
+            bar(name, total, len(self.answers)) as progress_bar,
         ):
             for number, batch in missing.items():
-                batch_began = time.monotonic()
+                batch_start = time.monotonic()
                 seed = self.recipe.seed + number * self.recipe.evaluate.batch_size
-                made = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
-                took = {
-                    "seconds": time.monotonic() - batch_began,
-                    "tokens": sum(each.tokens for each in made),
-                }
-                seconds.write(_line(took))
+                completions = policy([self.prompts[i] for i, _ in batch], seed, self.sampling)
+                tokens = sum(completion.tokens for completion in completions)
+                seconds.write(_line({"seconds": time.monotonic() - batch_start, "tokens": tokens}))
                 seconds.flush()
-                responses = [("<think>" if self.opened else "") + each.text for each in made]
-                rows = [self.rows[i] for i, _ in batch]
-                lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
-                for (i, sample), completion, line in zip(batch, made, lines, strict=True):
-                    item = {"id": i, "sample": sample, **line}
-                    item |= {"tokens": completion.tokens, "truncated": completion.truncated}
-                    item |= {} if completion.turns is None else {"turns": completion.turns}
-                    self.done.append(item)
-                    file.write(_line(item))
+                for answer in self._judged(batch, completions):
+                    self.answers.append(answer)
+                    file.write(_line(answer))
                 file.flush()
                 answered += len(batch)
-                left = (time.monotonic() - began) / answered * (len(torn) - answered)
-                live.update(len(batch))
-                if live.disable:
-                    say(f"{name}: {len(self.done)}/{total}  {left:.0f} s left")
+                progress_bar.update(len(batch))
+                if progress_bar.disable:
+                    seconds_each = (time.monotonic() - start) / answered
+                    seconds_left = seconds_each * (len(to_answer) - answered)
+                    say(f"{name}: {len(self.answers)}/{total}  {seconds_left:.0f} s left")
+
+    def _rewrite(self):
+        """Write the file anew with the answers that stay. It is written beside it first: a kill in
+        between must not lose the answers already made."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.file.with_suffix(".partial")
+        lines = [_line(value) for value in [self.settings, *self.answers]]
+        partial.write_text("".join(lines), encoding="utf-8")
+        partial.replace(self.file)
+
+    def _judged(self, batch: list[tuple[int, int]], completions: list) -> list[dict]:
+        """The lines of the answers' file for the completions of a batch."""
+        opening = "<think>" if self.opened else ""
+        rows = [self.rows[i] for i, _ in batch]
+        responses = [opening + completion.text for completion in completions]
+        lines = judged(rows, responses, self.recipe.strict, self.recipe.runs_programs)
+        answers = []
+        for (i, sample), completion, line in zip(batch, completions, lines, strict=True):
+            answer = {"id": i, "sample": sample, **line}
+            answer["tokens"] = completion.tokens
+            answer["truncated"] = completion.truncated
+            if completion.turns is not None:
+                answer["turns"] = completion.turns
+            answers.append(answer)
+        return answers
 
 
 def _line(value: dict) -> str:
@@ -223,17 +250,22 @@ def judged(
     """A line of the answers' file for each response. `right` is what the reward would say in
     training; `lenient` accepts a right final answer in any form, `strict` only one in a closed
     `<answer>` block."""
-    both = judge_all(
-        [*responses, *responses],
-        [row["solution"] for row in rows] * 2,
-        [row["problem"] for row in rows] * 2,
-        [row.get("check") for row in rows] * 2,
-        strict=[only_in_form for only_in_form in (False, True) for _ in rows],
+    golds = [row["solution"] for row in rows]
+    problems = [row["problem"] for row in rows]
+    checks = [row.get("check") for row in rows]
+    n = len(rows)
+    # One call for both, so that its worker processes start once.
+    verdicts = judge_all(
+        responses * 2,
+        golds * 2,
+        problems * 2,
+        checks * 2,
+        strict=[False] * n + [True] * n,
         run_programs=run_programs,
     )
     lines = []
     for row, response, lenient, in_form in zip(
-        rows, responses, both[: len(rows)], both[len(rows) :], strict=True
+        rows, responses, verdicts[:n], verdicts[n:], strict=True
     ):
         verdict = in_form if strict else lenient
         lines.append(

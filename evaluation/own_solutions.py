@@ -82,7 +82,7 @@ def learned(recipe: Recipe, answers: RepeatedAnswers) -> Learned:
         first = f"run `{make_command('own-solutions', recipe)}` first"
         raise RecipeError([f"the model's own solutions in {folder} are not all sampled: {first}"])
     own, problems = recipe.data.own_solutions, len(answers.rows)
-    completions = {(each["id"], each["sample"]): each for each in answers.done}
+    completions = {(each["id"], each["sample"]): each for each in answers.answers}
     completions = [completions[i, sample] for i in range(problems) for sample in range(own.samples)]
     right = accepted(completions, answers.rows, recipe.runs_programs)
     rows = kept(right, answers.rows, own.keep)

@@ -101,7 +101,7 @@ class RepeatedAnswers(Answers):
         samples: int,
     ):
         self.samples, self.blocks = samples, -(-len(rows) // contestant.recipe.evaluate.batch_size)
-        sampling = dataclasses.replace(contestant.asked, limit=problems)
+        sampling = dataclasses.replace(contestant.sampling_or_default(), limit=problems)
         super().__init__(folder, contestant._replace(sampling=sampling), tokenizer, rows)
 
     def batches(self) -> dict[int, list[tuple[int, int]]]:
@@ -116,7 +116,7 @@ class RepeatedAnswers(Answers):
 
     def right(self) -> list[int]:
         """How many samples of each problem are right; one that the verifier cannot judge is not."""
-        right = {(each["id"], each["sample"]) for each in self.done if each["right"] is True}
+        right = {(each["id"], each["sample"]) for each in self.answers if each["right"] is True}
         counts = Counter(i for i, sample in right if sample < self.samples)
         return [counts[i] for i in range(len(self.rows))]
 
@@ -124,8 +124,8 @@ class RepeatedAnswers(Answers):
         """Completions that are kept, their tokens, and the seconds of all batches, those that were
         lost too."""
         return {
-            "completions": len(self.done),
-            "tokens": sum(each["tokens"] for each in self.done),
+            "completions": len(self.answers),
+            "tokens": sum(each["tokens"] for each in self.answers),
             "seconds": sum(
                 seconds for seconds, _ in batches(self.file.with_suffix(".seconds.jsonl"))
             ),

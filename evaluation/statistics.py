@@ -24,19 +24,23 @@ def resampled(values: Sequence[float]) -> tuple[float, float]:
     chapter 13). A problem's samples stay together, because they are one value here. The same values
     always give the same interval.
     """
-    if len(values) < 2 or len(set(values)) == 1:
-        return (values[0], values[0]) if len(values) > 1 else (math.nan, math.nan)
+    if len(values) < 2:
+        return math.nan, math.nan
+    if len(set(values)) == 1:
+        return values[0], values[0]
     rng = np.random.default_rng(0)
-    found = bootstrap(
+    result = bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, batch=100, method="percentile", rng=rng
     )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """95% interval of a mean over problems: Wilson's where each is right or wrong, else by
     resampling problems."""
-    return wilson(round(sum(values)), len(values)) if set(values) <= {0, 1} else resampled(values)
+    if set(values) <= {0, 1}:
+        return wilson(round(sum(values)), len(values))
+    return resampled(values)
 
 
 def over_seeds(values: Sequence[float]) -> tuple[float, float]:
@@ -89,12 +93,10 @@ def majority(answers: Sequence[str | None], right: Sequence[bool]) -> float:
             votes[True] += 1
         elif answer is not None:
             votes["".join(answer.split())] += 1
-    most = max(votes.values(), default=0)
-    return (
-        float(votes[True] == most) / sum(count == most for count in votes.values())
-        if votes[True]
-        else 0.0
-    )
+    if not votes or votes[True] < max(votes.values()):
+        return 0.0
+    winners = [answer for answer, count in votes.items() if count == votes[True]]
+    return 1 / len(winners)
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
@@ -103,7 +105,9 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
     differences = [float(b) - float(a) for a, b in zip(before, after, strict=True)]
     n = len(differences)
     mean = sum(differences) / n
-    variance = sum((d - mean) ** 2 for d in differences) / (n - 1) if n > 1 else math.nan
+    if n < 2:
+        return mean, math.nan
+    variance = sum((d - mean) ** 2 for d in differences) / (n - 1)
     return mean, math.sqrt(variance / n)
 
 
@@ -131,13 +135,12 @@ def change(before: Sequence[float], after: Sequence[float]) -> tuple[float, str]
     counted = f"n = {len(before)}, {won} won, {lost} lost"
     if set(before) | set(after) <= {0, 1}:
         p = mcnemar(won, lost)
-        counted, sure = f"{counted}, p = {p:.2g}", p < ALPHA
+        second_test = f"p = {p:.2g}"
+        passes = p < ALPHA
     else:
         low, high = resampled([float(b) - float(a) for a, b in zip(before, after, strict=True)])
-        counted, sure = (
-            f"{counted}, 95% interval {100 * low:+.1f} to {100 * high:+.1f}",
-            low > 0 or high < 0,
-        )
-    if abs(mean) > 2 * error and sure:
-        return mean, f"{figures} ({counted})"
-    return 0.0, f"no significant change ({figures}, {counted})"
+        second_test = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+        passes = low > 0 or high < 0
+    if abs(mean) > 2 * error and passes:
+        return mean, f"{figures} ({counted}, {second_test})"
+    return 0.0, f"no significant change ({figures}, {counted}, {second_test})"

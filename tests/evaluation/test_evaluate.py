@@ -149,7 +149,7 @@ def test_answers_that_were_sampled_otherwise_are_not_reused(tmp_path):
     head = there().settings
     # as once
     write_lines(tmp_path / "base.jsonl", [{key: head[key] for key in head if key != "top_p"}])
-    assert there(limit=1, top_p=1).done == []
+    assert there(limit=1, top_p=1).answers == []
     for key, value in (("top_p", 0.9), ("samples", 2), ("temperature", 0.7)):
         with pytest.raises(RecipeError, match=rf"made with different settings \({key}\): move it"):
             there(**{key: value})

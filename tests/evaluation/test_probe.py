@@ -112,7 +112,7 @@ def test_the_engine_is_given_the_sampling_of_training():
     )
     policy = probe.starting_policy(recipe)
     more = {"top_k": 1, "repetition_penalty": 1.0}
-    assert policy.asked == Sampling(temperature=3.0, top_p=0.9, more=more)
+    assert policy.sampling_or_default() == Sampling(temperature=3.0, top_p=0.9, more=more)
     assert policy.recipe.evaluate.max_new_tokens == 7
     tokenizer = load_tokenizer(recipe)
     model = load_model(recipe, tokenizer).eval()
@@ -127,7 +127,9 @@ def test_the_engine_is_given_the_sampling_of_training():
 def test_options_that_the_engine_lacks_are_refused():
     overrides = ["sft=null", "grpo.generation_kwargs={min_new_tokens: 3}"]
     assert (
-        probe.starting_policy(load_recipe(TINY, overrides, check=())).asked.more["min_new_tokens"]
+        probe.starting_policy(load_recipe(TINY, overrides, check=()))
+        .sampling_or_default()
+        .more["min_new_tokens"]
         == 3
     )
     other = load_recipe(TINY, [*overrides, "evaluate.engine=vllm"], check=())
@@ -191,7 +193,7 @@ def test_an_answer_that_is_there_twice_counts_once():
         {"id": i, "sample": sample, "right": right}
         for i, sample, right in [(0, 0, True)] * 3 + [(1, 0, None)]
     ]
-    assert probe.RepeatedAnswers.right(SimpleNamespace(done=done, samples=1, rows=range(2))) == [
+    assert probe.RepeatedAnswers.right(SimpleNamespace(answers=done, samples=1, rows=range(2))) == [
         1,
         0,
     ]
