@@ -175,8 +175,6 @@ class Answers:
 
     def complete(self, policy: Callable):
         """Answer what is missing by an `Engine`, writing each batch before the next one begins."""
-        from training.progress import bar
-
         missing = self.missing()
         to_answer = set().union(*missing.values())
         self.answers = [
@@ -194,7 +192,6 @@ class Answers:
         with (
             self.file.open("a", encoding="utf-8") as file,
             seconds_file.open("a", encoding="utf-8") as seconds,
-            bar(name, total, len(self.answers)) as progress_bar,
         ):
             for number, batch in missing.items():
                 batch_start = time.monotonic()
@@ -208,11 +205,9 @@ class Answers:
                     file.write(_line(answer))
                 file.flush()
                 answered += len(batch)
-                progress_bar.update(len(batch))
-                if progress_bar.disable:
-                    seconds_each = (time.monotonic() - start) / answered
-                    seconds_left = seconds_each * (len(to_answer) - answered)
-                    say(f"{name}: {len(self.answers)}/{total}  {seconds_left:.0f} s left")
+                seconds_each = (time.monotonic() - start) / answered
+                seconds_left = seconds_each * (len(to_answer) - answered)
+                say(f"{name}: {len(self.answers)}/{total}  {seconds_left:.0f} s left")
 
     def _rewrite(self):
         """Write the file anew with the answers that stay. It is written beside it first: a kill in

@@ -4,7 +4,6 @@ pasted whatever the names in them hold.
 """
 
 import argparse
-import contextlib
 import logging
 import os
 import re
@@ -36,15 +35,9 @@ def is_main_process() -> bool:
 
 
 def say(text: str = ""):
-    """Print once, whatever the number of processes; on a terminal above the bar that is there."""
+    """Print once, whatever the number of processes."""
     if is_main_process():
-        with _above_bars(sys.stdout):
-            print(clean(text), flush=True)
-
-
-def _above_bars(stream) -> contextlib.AbstractContextManager:
-    bars = getattr(sys.modules.get("tqdm"), "tqdm", None) if stream.isatty() else None
-    return bars.external_write_mode(stream) if bars else contextlib.nullcontext()
+        print(clean(text), flush=True)
 
 
 def complain(text: str):
@@ -53,8 +46,7 @@ def complain(text: str):
         from rich.console import Console
         from rich.text import Text
 
-        with _above_bars(sys.stderr):
-            Console(stderr=True).print(Text(clean(text), "red"), soft_wrap=True)
+        Console(stderr=True).print(Text(clean(text), "red"), soft_wrap=True)
     else:
         print(clean(text), file=sys.stderr)
 
@@ -121,10 +113,8 @@ def say_panel(title: str, lines: list[str]):
         from rich.panel import Panel
         from rich.text import Text
 
-        with _above_bars(sys.stdout):
-            Console().print(
-                Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False)
-            )
+        panel = Panel(Text(clean("\n".join(lines))), title=Text(clean(title)), expand=False)
+        Console().print(panel)
     else:
         say("\n".join(lines))
 

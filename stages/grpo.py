@@ -28,7 +28,7 @@ def main(recipe: Recipe):
 
 def rewarded(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
-    from training.progress import time_by_part
+    from training.stopwatch import time_by_part
     from training.train import sharded
     from training.trainer import check_adapter, grpo_trainer
     from training.vllm_server import require_server

@@ -23,7 +23,13 @@ import psutil
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from peft import PeftModel
-from transformers import Trainer, TrainerCallback, TrainerState
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+)
 
 from data import hub
 from schema.configs import setting
@@ -44,9 +50,10 @@ from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.machines import in_group, is_lost, leave, leave_group
 from training.model import base_model, name_base
-from training.progress import Metrics, StepClock, show_progress
+from training.progress import Metrics, Progress
 from training.run_folder import RunFolder
 from training.saving import Checkpoints
+from training.stopwatch import Stopwatch
 from training.writing import begun, unwritten
 
 # With several processes on a CPU, transformers loads the optimizer to "cpu:0", a location that
@@ -69,7 +76,7 @@ class Interrupts(TrainerCallback):
 
     def __init__(self, cycle: int = 1):
         self.cycle, self.training, self.step = cycle, False, 0
-        self.clock: StepClock | None = None  # set when the run trains
+        self.progress: Progress | None = None  # set when the run trains
         self.caught = self.agreed = None
         self.echo_until = 0.0
         on_signals(self._catch)
@@ -84,7 +91,7 @@ class Interrupts(TrainerCallback):
         self._note(number)
         steps = self.cycle - self.step % self.cycle
         what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
-        when = f", {self.clock.left(steps)}" if self.clock else ""
+        when = f", {self.progress.left(steps)}" if self.progress else ""
         said = (
             f"stopping: {what} will be finished and saved first{when}; a second signal stops at"
             " once"
@@ -159,19 +166,23 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
         _require_sealed(trainer, folder.checkpoint)
     trainer.add_callback(Checkpoints(trainer.args.save_total_limit))
     trainer.args.save_total_limit = None  # the library would prune before the new one is whole
-    clock = StepClock(show_progress(trainer, stage))
+    # Ours is in their place; the second prints on each machine.
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    progress, stopwatch = Progress(), Stopwatch()
+    trainer.add_callback(progress)
     # after what it times, and before what writes the history that it adds to
-    trainer.add_callback(clock)
+    trainer.add_callback(stopwatch)
     trainer.add_callback(Metrics(folder.path))
-    interrupts.clock = clock
+    interrupts.progress = progress
     if STAGES[stage].samples:
-        follow_rollouts(trainer, clock)
+        follow_rollouts(trainer, progress, stopwatch)
     name_base(trainer.accelerator.unwrap_model(trainer.model), base_model(recipe))
     # before the callbacks that look at what it orders saved
     trainer.callback_handler.callbacks.insert(0, interrupts)
     _end_at_the_last_step(trainer)
     try:
-        _resume(trainer, folder, clock)
+        _resume(trainer, folder, progress)
         if interrupts.agreed is not None:
             step, steps = trainer.state.global_step, trainer.state.max_steps
             say(
@@ -184,7 +195,6 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             leave(EXIT_CODES[interrupts.agreed], at_once=not is_main_process())
         trainer.save_model()
     except Exception as error:
-        clock.ended.set()
         if is_out_of_memory(error):
             raise RunStopped(
                 f"{out_of_memory(recipe, stage)}\n{kept(folder.path)}", OUT_OF_MEMORY
@@ -291,7 +301,7 @@ def require_known_head(trainer: Trainer, name: str):
         raise RecipeError([f"{message}: it needs a model whose head follows its last layer"])
 
 
-def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
+def _resume(trainer: Trainer, folder: RunFolder, progress: Progress):
     try:
         checkpoint = folder.checkpoint
         if checkpoint and not sharded(trainer):
@@ -310,7 +320,7 @@ def _resume(trainer: Trainer, folder: RunFolder, clock: StepClock):
                     raise _not_resumed(folder, f"it lacks {lacking[0]}")
         trainer.train(resume_from_checkpoint=checkpoint)
     except Exception as error:
-        begun = folder.checkpoint is None or clock.began is not None
+        begun = folder.checkpoint is None or progress.step is not None
         known = isinstance(error, OSError) or is_out_of_memory(error) or is_lost(error)
         if begun or known or raised_by(error) is None:
             raise
@@ -335,18 +345,17 @@ def _end_at_the_last_step(trainer: Trainer):
     trainer._run_epoch = unless_ended
 
 
-def follow_rollouts(trainer: Trainer, clock: StepClock):
-    """Let the clock see the tokens that trl samples, and time them and the rewards."""
-    trainer.scores.watchers.append(clock.bar.saw)
-    trainer.scores.timed = functools.partial(clock.apart, "rewards")
+def follow_rollouts(trainer: Trainer, progress: Progress, stopwatch: Stopwatch):
+    """Time what trl samples and the rewards, and count the tokens."""
+    trainer.scores.timed = functools.partial(stopwatch.part, "rewards")
+    timed = stopwatch.part("sampling")
     if trainer.use_vllm:
-        trainer.vllm_generation.sync_weights = clock.apart("sampling")(
-            trainer.vllm_generation.sync_weights
-        )
-        trainer.vllm_generation.generate = clock.watching_vllm(trainer.vllm_generation.generate)
+        vllm = trainer.vllm_generation
+        vllm.sync_weights = timed(vllm.sync_weights)
+        vllm.generate = timed(vllm.generate)
     else:
         policy = trainer.accelerator.unwrap_model(trainer.model)
-        policy.generate = clock.watching(policy.generate)
+        policy.generate = timed(progress.counting_tokens(policy.generate))
 
 
 def keep_adapter_float32(trainer: Trainer, loaded: dict[str, torch.Tensor] | None = None):

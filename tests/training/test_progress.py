@@ -1,31 +1,28 @@
 """The line of a logging step, the lines that a resumed run keeps; a long step says what it is
 doing, and a signal in it how long it will still take."""
 
-import fcntl
 import os
 import pty
 import re
 import signal
-import struct
 import sys
-import termios
 import tty
 from types import SimpleNamespace
 
 import pytest
+import torch
 from transformers import TrainerControl, TrainerState
 
 from schema.configs import RIGHT
 from tests import stage_process
 from tests.support import ROOT, read_lines, run_program
 from tests.waits import alive, run_command, until
-from training import progress, train
-from training.progress import PARTS, Metrics, StepClock, columns, log_line, time_by_part
+from training import progress, stopwatch, train
+from training.progress import Metrics, log_line
+from training.stopwatch import time_by_part
 
 ARGS = SimpleNamespace(gradient_accumulation_steps=4)
-QUICK = (
-    "from training import progress\nprogress.QUIET, progress.EVERY, progress.TICK = 0, 0.05, 0.01\n"
-)
+QUICK = "from training import progress\nprogress.SILENCE = 0.01\n"
 GRPO = "from stages.grpo import main\nfrom stages.cli import run\nrun('grpo', main)\n"
 SHORT = [
     "recipes/tiny-arithmetic.yaml",
@@ -56,92 +53,49 @@ BY_VLLM = GRPO_LOGS | {"sampling/importance_sampling_ratio/mean": 0.9987}
 
 
 @pytest.mark.parametrize(
-    ("logs", "step", "steps", "seconds", "left", "line"),
+    ("logs", "step", "steps", "seconds", "line"),
     [
-        (GRPO_LOGS, 5, 120, 0.144, 95.0, f"{GRPO_LINE % ''}0.14 s/step  2 min left"),
+        (GRPO_LOGS, 5, 120, 0.144, f"{GRPO_LINE % ''}0.14 s/step  17 s left"),
         (
             BY_VLLM,
             5,
             120,
             0.144,
-            95.0,
-            f"{GRPO_LINE % '  vLLM ratio 0.999'}0.14 s/step  2 min left",
+            f"{GRPO_LINE % '  vLLM ratio 0.999'}0.14 s/step  17 s left",
         ),
         (
             SFT_LOGS,
             25,
             25,
             61.0,
-            0.0,
             "step 25/25  loss 0.5  token accuracy 0.875  61 s/step  0 s left",
         ),
         # A long step is not told in powers of ten, and a long time in hours.
-        ({"loss": 1.0}, 1, 3, 263.4, 500.0, "step 1/3  loss 1  263 s/step  8 min left"),
-        ({"loss": 1.0}, 1, 500, 60.0, 30000.0, "step   1/500  loss 1  60 s/step  8.3 h left"),
+        ({"loss": 1.0}, 1, 3, 263.4, "step 1/3  loss 1  263 s/step  9 min left"),
+        ({"loss": 1.0}, 1, 500, 60.0, "step   1/500  loss 1  60 s/step  8.3 h left"),
     ],
 )
-def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, left, line):
-    assert log_line(logs, step, steps, seconds, left) == line
-
-
-@pytest.mark.parametrize(("width", "last"), [(100, "entropy"), (80, "length"), (16, "reward")])
-def test_columns_are_aligned_and_fit(width, last):
-    logs = GRPO_LOGS | {"reward_std": 0.31, "entropy": 0.41, "rewards/format_tags/mean": 1.0}
-    head, row = columns(logs, 0.9, "  5/120", width)
-    assert len(head) == len(row) <= width and head.split()[-1] == last
-    if width == 100:
-        assert " ".join(row.split()) == "5/120 1.030 +0.130 0.310 0.784 1.000 28 % 22 0 % 0.410"
-
-
-SHOWN = """
-import sys
-from types import SimpleNamespace as Some
-from transformers import TrainerState
-from training.progress import Progress
-from schema.terminal import complain, say
-shown = Progress("grpo")
-batch = {"problem": ["1 +\\x1b[2J 1?"], "completions": [[{"content": "so\\n<answer>2</answer>"}]]}
-shown.saw(Some(columns=batch, rewards={"correct_answer": [1.0]}))
-state = TrainerState(global_step=0, max_steps=20)
-shown.on_train_begin(None, state, None)
-for state.global_step in (1, 2):
-    shown.on_log(None, state, None, {"loss": 0.1, "reward": 0.5 * state.global_step})
-say("said between")
-complain("wrong")
-"""
+def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, line):
+    assert log_line(logs, step, steps, seconds) == line
 
 
 @pytest.mark.parametrize(
     ("environment", "plain"), [({"TERM": "xterm"}, False), ({"TERM": "dumb"}, True)]
 )
-def test_a_terminal_has_a_table_and_a_completion_now_and_then(environment, plain):
+def test_what_is_wrong_is_red_on_a_terminal(environment, plain):
     leader, follower = pty.openpty()
     tty.setraw(follower)  # or it would wait for who reads
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
-    given = {
-        key: value for key, value in os.environ.items() if key not in ("TQDM_DISABLE", "COLUMNS")
-    } | environment
+    command = [sys.executable, "-c", "from schema.terminal import complain; complain('wrong')"]
     run_command(
-        [sys.executable, "-c", SHOWN],
+        command,
         cwd=ROOT,
         stdout=follower,
         stderr=follower,
         check=True,
-        env=given,
+        env=os.environ | environment,
     )
-    seen = re.split(r"[\r\n]+", text := os.read(leader, 10_000).decode())
-    seen = [re.sub(r"\x1b\[[\d;]*[mK]", "", each).strip() for each in seen]
-    first = seen.index("step  reward  change")
-    assert seen[first + 1].split() == ["1/20", "0.500"]
-    there = [each for each in seen[first + 2 :] if each and not each.startswith("grpo")]
-    table = [
-        "2/20   1.000  +0.500",
-        r"│ 1 +\x1b[2J 1?",
-        "│ so <answer>2</answer>",
-        "│ correct_answer 1",
-    ]
-    assert there == [*table, "said between", "wrong"]
-    assert ("\x1b[31mwrong" in text) is not plain and ("\x1b[1m" in text) is not plain
+    text = os.read(leader, 10_000).decode()
+    assert "wrong" in text and ("\x1b[31mwrong" in text) is not plain
 
 
 @pytest.mark.parametrize("history", [5, None, {"step": 1}, "x"])
@@ -184,107 +138,107 @@ def test_a_line_that_no_run_wrote_is_left_out(wrong, tmp_path):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock in its second step, the first of which took 100 s; `now` can be set."""
+    """The time, which can be set."""
     at = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: at.now))
-    clock = StepClock(SimpleNamespace(training_bar=None))
-    clock.at, state = at, TrainerState(global_step=0)
-    assert clock.left() == "at once"
-    clock.on_step_begin(ARGS, state, None)
-    assert clock.left() == "but it is too early to say when"
-    at.now += 100
-    clock.on_step_end(ARGS, state, None)
-    clock.on_step_begin(ARGS, TrainerState(global_step=1), None)
-    return clock
+    fake = SimpleNamespace(monotonic=lambda: at.now)
+    monkeypatch.setattr(progress, "time", fake)
+    monkeypatch.setattr(stopwatch, "time", fake)
+    return at
 
 
-def test_what_is_left_of_a_step_is_what_the_last_ones_took(clock):
-    clock.at.now += 30
-    assert clock.left() == "in about 70 s"
-    assert clock.left(steps=3) == "in about 4 min"
-    clock.at.now += 300
-    assert clock.left() == "in about 1 s"
+@pytest.fixture
+def shown(clock):
+    """The progress of a run in its second step, the first of which took 100 s."""
+    shown, state = progress.Progress(), TrainerState(global_step=0)
+    shown.on_train_begin(ARGS, state, None)
+    shown.on_step_begin(ARGS, state, None)
+    assert shown.left() == "but it is too early to say when"
+    clock.now += 100
+    state.global_step = 1
+    shown.on_step_end(ARGS, state, None)
+    shown.on_step_begin(ARGS, state, None)
+    return shown
 
 
-def test_what_only_the_first_step_takes_is_not_left_for_others(monkeypatch, capsys):
-    at = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(time=lambda: at.now))
-    shown, state = progress.Progress("grpo"), TrainerState(global_step=0, max_steps=127)
+def test_what_is_left_of_a_step_is_what_the_last_ones_took(shown, clock):
+    clock.now += 30
+    assert shown.left() == "in about 70 s"
+    assert shown.left(steps=3) == "in about 4 min"
+    clock.now += 300
+    assert shown.left() == "in about 1 s"
+
+
+def test_of_an_evaluation_a_step_is_still_to_come(shown, clock):
+    clock.now += 50
+    shown.on_step_end(ARGS, TrainerState(global_step=2), None)
+    assert shown.left() == "in about 50 s after the evaluation or checkpoint under way"
+
+
+def test_what_only_the_first_step_takes_is_not_left_for_others(clock, capsys):
+    shown, state = progress.Progress(), TrainerState(global_step=0, max_steps=127)
     shown.on_train_begin(None, state, None)
     for state.global_step, took in enumerate([60.0, *[0.5] * 6], 1):
-        at.now += took
+        clock.now += took
         shown.on_step_end(None, state, None)
     shown.on_log(None, state, None, {"loss": 1.0})
     assert capsys.readouterr().err == "step   7/127  loss 1  0.5 s/step  60 s left\n"
-    assert (shown.training_bar.initial, shown.training_bar.start_t) == (1, 60.0)
 
 
-def test_what_a_step_is_doing(clock):
-    assert clock.status() == "scoring, training"
-    with clock._sampling(64, 1024):
-        assert clock.status() == "sampling 64 completions"
-        clock.token = 256
-        clock.at.now += 8
-        assert (
-            clock.status() == "sampling 64 completions, token 256 of at most 1,024, 2,048 tokens/s"
-        )
-    clock.on_substep_end(ARGS, None, None)
-    assert clock.status() == "1 of 4 batches trained on"
+def test_a_long_step_says_what_it_is_doing(shown, clock, capsys):
+    """After each minute without a line."""
 
+    def generate(input_ids, generation_config, stopping_criteria):
+        for tokens in range(1, 65):
+            clock.now += 1
+            stopping_criteria(torch.zeros(8, 10 + tokens, dtype=torch.long), None)
 
-def test_of_a_first_step_the_sampling_is_estimated(clock):
-    clock.took.clear()
-    with clock._sampling(64, 1000):
-        clock.at.now += 60  # the prompt
-        clock.token, clock.first = 1, clock.at.now
-        assert clock.left() == "but it is too early to say when"
-        clock.token = 101
-        clock.at.now += 30
-        assert clock.left() == "after at most 4 min of sampling and then training"
-
-
-def test_of_an_evaluation_a_step_is_still_to_come(clock):
-    clock.on_step_end(ARGS, None, None)
-    with clock._sampling(64, 1000):
-        assert clock.left() == "after this evaluation and a step of about 50 s"
-    clock.on_evaluate(ARGS, None, None)
-    assert clock.left() == "at once"
+    generate = shown.counting_tokens(generate)
+    prompts, limits = torch.zeros(8, 10), SimpleNamespace(max_new_tokens=1024)
+    generate(input_ids=prompts, generation_config=limits)
+    line = "step 2: sampling 8 completions, token {} of at most 1,024, 8 tokens/s\n"
+    assert capsys.readouterr().err == line.format(1) + line.format(61)
+    clock.now += 60
+    shown.on_substep_end(ARGS, None, None)
+    shown.on_substep_end(ARGS, None, None)
+    assert capsys.readouterr().err == "step 2: 1 of 4 batches trained on\n"
+    shown.on_step_end(ARGS, TrainerState(global_step=2), None)
+    clock.now += 60
+    generate(input_ids=prompts, generation_config=limits)
+    assert capsys.readouterr().err.startswith("evaluation: sampling 8 completions, token 1 of")
 
 
 def test_every_second_is_counted_once(clock):
     """A step, its evaluation, its checkpoint, and the next step; two lines of history."""
-    clock.on_train_begin(ARGS, state := TrainerState(is_world_process_zero=False), None)
-    clock.seconds = dict.fromkeys(PARTS, 0.0)
+    watch = stopwatch.Stopwatch()
+    watch.on_train_begin(ARGS, state := TrainerState(), None)
 
     def after(seconds: float, event: str):
-        clock.at.now += seconds
-        getattr(clock, event)(ARGS, state, None)
+        clock.now += seconds
+        getattr(watch, event)(ARGS, state, None)
 
-    def answered(seconds: float):
-        with clock._sampling(8, 10):
-            clock.at.now += seconds
-
-    wait = SimpleNamespace(run=lambda seconds: setattr(clock.at, "now", clock.at.now + seconds))
-    reward = clock.apart("rewards")(wait.run)
+    wait = SimpleNamespace(run=lambda seconds: setattr(clock, "now", clock.now + seconds))
+    reward = watch.part("rewards")(wait.run)
+    sample = watch.part("sampling")(wait.run)
     after(1, "on_step_begin")
-    answered(20)
+    sample(20)
     reward(3)
     after(10, "on_step_end")
     state.log_history.append({"loss": 0.5})
     after(1, "on_log")
-    answered(30)
+    sample(30)
     reward(5)
+    after(0, "on_prediction_step")
     state.log_history.append({"eval_loss": 0.5})
     after(1, "on_log")
     after(1, "on_evaluate")
     after(7, "on_save")
     after(1, "on_step_begin")
-    answered(10)
+    sample(10)
     after(10, "on_train_end")
     assert state.log_history[0]["seconds/sampling"] == 20
     assert [state.log_history[i]["seconds/evaluation"] for i in (0, 1)] == [0, 37]
-    counted = {part: each["seconds"] for part, each in time_by_part(state.log_history).items()}
-    assert counted == {
+    parts = time_by_part(state.log_history)
+    assert {part: spent["seconds"] for part, spent in parts.items()} == {
         "sampling": 30,
         "rewards": 3,
         "update": 10,
@@ -292,9 +246,7 @@ def test_every_second_is_counted_once(clock):
         "saving": 7,
         "rest": 13,
     }
-    assert sum(each["share"] for each in time_by_part(state.log_history).values()) == pytest.approx(
-        1, abs=1e-3
-    )
+    assert sum(spent["share"] for spent in parts.values()) == pytest.approx(1, abs=1e-3)
 
 
 def test_a_run_that_took_no_step_has_no_shares():
@@ -322,11 +274,11 @@ def test_a_run_that_took_no_step_has_no_shares():
         ),
     ],
 )
-def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeypatch, capfd):
+def test_a_first_signal_says_how_long_it_takes(cycle, step, said, shown, clock, monkeypatch, capfd):
     monkeypatch.setattr(signal, "signal", lambda *arguments: None)  # pytest keeps its own
     watch = train.Interrupts(cycle)
-    watch.clock = clock
-    clock.at.now += 30
+    watch.progress = shown
+    clock.now += 30
     watch.on_train_begin(None, None, TrainerControl())
     watch.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
     watch._catch(signal.SIGINT, None)
@@ -337,10 +289,10 @@ def test_a_first_signal_says_how_long_it_takes(cycle, step, said, clock, monkeyp
 def test_a_log_file_gets_a_line_now_and_then(tmp_path):
     """Of the sampling, token by token, and of the batches trained on, of which four take a tenth of
     a second."""
-    (tmp_path / "quick.py").write_text(QUICK.replace("0.05, 0.01", "0.01, 0.002") + GRPO)
+    (tmp_path / "quick.py").write_text(QUICK + GRPO)
     arguments = [*SHORT, "grpo.max_steps=3"]
     said = run_program(tmp_path / "quick.py", *arguments, f"output_dir={tmp_path}/quick").stderr
-    lines = [line for line in said.splitlines() if " so far: " in line]
+    lines = [line for line in said.splitlines() if re.match(r"step \d: ", line)]
     samplings = [
         re.search(r"sampling 256 completions, token (\d+) of at most 48, [\d,]+ tokens/s", each)
         for each in lines
@@ -359,7 +311,7 @@ def test_ctrl_c_while_it_samples(tmp_path):
     )
     said = tmp_path / "0/stderr"
     until(
-        lambda: said.exists() and re.search("^step 2,.*token", said.read_text(), re.M),
+        lambda: said.exists() and re.search("^step 2: .*token", said.read_text(), re.M),
         running=[process],
     )
     os.kill(process.pid, signal.SIGINT)
