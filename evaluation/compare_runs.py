@@ -3,7 +3,6 @@ what each cost and reached, and the differences between them on the same held-ou
 seeds of one recipe, as `make seeds` leaves them, are one arm, with a mean and an interval over
 seeds."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import NamedTuple
 
 from evaluation import pictures, report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import FinishedRun, is_of, read_metrics, read_run, texts, title, weights_of
+from runs.folder import Run, is_of, read_run, texts, title, weights_of
 from schema import configs
-from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
+from schema.configs import ACCURACY, WITHOUT_SIGNAL
 from schema.faults import RecipeError
 from schema.sections import flat
 from schema.stages import CHAINS, STAGES
@@ -26,9 +25,6 @@ TITLES = {
     "rewards/correct_answer/mean": "right in training",
     ACCURACY: "right of the held-out problems",
 }
-# of a curve over seeds: single batches of a run are too few completions to tell arms apart
-WINDOWS = 16
-BANDS = 3  # arms; the bands of more hide one another
 
 
 class HeldOut(NamedTuple):
@@ -43,55 +39,13 @@ class HeldOut(NamedTuple):
     right: dict[int, float]
 
 
-class ComparedRun(NamedTuple):
-    """A finished run. `held_out`: its evaluation, or why there is none."""
-
-    run: FinishedRun
-    metrics: list[dict]
-    held_out: HeldOut | str
-
-    @property
-    def seed(self) -> object:
-        return self.run.recipe.get("seed")
-
-    @property
-    def completions(self) -> int | None:
-        """How many it cost: that it sampled; a warm start, for solutions of its own; of a stage
-        that learns from a run, by that run."""
-        if self.run.folder.name == "sft":
-            found = self.run.summary.get("own_solutions", {}).get("completions", 0)
-            return found if is_of(found, int) else None
-        stage = STAGES.get(self.run.folder.name)
-        if stage and stage.learns_from:
-            sampled = self.run.folder.with_name(stage.learns_from)
-            return compared_run(sampled).completions if _is_run(sampled) else None
-        steps = self.run.summary.get("steps")
-        return None if steps is None else self.generated(steps)
-
-    def generated(self, step: int) -> int | None:
-        """How many completions it had sampled after so many steps, where that is known. Where an
-        epoch ends inside an update, trl makes a shorter one, and the number is a batch too low for
-        each."""
-        values, count = (
-            configs.defaults("grpo") | self.run.section("grpo"),
-            self.run.versions.get("processes"),
-        )
-        keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations")
-        others = filter(None, (values["steps_per_generation"], values["generation_batch_size"]))
-        if not all(
-            is_of(each, int) and each > 0
-            for each in (count, *(values[key] for key in keys), *others)
-        ):
-            return None
-        sampled = configs.generation(values, count)
-        return sampled.completions * math.ceil(
-            step * values["gradient_accumulation_steps"] / sampled.cycle
-        )
-
-
 class Arm(NamedTuple):
+    """A run, or the seeds of one recipe. `held_out`: the evaluation of each, or why there is
+    none."""
+
     name: str
-    runs: list[ComparedRun]
+    runs: list[Run]
+    held_out: list[HeldOut | str]
 
 
 def read(named: Sequence[str]) -> list[Arm]:
@@ -102,42 +56,49 @@ def read(named: Sequence[str]) -> list[Arm]:
         RecipeError: there is no such run, it is not finished, or there are fewer than two arms.
     """
     folders: dict[tuple[Path, str], list[Path]] = {}
-    for each in named:
-        place = Path(each)
-        one = next(
-            (p for p in (*(place / stage for stage in LAST_FIRST), place) if _is_run(p)), None
-        )
-        seeds = [
-            sorted(filter(_is_run, place.glob(f"seed-*/{stage}")), key=_number)
-            for stage in LAST_FIRST
-        ]
-        found = [one] if one else next(filter(None, seeds), None)
-        if not found:
-            files = Path("outputs").glob("*/*/summary.json")
-            runs = sorted(
-                {str(file.parents[1]) for file in files if file.parent.name in LAST_FIRST}
-            )
-            instead = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
-            message = (
-                f"RUNS: {each} is no folder of a finished run, or of a recipe's seeds; {instead}"
-            )
-            raise RecipeError([message])
-        for run in found:
-            of_seed = re.fullmatch(SEED, run.parent.name) is not None
-            arm = folders.setdefault((run.parent.parent, run.name) if of_seed else (run, ""), [])
-            arm += [run] if run.resolve() not in [other.resolve() for other in arm] else []
+    for place in map(Path, named):
+        runs = _runs_in(place)
+        if not runs:
+            raise RecipeError([_no_run(place)])
+        for run in runs:
+            of_seed = re.fullmatch(SEED, run.parent.name)
+            key = (run.parent.parent, run.name) if of_seed else (run, "")
+            arm = folders.setdefault(key, [])
+            if run.resolve() not in [member.resolve() for member in arm]:
+                arm.append(run)
     if len(folders) < 2:
         raise RecipeError(['RUNS: name two runs or more, RUNS="outputs/a outputs/b"'])
-    return [
-        Arm(_name(runs), _seeds_of_one_recipe(list(map(compared_run, runs))))
-        for runs in folders.values()
-    ]
+    return [_arm(runs) for runs in folders.values()]
+
+
+def _runs_in(place: Path) -> list[Path]:
+    """The folder of the run that a place names, or those of a recipe's seeds."""
+    for folder in (*(place / stage for stage in LAST_FIRST), place):
+        if _is_run(folder):
+            return [folder]
+    for stage in LAST_FIRST:
+        seeds = [folder for folder in place.glob(f"seed-*/{stage}") if _is_run(folder)]
+        if seeds:
+            return sorted(seeds, key=_number)
+    return []
+
+
+def _no_run(place: Path) -> str:
+    files = Path("outputs").glob("*/*/summary.json")
+    runs = sorted({str(file.parents[1]) for file in files if file.parent.name in LAST_FIRST})
+    instead = f"there are: {', '.join(runs[:8])}" if runs else "make grpo makes one"
+    return f"RUNS: {place} is no folder of a finished run, or of a recipe's seeds; {instead}"
+
+
+def _arm(folders: list[Path]) -> Arm:
+    runs = [read_run(folder) for folder in folders]
+    _require_one_recipe(runs)
+    return Arm(_name(folders), runs, [held_out(run) for run in runs])
 
 
 def _is_run(folder: Path) -> bool:
-    return all(
-        (folder / name).is_file() for name in ("summary.json", "metrics.jsonl", "recipe.yaml")
-    )
+    names = ("summary.json", "metrics.jsonl", "recipe.yaml")
+    return all((folder / name).is_file() for name in names)
 
 
 def _number(run: Path) -> int:
@@ -154,17 +115,21 @@ def _name(runs: list[Path]) -> str:
     return (title(folder) if len(runs) == 1 else several).strip("/")
 
 
-def compared_run(folder: Path) -> ComparedRun:
-    """A run, from the files in its folder and in `eval/held-out` beside it.
+def completions(run: Run) -> int | None:
+    """How many it cost: that it sampled; a warm start, for solutions of its own; of a stage that
+    learns from a run, by that run."""
+    if run.folder.name == "sft":
+        sampled = run.summary.get("own_solutions", {}).get("completions", 0)
+        return sampled if is_of(sampled, int) else None
+    stage = STAGES.get(run.folder.name)
+    if stage and stage.learns_from:
+        source = run.folder.with_name(stage.learns_from)
+        return completions(read_run(source)) if _is_run(source) else None
+    steps = run.summary.get("steps")
+    return None if steps is None else run.completions_until(steps)
 
-    Raises:
-        RecipeError: it is not finished, or a file is not what a run wrote.
-    """
-    run = read_run(folder)
-    return ComparedRun(run, read_metrics(folder), held_out(run))
 
-
-def held_out(run: FinishedRun) -> HeldOut | str:
+def held_out(run: Run) -> HeldOut | str:
     """The answers to held-out problems of a run and of what it began with; or why they say nothing
     of it."""
     folder = run.folder.parent / "eval/held-out"
@@ -190,18 +155,16 @@ def held_out(run: FinishedRun) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(each: ComparedRun, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
+def settings(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the
     sections `filled`, by `section.key`; and its hardware."""
-    recipe = {
-        key: value for key, value in each.run.recipe.items() if key not in ("seed", "output_dir")
-    }
+    recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "output_dir")}
     for section in filled:
         if isinstance(recipe.get(section), dict):
             recipe[section] = (
                 configs.defaults(section) | configs.shared_defaults(section) | recipe[section]
             )
-    hardware = texts(each.run.versions.get("hardware")) or None
+    hardware = texts(run.versions.get("hardware")) or None
     found, own = flat(recipe | {"hardware": hardware}), "data.own_solutions.model"
     # Each seed samples a warm start of its own.
     return found | ({own: re.sub(SEED, "seed-*", str(found[own]))} if own in found else {})
@@ -216,18 +179,17 @@ def _differing(all_settings: list[dict]) -> list[str]:
     ]
 
 
-def _seeds_of_one_recipe(runs: list[ComparedRun]) -> list[ComparedRun]:
-    if len({str(each.seed) for each in runs}) < len(runs):
-        raise RecipeError([f"{runs[0].run.folder.parent.parent} has two runs of the same seed"])
-    for each in runs[1:]:
-        if differing := [
-            key for key in _differing([settings(runs[0]), settings(each)]) if key != "hardware"
-        ]:
-            both = f"{runs[0].run.folder} and {each.run.folder}"
-            raise RecipeError(
-                [f"{both} are not seeds of one recipe: they differ in {', '.join(differing)}"]
-            )
-    return runs
+def _require_one_recipe(runs: list[Run]):
+    first = runs[0]
+    if len({str(run.recipe.get("seed")) for run in runs}) < len(runs):
+        raise RecipeError([f"{first.folder.parent.parent} has two runs of the same seed"])
+    for run in runs[1:]:
+        differing = _differing([settings(first), settings(run)])
+        differing = [key for key in differing if key != "hardware"]
+        if differing:
+            both = f"{first.folder} and {run.folder}"
+            message = f"{both} are not seeds of one recipe: they differ in {', '.join(differing)}"
+            raise RecipeError([message])
 
 
 # The comparison -----------------------------------------------------------------------------------
@@ -243,7 +205,7 @@ def table(arms: list[Arm]) -> list[str]:
         row(["---", *["---:"] * (len(head) - 1)]),
         *(row(_cells(arm)) for arm in arms),
     ]
-    recipes = [arm.runs[0].run.recipe for arm in arms]
+    recipes = [arm.runs[0].recipe for arm in arms]
     # Where one has no such section, a hundred defaults of the other say nothing.
     shared = [
         section
@@ -270,67 +232,68 @@ def _told(value: object) -> str:
 
 
 def _cells(arm: Arm) -> list[str]:
-    runs = arm.runs
-    steps = [each.run.summary.get("steps") for each in runs]
-    completions = [each.completions for each in runs]
-    signal = [
-        [line[WITHOUT_SIGNAL] for line in each.metrics if WITHOUT_SIGNAL in line] for each in runs
+    signal = []
+    for run in arm.runs:
+        shares = [line[WITHOUT_SIGNAL] for line in run.metrics if WITHOUT_SIGNAL in line]
+        signal.append(sum(shares) / len(shares) if shares else None)
+    seeds = [run.recipe.get("seed") for run in arm.runs]
+    return [
+        arm.name,
+        " ".join(str(seed) for seed in seeds if is_of(seed, int)),
+        _mean([run.summary.get("steps") for run in arm.runs], "{:,.0f}".format),
+        _mean([completions(run) for run in arm.runs], "{:,.0f}".format),
+        *_held_out_cells(arm),
+        _mean(signal, "{:.1%}".format),
+        _mean([run_pages.seconds(run) for run in arm.runs], duration),
     ]
-    signal = [sum(each) / len(each) if each else None for each in signal]
-    seconds = [run_pages.seconds(each.run) for each in runs]
-    cells = [
-        _mean(steps, "{:,.0f}".format),
-        _mean(completions, "{:,.0f}".format),
-        *_held_out_cells(runs),
-    ]
-    cells += [_mean(signal, "{:.1%}".format), _mean(seconds, duration)]
-    return [arm.name, " ".join(str(each.seed) for each in runs if is_of(each.seed, int)), *cells]
 
 
 def _mean(values: list, form: Callable[[float], str]) -> str:
     return "" if None in values else form(sum(values) / len(values))
 
 
-def _held_out_cells(runs: list[ComparedRun]) -> list[str]:
+def _held_out_cells(arm: Arm) -> list[str]:
     """The number of problems; accuracy before and after, each with its interval, which for several
     runs is over their seeds; and the mean length of an answer before and after."""
-    found = [each.held_out for each in runs]
-    if wrong := next((each for each in found if isinstance(each, str)), None):
-        return ["", wrong, ""]
-    sizes = {each.figures[each.after]["n"] for each in found}
-    told, tokens = [], []
+    for evaluation in arm.held_out:
+        if isinstance(evaluation, str):
+            return ["", evaluation, ""]
+    accuracies, tokens = [], []
     for figures in (
-        [each.figures[each.before] for each in found],
-        [each.figures[each.after] for each in found],
+        [evaluation.figures[evaluation.before] for evaluation in arm.held_out],
+        [evaluation.figures[evaluation.after] for evaluation in arm.held_out],
     ):
-        if len(runs) == 1:
+        if len(figures) == 1:
             low, high = figures[0]["interval_95"]
-            told.append(f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})")
+            accuracies.append(f"{figures[0]['accuracy']:.1%} ({low:.1%} to {high:.1%})")
         else:
             mean, half = over_seeds([each["accuracy"] for each in figures])
-            told.append(f"{mean:.1%} ± {100 * half:.1f}")
-        tokens.append(f"{sum(each['mean_tokens'] for each in figures) / len(runs):.0f}")
-    return [
-        " to ".join(str(each) for each in sorted({min(sizes), max(sizes)})),
-        " → ".join(told),
-        " → ".join(tokens),
-    ]
+            accuracies.append(f"{mean:.1%} ± {100 * half:.1f}")
+        tokens.append(f"{sum(each['mean_tokens'] for each in figures) / len(figures):.0f}")
+    sizes = {evaluation.figures[evaluation.after]["n"] for evaluation in arm.held_out}
+    size = " to ".join(str(n) for n in sorted({min(sizes), max(sizes)}))
+    return [size, " → ".join(accuracies), " → ".join(tokens)]
+
+
+def _by_seed(arm: Arm) -> dict[int, HeldOut | str]:
+    seeds = [run.recipe.get("seed") for run in arm.runs]
+    pairs = zip(seeds, arm.held_out, strict=True)
+    return {seed: evaluation for seed, evaluation in pairs if is_of(seed, int)}
 
 
 def difference(first: Arm, other: Arm) -> str:
     """What an arm reached beyond the first, on the same held-out problems: over seeds, each with
     itself, where both have two or more in common; otherwise over the problems of the one they
     have."""
-    ours, theirs = (
-        {each.seed: each for each in arm.runs if is_of(each.seed, int)} for arm in (first, other)
-    )
+    ours, theirs = _by_seed(first), _by_seed(other)
     common = sorted(ours.keys() & theirs.keys())
     if not common:
         return "not compared: no seed in common, so other warm starts"
-    pairs = [(ours[seed].held_out, theirs[seed].held_out) for seed in common]
+    pairs = [(ours[seed], theirs[seed]) for seed in common]
     for pair in pairs:
-        if wrong := next((each for each in pair if isinstance(each, str)), None):
-            return f"not compared: {wrong}"
+        for evaluation in pair:
+            if isinstance(evaluation, str):
+                return f"not compared: {evaluation}"
         a, b = pair
         differing = report.different(a.terms, b.terms)
         if differing or not a.right.keys() & b.right.keys():
@@ -355,75 +318,33 @@ def difference(first: Arm, other: Arm) -> str:
 def draw(file: Path, arms: list[Arm]) -> bool:
     """Draw what the runs logged of `correct_answer`, in training and on held-out problems, over the
     completions that each had sampled, or over the steps where that is not known of all; and say
-    whether there was anything to draw. Of several seeds the mean in each of `WINDOWS` parts of the
-    run, of up to `BANDS` arms with its 95% interval.
-    """
-    logged = {
-        key: [r for arm in arms for r in arm.runs if any(key in line for line in r.metrics)]
-        for key in TITLES
-    }
-    keys = [key for key, runs in logged.items() if runs]
+    whether there was anything to draw."""
+    runs = [run for arm in arms for run in arm.runs]
+    keys = [key for key in TITLES if any(_logged(run, key) for run in runs)]
     if not keys:
         return False
-    known = all(each.generated(1) is not None for runs in logged.values() for each in runs)
+    drawn = [run for run in runs if any(_logged(run, key) for key in keys)]
+    by_completions = all(run.completions_until(1) is not None for run in drawn)
     figure = pictures.canvas(max(4.5 * len(keys), 6), 3.6)
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False).flat, strict=True):
         for number, arm in enumerate(arms):
-            look = {
-                "color": f"C{number % 10}",
-                "linestyle": "-" if number < 10 else "--",
-                "linewidth": 1.3,
-            }
-            _draw_arm(axes, arm, key, known, look, len(arms) <= BANDS)
-        axes.set(
-            title=TITLES[key], xlabel="completions sampled" if known else "step", ylim=(-0.02, 1.02)
-        )
+            label = pictures.drawn(arm.name[-32:])
+            for run in arm.runs:
+                lines = _logged(run, key)
+                x = [line["step"] for line in lines]
+                if by_completions:
+                    x = [run.completions_until(step) for step in x]
+                style = "-" if number < 10 else "--"
+                y = [line[key] for line in lines]
+                axes.plot(x, y, style, color=f"C{number % 10}", linewidth=1.3, label=label)
+                label = None  # once for all seeds
+        axis = "completions sampled" if by_completions else "step"
+        axes.set(title=TITLES[key], xlabel=axis, ylim=(-0.02, 1.02))
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.legend(fontsize=7, frameon=False, loc="lower right")
     pictures.save(figure, file)
     return True
 
 
-def _draw_arm(axes, arm: Arm, key: str, known: bool, look: dict, band: bool):
-    """Its seeds' mean where all logged at the same places, else each run; of a single one the
-    interval of each held-out evaluation."""
-    lines = [
-        [
-            (each.generated(line["step"]) if known else line["step"], line)
-            for line in each.metrics
-            if key in line
-        ]
-        for each in arm.runs
-    ]
-    runs = [[(x, line[key]) for x, line in each] for each in lines if each]
-    label = pictures.drawn(arm.name[-32:])
-    if len(runs) > 1 and len({tuple(x for x, _ in points) for points in runs}) == 1:
-        x, mean, half = zip(*over_windows(runs), strict=True)
-        axes.plot(x, mean, label=label, **look)
-        if band:
-            low, high = (
-                [m + sign * h for m, h in zip(mean, half, strict=True)] for sign in (-1, 1)
-            )
-            axes.fill_between(x, low, high, color=look["color"], alpha=0.2, linewidth=0)
-        return
-    for points in runs:
-        axes.plot(*zip(*points, strict=True), label=label, **look)
-        label = None  # once for all seeds
-    for x, line in lines[0] if len(lines) == 1 and key == ACCURACY else ():
-        if RIGHT in line:
-            error = pictures.beside([line[key]], [pictures.bounds_of(line)])
-            axes.errorbar([x], [line[key]], yerr=error, fmt=".", capsize=2, color=look["color"])
-
-
-def over_windows(runs: list[list[tuple[float, float]]]) -> list[tuple[float, float, float]]:
-    """(place, mean, half of the 95% interval over runs) of up to `WINDOWS` parts of runs with the
-    same places."""
-    size = -(-len(runs[0]) // WINDOWS)
-    parts = [[points[i : i + size] for points in runs] for i in range(0, len(runs[0]), size)]
-    return [
-        (
-            sum(x for x, _ in part[0]) / len(part[0]),
-            *over_seeds([sum(y for _, y in each) / len(each) for each in part]),
-        )
-        for part in parts
-    ]
+def _logged(run: Run, key: str) -> list[dict]:
+    return [line for line in run.metrics if key in line]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import ModelCardData, try_to_load_from_cache
+from huggingface_hub import ModelCardData
 from ruamel.yaml import YAML
 
 from data import own
@@ -25,9 +25,8 @@ from evaluation import pictures
 from evaluation.report import compare
 from runs.folder import (
     LABELS,
-    FinishedRun,
+    Run,
     is_of,
-    read_metrics,
     read_run,
     some_groups,
     texts,
@@ -41,7 +40,6 @@ from schema.models import BUILDERS
 from schema.names import RESERVED, named
 from schema.stages import STAGES, algorithm
 from schema.terminal import clean, code, duration, fenced
-from schema.text import LARGEST, Unreadable, value_of
 from training.checkpoints import is_adapter, write_whole
 from training.watch import PARTS, findings
 from training.writing import link_inside, lock
@@ -50,6 +48,15 @@ HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
 # The data sets that are made on the spot, and what they are.
 GENERATED = {"arithmetic": "sums", "countdown": "problems", "products": "products"}
 QUESTION = "What is 47 + 85?"
+# Of `grpo`, what a report's first line says.
+GRPO_KEYS = (
+    "max_steps",
+    "num_generations",
+    "learning_rate",
+    "beta",
+    "loss_type",
+    "max_completion_length",
+)
 # Of what a run sampled, as much as can be read: characters of a text, lines of it, completions of a
 # group.
 CHARACTERS, LINES, COMPLETIONS = 600, 12, 8
@@ -71,10 +78,9 @@ def write(folder: Path) -> Path:
     write_whole(folder / "README.md", card(run, folder.name))
     if not STAGES[folder.name].samples:
         return folder / "README.md"
-    metrics = read_metrics(folder)
-    advice = [f"step {each.step}: {each.message}" for each in findings(metrics, run.recipe)]
-    drawn = pictures.curves(folder / "curves.png", metrics)
-    write_whole(folder / "report.md", report(run, metrics, drawn, advice))
+    advice = [f"step {each.step}: {each.message}" for each in findings(run.metrics, run.recipe)]
+    drawn = pictures.curves(folder / "curves.png", run.metrics)
+    write_whole(folder / "report.md", report(run, drawn, advice))
     return folder / "report.md"
 
 
@@ -94,7 +100,7 @@ def reduced(value: Any) -> Any:
     return re.split(r"[/\\]", value.rstrip("/\\"))[-1] if is_path else value
 
 
-def on_hub(run: FinishedRun) -> str | None:
+def on_hub(run: Run) -> str | None:
     """The Hub id of the base model; None where it was built here or came from a folder."""
     name = run.section("model").get("name_or_path")
     if run.section("model").get("build") is not None or "model" in texts(run.versions.get("local")):
@@ -103,7 +109,7 @@ def on_hub(run: FinishedRun) -> str | None:
     return name if is_id else None
 
 
-def base(run: FinishedRun) -> str:
+def base(run: Run) -> str:
     """The base model, as what it is."""
     model = run.section("model")
     if name := on_hub(run):
@@ -114,21 +120,18 @@ def base(run: FinishedRun) -> str:
     return f"{code(Path(str(model.get('name_or_path'))).name)}, a local folder"
 
 
-def training_sets(run: FinishedRun) -> list[tuple[str, dict]]:
+def training_sets(run: Run) -> list[tuple[str, dict]]:
     """Name and arguments of each."""
     train = run.section("data").get("train")
-    entries = train if isinstance(train, list) else []
-    found = [
-        named(each)
-        for each in entries
-        if isinstance(each, str) or (isinstance(each, dict) and each)
-    ]
-    return [
-        (str(name), arguments if isinstance(arguments, dict) else {}) for name, arguments in found
-    ]
+    sets = []
+    for entry in train if isinstance(train, list) else []:
+        if isinstance(entry, str) or (isinstance(entry, dict) and entry):
+            name, arguments = named(entry)
+            sets.append((str(name), arguments if isinstance(arguments, dict) else {}))
+    return sets
 
 
-def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
+def from_hub(run: Run, name: str) -> tuple[str, str | None] | None:
     """(Hub id, licence or None) of a training set that was read from there."""
     local = run.section("data").get("dir") is not None or "data" in texts(run.versions.get("local"))
     revisions = run.versions.get("revisions")
@@ -137,25 +140,23 @@ def from_hub(run: FinishedRun, name: str) -> tuple[str, str | None] | None:
     return None if local else HUB.get(name)
 
 
-def data(run: FinishedRun) -> list[str]:
+def data(run: Run) -> list[str]:
     """A line for each training set, and one for what the warm start learned from where that was the
     model's own."""
     lines = []
     for name, arguments in training_sets(run):
-        given = (
-            f" ({', '.join(f'{key}: {reduced(value)}' for key, value in arguments.items())})"
-            if arguments
-            else ""
-        )
-        lines.append(f"{code(reduced(name) + given)}: {_origin(run, name)}")
+        text = reduced(name)
+        if arguments:
+            pairs = [f"{key}: {reduced(value)}" for key, value in arguments.items()]
+            text += f" ({', '.join(pairs)})"
+        lines.append(f"{code(text)}: {_origin(run, name)}")
     if run.section("sft") and run.section("data").get("own_solutions") is not None:
-        lines.append(
-            f"for the warm start the base model's own right solutions{_own_solutions(run)}"
-        )
+        counts = _own_solutions(run)
+        lines.append(f"for the warm start the base model's own right solutions{counts}")
     return lines
 
 
-def _origin(run: FinishedRun, name: str) -> str:
+def _origin(run: Run, name: str) -> str:
     if found := from_hub(run, name):
         hub_id, licence = found
         by_card = f", licence {licence} by its card" if licence else ""
@@ -169,7 +170,7 @@ def _origin(run: FinishedRun, name: str) -> str:
     return "a function of the user's own"
 
 
-def _own_solutions(run: FinishedRun) -> str:
+def _own_solutions(run: Run) -> str:
     """How many there were, by the warm start's own summary; nothing where that does not say."""
     figures = (read_object(run.folder.with_name("sft") / "summary.json") or {}).get("own_solutions")
     keys = ("completions", "problems", "accepted", "solved", "kept")
@@ -184,10 +185,12 @@ def accepted_of(figures: dict) -> str:
     return (of + ", for {solved:,} problems, and {kept:,} kept").format(**figures)
 
 
-def of_steps(run: FinishedRun) -> list[str]:
+def of_steps(run: Run) -> list[str]:
     """A line for each reward of steps."""
+    if run.folder.name == "sft":
+        return []
     lines = []
-    for name, options in run.section("rewards").items() if run.folder.name != "sft" else ():
+    for name, options in run.section("rewards").items():
         if isinstance(options, dict) and "steps" in options:
             between = code(json.dumps(options["steps"], ensure_ascii=False))
             lines.append(
@@ -197,34 +200,37 @@ def of_steps(run: FinishedRun) -> list[str]:
     return lines
 
 
-def effort(run: FinishedRun) -> str:
-    """Steps, hardware, and the time by part."""
-    summary, words = run.summary, []
-    if "steps" in summary:
-        words.append(f"{summary['steps']:,} steps")
+def effort(run: Run) -> list[str]:
+    """A line with the steps, the hardware and the time by part; none where nothing is known."""
+    words = []
+    if "steps" in run.summary:
+        words.append(f"{run.summary['steps']:,} steps")
     if hardware := texts(run.versions.get("hardware")):
         words.append(f"on {code(', '.join(hardware))}")
-    if (spent := seconds(run)) is not None:
-        parts = ", ".join(f"{part} {share:.1%}" for part, share in _times(run, "share").items())
-        words.append(f"in {duration(spent)}" + (f": {parts}" if parts else ""))
-    return " ".join(words)
+    spent = seconds(run)
+    if spent is not None:
+        words.append(f"in {duration(spent)}")
+        shares = [f"{part} {share:.1%}" for part, share in _times(run, "share").items()]
+        if shares:
+            words[-1] += f": {', '.join(shares)}"
+    return [" ".join(words)] if words else []
 
 
-def seconds(run: FinishedRun) -> float | None:
+def seconds(run: Run) -> float | None:
     """What its training took: the sum of its parts, which counts what came before a resumption,
     where it has them."""
     parts = _times(run, "seconds")
     return sum(parts.values()) if parts else run.summary.get("seconds")
 
 
-def _times(run: FinishedRun, key: str) -> dict[str, float]:
+def _times(run: Run, key: str) -> dict[str, float]:
     """Seconds or share of each part of the training that has them."""
     time = run.summary.get("time", {})
     found = {part: time[part].get(key) for part in PARTS if isinstance(time.get(part), dict)}
     return {part: value for part, value in found.items() if is_of(value, float)}
 
 
-def results(run: FinishedRun, stage: str) -> list[str]:
+def results(run: Run, stage: str) -> list[str]:
     """Table, intervals and verdicts of each benchmark that the run's weights have answered, in
     Markdown; empty where there is none. Answers of other weights are not this run's, and are named
     as such.
@@ -232,79 +238,70 @@ def results(run: FinishedRun, stage: str) -> list[str]:
     Args:
         stage: the label of the run's answers.
     """
-    lines, order = [], LABELS[: LABELS.index(stage) + 1]
-    folders = [each.parent for each in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
-    for folder in sorted(folders, key=lambda each: (each.name != "held-out", each.name)):
+    lines = []
+    folders = [file.parent for file in run.folder.parent.glob(f"eval/*/{stage}.jsonl")]
+    for folder in sorted(folders, key=lambda folder: (folder.name != "held-out", folder.name)):
         finished = (folder / "summary.json").is_file() and not link_inside(folder)
-        if not finished or not re.fullmatch(r"[\w.-]+", folder.name):
-            continue
-        labels = [label for label in order if (folder / f"{label}.jsonl").is_file()]
-        try:
-            comparison = compare(folder, labels)
-        except ValueError:
-            lines += [
-                f"The answers in `eval/{folder.name}` cannot be compared; `make report` says why.",
-                "",
-            ]
-            continue
-        terms = comparison.terms[stage]
-        if terms.get("weights") != weights_of(run.folder):
-            others = (
-                "belong to other weights, or to these before the folder was copied: `make evaluate`"
-                " answers anew"
-            )
-            lines += [f"The answers in `eval/{folder.name}` {others}.", ""]
-            continue
-        how = (
-            "greedy"
-            if terms.get("temperature") == 0
-            else f"temperature {code(terms.get('temperature'))}"
-        )
-        limit = code(terms.get("max_new_tokens"))
-        lines += [
-            *comparison.table,
-            "",
-            f"{how.capitalize()}, at most {limit} tokens an answer.",
-            "",
+        if finished and re.fullmatch(r"[\w.-]+", folder.name):
+            lines += ["", *_results_on(folder, run, stage)]
+    return lines[1:]
+
+
+def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
+    """What `results` says of one benchmark."""
+    order = LABELS[: LABELS.index(stage) + 1]
+    labels = [label for label in order if (folder / f"{label}.jsonl").is_file()]
+    answers = f"The answers in `eval/{folder.name}`"
+    try:
+        comparison = compare(folder, labels)
+    except ValueError:
+        return [f"{answers} cannot be compared; `make report` says why."]
+    terms = comparison.terms[stage]
+    if terms.get("weights") != weights_of(run.folder):
+        return [
+            f"{answers} belong to other weights, or to these before the folder was copied:"
+            " `make evaluate` answers anew."
         ]
-    return lines[:-1]
+    temperature = terms.get("temperature")
+    sampling = "Greedy" if temperature == 0 else f"Temperature {code(temperature)}"
+    limit = code(terms.get("max_new_tokens"))
+    return [*comparison.table, "", f"{sampling}, at most {limit} tokens an answer."]
 
 
 # The card -----------------------------------------------------------------------------------------
 
 
-def card(run: FinishedRun, stage: str) -> str:
+def card(run: Run, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
     model that was made of its adapter."""
-    adapter = stage != "merged" and is_adapter(run.folder)
-    path = run.path.with_name("merged") if stage == "merged" else run.path
-    licence = licence_of_base(run)
-    lines = ["---", front_matter(run, stage, licence).to_yaml(), "---", "", f"# {title(path)}", ""]
-    was_merged = stage == "merged" and is_adapter(run.folder)
-    kind = "A LoRA adapter" if adapter else "A model"
-    trained = STAGES["grpo" if stage == "merged" else stage]
-    made = algorithm(run.recipe.get("algorithm")).made if trained.name == "grpo" else trained.made
-    made += " after an SFT warm start" if trained.warm_start and run.section("sft") else ""
-    lines += [
-        f"{kind} for mathematics, made by {made}{', its adapter merged in' if was_merged else ''}.",
-        "",
-    ]
-    named = (
-        f", {code(licence)} by its card, applies" if licence else " applies; no file here names it"
-    )
-    lines += [f"Base: {base(run)}. The licence of the base{named}.", ""]
+    merged = stage == "merged"
+    trained = STAGES["grpo" if merged else stage]
+    has_adapter = is_adapter(run.folder)
+    path = run.public_path.with_name("merged") if merged else run.public_path
+    kind = "A LoRA adapter" if has_adapter and not merged else "A model"
+    method = trained.made
+    if trained.name == "grpo":
+        method = algorithm(run.recipe.get("algorithm")).made
+    if trained.warm_start and run.section("sft"):
+        method += " after an SFT warm start"
+    if merged and has_adapter:
+        method += ", its adapter merged in"
+    lines = ["---", front_matter(run, stage).to_yaml(), "---", "", f"# {title(path)}", ""]
+    lines += [f"{kind} for mathematics, made by {method}.", ""]
+    lines += [f"Base: {base(run)}. The licence of the base applies.", ""]
     lines += ["## How is it asked?", "", *fenced(usage(run, path), "python")]
-    if adapter and run.section("quantization"):
+    if has_adapter and not merged and run.section("quantization"):
         lines += ["", "It was trained on a quantised base, which these lines load unquantised."]
     lines += ["", "## How good is it?", ""]
-    found = results(run, trained.name)
-    if was_merged and found:
+    measured = results(run, trained.name)
+    if merged and has_adapter and measured:
         lines += ["Measured before the adapter was merged.", ""]
-    lines += found or ["It was not evaluated: nothing is known of its accuracy."]
-    lines += ["", "## How was it made?", "", *(f"- {each}" for each in data(run))]
-    lines += [f"- {run.problems:,} training problems"] if run.problems is not None else []
-    lines += [f"- {each}" for each in of_steps(run)]
-    lines += [f"- {words}"] if (words := effort(run)) else []
+    lines += measured or ["It was not evaluated: nothing is known of its accuracy."]
+    facts = data(run)
+    if run.problems is not None:
+        facts.append(f"{run.problems:,} training problems")
+    facts += of_steps(run) + effort(run)
+    lines += ["", "## How was it made?", "", *(f"- {fact}" for fact in facts)]
     text = io.StringIO()
     YAML().dump(reduced(run.recipe), text)
     lines += ["", "`recipe.yaml`", "", *fenced(text.getvalue(), "yaml")]
@@ -312,151 +309,97 @@ def card(run: FinishedRun, stage: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def front_matter(run: FinishedRun, stage: str, licence: str | None) -> ModelCardData:
+def front_matter(run: Run, stage: str) -> ModelCardData:
     """What the Hub lists a model by. To the Hub a merge is one of several models, so a model with
     its adapter merged in is a finetune."""
     adapter = stage != "merged" and is_adapter(run.folder)
-    names = [name for name, _ in training_sets(run)]
-    hub = [found[0] for name in names if (found := from_hub(run, name))]
-    # Of the sets that are known to be English: a file by the name of one may not be.
-    english = names and all(
-        name in GENERATED or (name in HUB and from_hub(run, name)) for name in names
-    )
+    model = on_hub(run)
+    sets = [from_hub(run, name) for name, _ in training_sets(run)]
+    tags = ["trl", "grpo" if stage == "merged" else stage]
     return ModelCardData(
-        base_model=on_hub(run),
-        base_model_relation=("adapter" if adapter else "finetune") if on_hub(run) else None,
-        datasets=hub or None,
-        language="en" if english else None,
-        license=licence,
+        base_model=model,
+        base_model_relation=("adapter" if adapter else "finetune") if model else None,
+        datasets=[hub_set[0] for hub_set in sets if hub_set] or None,
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
-        tags=["trl", "grpo" if stage == "merged" else stage, *(["lora"] if adapter else [])],
+        tags=[*tags, "lora"] if adapter else tags,
     )
 
 
-def licence_of_base(run: FinishedRun) -> str | None:
-    """The licence that the base model's own card names, where that card is on this machine: beside
-    the model, or in the Hub's cache."""
-    model = run.section("model")
-    if hub_id := on_hub(run):
-        revision = model.get("revision")
-        found = try_to_load_from_cache(
-            hub_id, "README.md", revision=revision if isinstance(revision, str) else None
-        )
-    else:
-        found = (
-            Path(model["name_or_path"]) / "README.md"
-            if isinstance(model.get("name_or_path"), str)
-            else None
-        )
-    try:
-        if not Path(found).is_file():  # a pipe would wait for ever
-            return None
-        with Path(found).open(encoding="utf-8") as file:
-            matter = re.match(r"---\n(.*?)\n---\n", file.read(LARGEST), re.DOTALL)
-        licence = value_of(matter[1])["license"]
-    except (OSError, UnicodeDecodeError, Unreadable, TypeError, LookupError):
-        return None
-    # One that the Hub calls "other" has a name and a link, which belong to the base's own card.
-    known = (
-        isinstance(licence, str) and re.fullmatch(r"[a-z0-9.-]+", licence) and licence != "other"
-    )
-    return licence if known else None
-
-
-def usage(run: FinishedRun, path: Path) -> str:
+def usage(run: Run, path: Path) -> str:
     """Three lines of Python that load the model, or the adapter with its base, and ask it a
     question greedily, as an evaluation does. The tokenizer is named because an adapter's base may
     have none with a chat template.
     """
     system = run.section("prompt").get("system")
-    asked = messages(QUESTION, system if isinstance(system, str) else None)
-    evaluate, grpo = run.section("evaluate"), run.section("grpo")
-    lengths = (evaluate.get("max_new_tokens"), grpo.get("max_completion_length"))
-    default = configs.fields("grpo")["max_completion_length"].default
-    longest = next((each for each in lengths if type(each) is int), default)
+    question = messages(QUESTION, system if isinstance(system, str) else None)
+    limits = [
+        run.section("evaluate").get("max_new_tokens"),
+        run.section("grpo").get("max_completion_length"),
+        configs.fields("grpo")["max_completion_length"].default,
+    ]
+    limit = next(value for value in limits if type(value) is int)
     dtype = run.section("model").get("dtype")
     name, dtype = repr(path.as_posix()), repr(dtype if isinstance(dtype, str) else "auto")
-    options = f"max_new_tokens={longest}, do_sample=False, repetition_penalty=1.0"
+    options = f"max_new_tokens={limit}, do_sample=False, repetition_penalty=1.0"
     options += ", eos_token_id=ask.tokenizer.eos_token_id, return_full_text=False"
     loaded = f"'text-generation', {name}, tokenizer={name}, dtype={dtype}"
     return (
         "from transformers import pipeline\n"
         f"ask = pipeline({loaded})  # its folder, or its id on the Hub\n"
-        f"print(ask({asked}, {options})[0]['generated_text'])\n"
+        f"print(ask({question}, {options})[0]['generated_text'])\n"
     )
 
 
 # The report ---------------------------------------------------------------------------------------
 
 
-def report(run: FinishedRun, metrics: list[dict], drawn: bool, advice: Sequence[str]) -> str:
+def report(run: Run, drawn: bool, advice: Sequence[str]) -> str:
     """The page as Markdown. `drawn`: whether there is a picture of the curves. `advice`: a sentence
     for each thing that there is to look at."""
-    lines = [f"# {title(run.path)}", "", f"- recipe: {recipe_line(run)}", f"- base: {base(run)}"]
-    problems = f" ({run.problems:,} problems)" if run.problems is not None else ""
-    lines += [f"- data: {each}{problems if i == 0 else ''}" for i, each in enumerate(data(run))]
-    lines += [f"- {each}" for each in of_steps(run)]
-    lines += [f"- {words}"] if (words := effort(run)) else []
+    facts = [f"recipe: {recipe_line(run)}", f"base: {base(run)}"]
+    facts += [f"data: {line}" for line in data(run)]
+    if run.problems is not None and len(facts) > 2:
+        facts[2] += f" ({run.problems:,} problems)"
+    facts += of_steps(run) + effort(run)
+    lines = [f"# {title(run.public_path)}", "", *(f"- {fact}" for fact in facts)]
     lines += ["", "## How good is it?", ""]
     lines += results(run, "grpo") or ["It was not evaluated."]
-    lines += ["", "## What happened?", "", *(f"- {each}" for each in happened(run, metrics))]
+    lines += ["", "## What happened?", "", *(f"- {sentence}" for sentence in happened(run))]
     if advice:
-        lines += [
-            "",
-            "## What is there to look at?",
-            "",
-            *(f"- {code(each, 1000)}" for each in advice),
-        ]
-    lines += (
-        ["", "## How did it learn?", "", "![curves over the steps](curves.png)"] if drawn else []
-    )
-    if any(RIGHT in line for line in metrics):
+        lines += ["", "## What is there to look at?", ""]
+        lines += [f"- {code(sentence, 1000)}" for sentence in advice]
+    if drawn:
+        lines += ["", "## How did it learn?", "", "![curves over the steps](curves.png)"]
+    if any(RIGHT in line for line in run.metrics):
         lines += ["", "The band around held-out accuracy is its 95% interval."]
     for rows in some_groups(run.folder):
         lines += ["", *group(rows)]
     return "\n".join(lines) + "\n"
 
 
-def recipe_line(run: FinishedRun) -> str:
+def recipe_line(run: Run) -> str:
     """The recipe in one line: what its stages set, and the weights of its rewards."""
-    grpo, adapter = run.section("grpo"), run.section("adapter")
-    words = (
-        [f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA"]
-        if is_adapter(run.folder)
-        else []
-    )
-    words += (
-        [f"SFT warm start of {code(run.section('sft').get('max_steps'))} steps"]
-        if run.section("sft")
-        else []
-    )
-    keys = (
-        "max_steps",
-        "num_generations",
-        "learning_rate",
-        "beta",
-        "loss_type",
-        "max_completion_length",
-    )
-    name = algorithm(run.recipe.get("algorithm")).made
-    words += [f"{name} ({', '.join(f'{key} {code(grpo[key])}' for key in keys if key in grpo)})"]
-    rewards = run.section("rewards")
-    weights = {
-        name: each.get("weight", 1.0) if isinstance(each, dict) else 1.0
-        for name, each in rewards.items()
-    }
-    return ", ".join(
-        [*words, *(f"{code(name)} × {code(weight)}" for name, weight in weights.items())]
-    )
+    grpo, adapter, sft = run.section("grpo"), run.section("adapter"), run.section("sft")
+    parts = []
+    if is_adapter(run.folder):
+        parts.append(f"LoRA (r {code(adapter['r'])})" if "r" in adapter else "LoRA")
+    if sft:
+        parts.append(f"SFT warm start of {code(sft.get('max_steps'))} steps")
+    settings = [f"{key} {code(grpo[key])}" for key in GRPO_KEYS if key in grpo]
+    parts.append(f"{algorithm(run.recipe.get('algorithm')).made} ({', '.join(settings)})")
+    for name, options in run.section("rewards").items():
+        weight = options.get("weight", 1.0) if isinstance(options, dict) else 1.0
+        parts.append(f"{code(name)} × {code(weight)}")
+    return ", ".join(parts)
 
 
-def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
+def happened(run: Run) -> list[str]:
     """How the run ended and what is unusual about it, a sentence each."""
-    summary, asked = run.summary, run.section("grpo").get("max_steps")
+    summary, max_steps = run.summary, run.section("grpo").get("max_steps")
     steps, lines = summary.get("steps"), []
-    if steps is not None and is_of(asked, int) and 0 < steps < asked:
-        lines.append(f"It ended at step {steps:,} of {asked:,}.")
+    if steps is not None and is_of(max_steps, int) and 0 < steps < max_steps:
+        lines.append(f"It ended at step {steps:,} of {max_steps:,}.")
     elif steps is not None:
         lines.append(f"It ran to its end, step {steps:,}.")
     if "stopped" in summary:
@@ -464,17 +407,16 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
     if "resumed_from" in summary:
         lines.append(f"It was interrupted, and resumed from {code(summary['resumed_from'])}.")
     if "best_checkpoint" in summary and "best_accuracy" in summary:
-        last = [line[ACCURACY] for line in metrics if ACCURACY in line][-1:]
-        then = f"; at the last evaluation it was {last[0]:.1%}" if last else ""
         best = code(summary["best_checkpoint"].rpartition("/")[2])
-        lines.append(
-            f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}{then}."
-        )
+        line = f"It kept {best}, whose held-out accuracy is {summary['best_accuracy']:.1%}"
+        accuracies = [line[ACCURACY] for line in run.metrics if ACCURACY in line]
+        if accuracies:
+            line += f"; at the last evaluation it was {accuracies[-1]:.1%}"
+        lines.append(f"{line}.")
     if "adapter_error" in summary:
-        exact = f"{summary['adapter_error']:.2g} nats a token"
         lines.append(
             "The saved adapter on a clean base gives the trained policy's log-probabilities within"
-            f" {exact}."
+            f" {summary['adapter_error']:.2g} nats a token."
         )
     return lines
 
@@ -482,31 +424,28 @@ def happened(run: FinishedRun, metrics: list[dict]) -> list[str]:
 def group(rows: list[dict]) -> list[str]:
     """A group to read, as Markdown: the question, and each completion with its rewards and its
     advantage."""
-    step, shown = rows[0]["step"], rows[:COMPLETIONS]
-    of = f", {len(shown)} of its {len(rows)} completions" if len(rows) > len(shown) else ""
-    lines = [
-        f"## A group of step {step if is_of(step, int) else '?'}{of}",
-        "",
-        *shortened(rows[0]["prompt"]),
-    ]
-    lines += ["", f"gold {code(rows[0]['gold'])}"]
-    for number, row in enumerate(shown, 1):
-        scores = [(name, each) for name, each in row.items() if name not in RESERVED]
-        scores = [
-            (name, each) for name, each in scores if each is None or is_of(each, float)
-        ]  # None: it gave none
-        words = [
-            f"{code(name, 60)} {'none' if each is None else f'{each:.3g}'}" for name, each in scores
-        ]
-        words += [f"{row['tokens']} tokens"] if is_of(row.get("tokens"), int) else []
-        words += ["truncated"] if row.get("truncated") is True else []
-        words += [f"advantage {row['advantage']:+.3g}"] if is_of(row["advantage"], float) else []
-        lines += [
-            "",
-            f"{number}. {', '.join(words)}",
-            "",
-            *shortened(transcript(row["completion"])),
-        ]
+    step = rows[0]["step"]
+    head = f"## A group of step {step if is_of(step, int) else '?'}"
+    if len(rows) > COMPLETIONS:
+        head += f", {COMPLETIONS} of its {len(rows)} completions"
+    lines = [head, "", *shortened(rows[0]["prompt"]), "", f"gold {code(rows[0]['gold'])}"]
+    for number, row in enumerate(rows[:COMPLETIONS], 1):
+        parts = []
+        for name, score in row.items():
+            if name in RESERVED:
+                continue
+            if score is None:
+                parts.append(f"{code(name, 60)} none")
+            elif is_of(score, float):
+                parts.append(f"{code(name, 60)} {score:.3g}")
+        if is_of(row.get("tokens"), int):
+            parts.append(f"{row['tokens']} tokens")
+        if row.get("truncated") is True:
+            parts.append("truncated")
+        if is_of(row["advantage"], float):
+            parts.append(f"advantage {row['advantage']:+.3g}")
+        completion = shortened(transcript(row["completion"]))
+        lines += ["", f"{number}. {', '.join(parts)}", "", *completion]
     return lines
 
 

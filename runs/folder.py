@@ -4,13 +4,17 @@ stranger's, so what no run writes is left out or refused in one message."""
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from data.json_files import LARGEST, all_lines, read_lines, read_object
 from data.sources import DataError, read_parquet
+from schema import configs
 from schema.configs import RIGHT
 from schema.faults import RecipeError
 from schema.stages import STAGES
@@ -98,19 +102,52 @@ def inside(run: Path, name: str) -> Path:
     return file
 
 
-class FinishedRun(NamedTuple):
-    """A finished run. `path`: its folder as a reader may be told it. `summary`: of summary.json,
-    what has the type that a run writes. `problems`: how many it trained on."""
+@dataclass(frozen=True)
+class Run:
+    """What a finished run wrote. `summary`: of summary.json, what has the type that a run writes.
+    `problems`: how many it trained on."""
 
     folder: Path
-    path: Path
     recipe: dict
     versions: dict
     summary: dict
     problems: int | None
 
     def section(self, name: str) -> dict:
+        """A section of its recipe; empty where it has none."""
         return section(self.recipe, name)
+
+    @cached_property
+    def metrics(self) -> list[dict]:
+        """The lines that it logged."""
+        return read_metrics(self.folder)
+
+    @property
+    def public_path(self) -> Path:
+        """The folder's path from the current one, or where it lies elsewhere its last two names: a
+        card is made to be published, and the folders above are nobody's business."""
+        path, current = self.folder.absolute(), Path.cwd()
+        return path.relative_to(current) if current in path.parents else Path(*path.parts[-2:])
+
+    def completions_until(self, step: int) -> int | None:
+        """How many completions it had sampled after so many steps; None where that is not known.
+        Where an epoch ends inside an update, trl makes a shorter one, and the number is a batch too
+        low for each."""
+        values = configs.defaults("grpo") | self.section("grpo")
+        processes = self.versions.get("processes")
+        needed = [
+            processes,
+            values["per_device_train_batch_size"],
+            values["gradient_accumulation_steps"],
+            values["num_iterations"],
+        ]
+        optional = [values["steps_per_generation"], values["generation_batch_size"]]
+        needed += [value for value in optional if value]
+        if not all(is_of(value, int) and value > 0 for value in needed):
+            return None
+        batch = configs.generation(values, processes)
+        backward_passes = step * values["gradient_accumulation_steps"]
+        return batch.completions * math.ceil(backward_passes / batch.cycle)
 
 
 def section(recipe: dict, name: str) -> dict:
@@ -119,7 +156,7 @@ def section(recipe: dict, name: str) -> dict:
     return value if isinstance(value, dict) else {}
 
 
-def read_run(folder: Path) -> FinishedRun:
+def read_run(folder: Path) -> Run:
     """The files of a finished run.
 
     Raises:
@@ -150,9 +187,8 @@ def read_run(folder: Path) -> FinishedRun:
         key: value for key, value in found["summary.json"].items() if is_of(value, kinds.get(key))
     }
     problems = found["data.json"].get("problems")
-    return FinishedRun(
+    return Run(
         folder,
-        _told(folder),
         recipe,
         found["versions.json"],
         summary,
@@ -204,13 +240,6 @@ def is_of(value: Any, kind: type | None) -> bool:
 def texts(value: Any) -> list[str]:
     """The texts of a list that was read; none of anything else."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def _told(folder: Path) -> Path:
-    """The folder's path from here, or where it lies elsewhere the last two names of it: a card is
-    made to be published, and the folders above are nobody's business."""
-    whole, here = folder.absolute(), Path.cwd()
-    return whole.relative_to(here) if here in whole.parents else Path(*whole.parts[-2:])
 
 
 def title(path: Path) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation import compare_runs
-from evaluation.compare_runs import WINDOWS, difference, over_windows, read, table
+from evaluation.compare_runs import difference, read, table
+from runs.folder import read_run
 from schema.faults import RecipeError
 from stages import compare
 from tests.evaluation.test_report import answers
@@ -101,7 +101,7 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     assert difference(*arms).startswith("+15.0 ")
     arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
     # those of GRPO
-    assert arms[1].runs[0].run.folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
+    assert arms[1].runs[0].folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
     assert "+5.0 ± 4.4 points" in difference(*arms)
     with (tmp_path / "b/dpo/recipe.yaml").open("a") as recipe:
         recipe.write("dpo: {beta: 0.5}\n")
@@ -169,9 +169,8 @@ def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
     ],
 )
 def test_completions_are_counted(grpo, step, expected, tmp_path):
-    assert (
-        compare_runs.compared_run(run(tmp_path / "a", **grpo) / "grpo").generated(step) == expected
-    )
+    folder = run(tmp_path / "a", **grpo) / "grpo"
+    assert read_run(folder).completions_until(step) == expected
 
 
 REFUSED = {  # the arguments, below a folder with two runs, and a part of the message
@@ -233,12 +232,3 @@ def test_a_mistake_has_no_trace():
     told = "RUNS: no/such is no folder of a finished run, or of a recipe's seeds; "
     line = refused("compare", "no/such", "runs").splitlines()[-1]
     assert line.startswith((f"{told}make grpo makes one", f"{told}there are: outputs/"))
-
-
-def test_a_curve_over_seeds_is_the_mean_of_each_part_of_the_run():
-    runs = [[(x, 0.5 + sign * 0.1 + x / 100) for x in range(2 * WINDOWS)] for sign in (-1, 1)]
-    found = over_windows(runs)
-    assert len(found) == WINDOWS
-    x, mean, half = found[1]
-    assert (x, mean) == (2.5, pytest.approx(0.525))
-    assert half == pytest.approx(12.706 * 0.1, rel=1e-3)  # Student's t with one degree of freedom

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
 from evaluation import pictures, run_pages
-from runs.folder import FinishedRun, weights_of
+from runs.folder import Run, weights_of
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds
@@ -58,8 +58,6 @@ CARD_FIELDS = {
     "base_model",
     "base_model_relation",
     "datasets",
-    "language",
-    "license",
     "library_name",
     "pipeline_tag",
 }
@@ -167,7 +165,6 @@ def test_the_front_matter_is_the_hubs(run, undrawn):
         "base_model": "Qwen/Qwen2.5-Math-1.5B",
         "base_model_relation": "adapter",
         "datasets": ["openai/gsm8k", "DigitalLearningGmbH/MATH-lighteval"],
-        "language": "en",
         "library_name": "peft",
         "pipeline_tag": "text-generation",
         "tags": ["trl", "grpo", "lora"],
@@ -176,7 +173,7 @@ def test_the_front_matter_is_the_hubs(run, undrawn):
         "`gsm8k`: [openai/gsm8k](https://huggingface.co/datasets/openai/gsm8k), licence mit by its"
         " card" in card
     )
-    assert "The licence of the base applies; no file here names it." in card
+    assert "The licence of the base applies." in card
 
 
 @pytest.mark.parametrize(
@@ -185,13 +182,13 @@ def test_the_front_matter_is_the_hubs(run, undrawn):
         ("model: {build: tiny-qwen3}", [], {"base_model", "base_model_relation"}),
         ("model: {name_or_path: models/mine}", ["model"], {"base_model", "base_model_relation"}),
         ("model: {name_or_path: /home/ann/mine}", [], {"base_model", "base_model_relation"}),
-        ("data: {train: [gsm8k], dir: /home/ann/data}", [], {"datasets", "language"}),
-        ("data: {train: [gsm8k]}", ["data"], {"datasets", "language"}),  # MATH_DATA_DIR
-        ("data: {train: [gsm8k, /home/ann/puzzles.jsonl]}", [], {"language"}),
+        ("data: {train: [gsm8k], dir: /home/ann/data}", [], {"datasets"}),
+        ("data: {train: [gsm8k]}", ["data"], {"datasets"}),  # MATH_DATA_DIR
+        ("data: {train: [gsm8k, /home/ann/puzzles.jsonl]}", [], set()),
         ("data: {train: [arithmetic: {digits: 2}]}", [], {"datasets"}),
-        ("data: {train: [mine.puzzles]}", [], {"datasets", "language"}),
-        ("data: {train: [someone/sums], dir: /home/ann/data}", ["data"], {"language"}),
-        ("data: {train: [someone/mine]}", [], {"datasets", "language"}),  # a folder here
+        ("data: {train: [mine.puzzles]}", [], {"datasets"}),
+        ("data: {train: [someone/sums], dir: /home/ann/data}", ["data"], set()),
+        ("data: {train: [someone/mine]}", [], {"datasets"}),  # a folder here
     ],
 )
 def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run, undrawn):
@@ -201,23 +198,8 @@ def test_what_nobody_knows_is_left_out(recipe, versions, left_out, run, undrawn)
     read = {"local": versions, "revisions": {"someone/sums": "e53f048"}}
     (run / "versions.json").write_text(json.dumps(VERSIONS | read))
     report, card = written(run)
-    known = CARD_FIELDS - {"license"}
-    assert front_matter(card).keys() == known - left_out
+    assert front_matter(card).keys() == CARD_FIELDS - left_out
     assert "/home/ann" not in card + report
-
-
-def test_a_licence_is_the_one_that_the_bases_own_card_names(run, tmp_path, undrawn):
-    base = tmp_path / "base"
-    base.mkdir()
-    (run / "recipe.yaml").write_text(RECIPE.replace("Qwen/Qwen2.5-Math-1.5B", str(base)))
-    for card, licence in (
-        ("---\nlicense: apache-2.0\n---\n", "apache-2.0"),
-        ("---\nlicense: other\n---\n", None),
-    ):
-        (base / "README.md").write_text(card)
-        _, text = written(run)
-        assert front_matter(text).get("license") == licence
-        assert ("`apache-2.0` by its card, applies" in text) == (licence is not None)
 
 
 def test_the_report_says_what_happened(run):
@@ -435,8 +417,8 @@ OWN = {
 TOLD = ": of 2,000 completions of 500 problems 310 are accepted, for 150 problems, and 290 kept"
 
 
-def of(folder, **recipe) -> FinishedRun:
-    return FinishedRun(folder, folder, recipe, {}, {}, None)
+def of(folder, **recipe) -> Run:
+    return Run(folder, recipe, {}, {}, None)
 
 
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
