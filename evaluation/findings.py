@@ -15,8 +15,8 @@ from evaluation import own_solutions
 from evaluation.audit import audited, blind, bound_rewards, some, some_golds, with_wrong_answers
 from evaluation.probe import chosen
 from schema.configs import setting
-from schema.faults import RecipeError, RunStopped
-from schema.meaning import Finding, finding, not_seen
+from schema.faults import Fault, RecipeError, RunStopped
+from schema.meaning import fault_at, not_seen
 from schema.models import OPTIONS, judge_fault
 from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, prompt_lengths
@@ -40,9 +40,9 @@ def model_findings(
     card: float | None,
     sized: bool = True,
     paid: bool = True,
-) -> Iterator[Finding]:
-    """Findings from the model's config, its tokenizer and the training rows; each part that cannot
-    be reached becomes a note.
+) -> Iterator[Fault]:
+    """Faults that the model's config, its tokenizer and the training rows show; each part that
+    cannot be reached becomes a note.
 
     Args:
         sized: whether trl accepts the values that the memory depends on.
@@ -68,7 +68,8 @@ def model_findings(
             others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
             sized_with = dataclasses.replace(recipe, rewards=others)
     if silent := judge_fault(recipe):
-        yield Finding("note", silent.place, f"{silent.message} before it trains", "the judge")
+        message = f"{silent.message} before it trains"
+        yield Fault(silent.place, message, "note", unseen="the judge")
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
@@ -80,7 +81,7 @@ def model_findings(
         )
         if prompt.end_of_turn(tokenizer) is None:
             message = "the chat template ends no turn with a special token; eos ends an answer"
-            yield finding(recipe, "note", ("model",), message)
+            yield fault_at(recipe, "note", ("model",), message)
         if prompt.tells_the_day(tokenizer):
             message = (
                 "the chat template writes today's date, so a run that goes on, or is judged, on"
@@ -90,7 +91,7 @@ def model_findings(
                 "other prompts: set it in model.chat_template_kwargs (Llama's: {date_string: 26 Jul"
                 " 2024}), or "
             )
-            yield finding(
+            yield fault_at(
                 recipe, "warning", ("model",), f"{message}a model.chat_template without it"
             )
         yield from _unknown_letters(recipe, tokenizer, rows)
@@ -100,7 +101,7 @@ def model_findings(
         if message:
             level = "warning" if ungraded > (len(gradable) + ungraded) / 20 else "note"
             message += f": correct or remove them ({make_command('audit', recipe)} lists them)"
-            yield finding(recipe, level, ("data", "train"), message)
+            yield fault_at(recipe, level, ("data", "train"), message)
         if paid:
             yield from _audit_findings(recipe, gradable[:AUDITED])
         if recipe.data.own_solutions is not None:
@@ -110,14 +111,13 @@ def model_findings(
         try:
             yield from _size_findings(recipe, config, longest, card)
             yield from _memory_findings(sized_with, longest, launched, card)
-        except (
-            RecipeError
-        ) as error:  # the model cannot be made of its config, or not with this adapter
+        except RecipeError as error:
+            # The model cannot be made of its config, or not with this adapter.
             for fault in error.faults:
-                yield Finding("error", fault.place or recipe.place("model"), fault.message)
+                yield Fault(fault.place or recipe.place("model"), fault.message)
 
 
-def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Finding]:
+def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fault]:
     """Whether the data has letters that the tokenizer has no token for."""
     if tokenizer.unk_token_id is None:
         return
@@ -129,10 +129,10 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fi
     if unknown:
         message = f"the tokenizer has no {some(unknown)}: the model reads {tokenizer.unk_token} "
         message += "there, and cannot write it: replace it in the data, or take another model"
-        yield finding(recipe, "warning", ("data", "train"), message)
+        yield fault_at(recipe, "warning", ("data", "train"), message)
 
 
-def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
+def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
     """Whether GRPO would take the probe that is there; says how many problems it leaves."""
     if recipe.data.key_of_probe is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
         return
@@ -142,7 +142,7 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Finding]:
         yield from not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
 
 
-def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
+def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
     if asked := OPTIONS.keys() & recipe.rewards.keys():
@@ -156,11 +156,11 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe)
         )
     except RunStopped as stopped:
-        yield finding(recipe, "error", ("rewards",), str(stopped))
+        yield fault_at(recipe, "error", ("rewards",), str(stopped))
         return
     beaten, flat = [pay.name for pay in table if pay.beats], dict(blind(table, recipe))
     for name, message in flat.items():
-        yield finding(recipe, "warning", ("rewards", name), message)
+        yield fault_at(recipe, "warning", ("rewards", name), message)
     of = f"of {len(table)} ways to answer {len(rows)} problems"
     if not beaten:
         say(f"audit: no cheat earns more than an honest answer, {of}")
@@ -172,10 +172,10 @@ def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Finding]:
             f"{than} an honest answer is paid to {some(beaten)}, {of}:"
             f" {make_command('audit', recipe)}"
         )
-        yield finding(recipe, "warning", ("rewards",), message)
+        yield fault_at(recipe, "warning", ("rewards",), message)
 
 
-def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> Iterator[Finding]:
+def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> Iterator[Fault]:
     completion = setting(recipe, "grpo", "max_completion_length")
     window = getattr(config.get_text_config(), "max_position_embeddings", None)
     by_vllm = setting(recipe, "grpo", "use_vllm")
@@ -190,7 +190,7 @@ def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> 
                 f"{longest} tokens of prompt and {completion} of completion do not fit"
                 f" {whose}{most}{room}"
             )
-            yield finding(recipe, "error", ("grpo", key), message)
+            yield fault_at(recipe, "error", ("grpo", key), message)
     rate = setting(recipe, "grpo", "learning_rate")
     parameters = sum(each.numel() for each in memory.on_meta(recipe, config).parameters())
     if recipe.adapter is None and rate > 1e-5 and parameters > SMALL:
@@ -198,7 +198,7 @@ def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> 
             f"{rate:g} is a learning rate for an adapter; all {parameters / 1e9:.2g} B weights want"
             " 1e-6 or so"
         )
-        yield finding(recipe, "warning", ("grpo", "learning_rate"), message)
+        yield fault_at(recipe, "warning", ("grpo", "learning_rate"), message)
     if parameters > SMALL and not (card or torch.cuda.is_available()):
         message = f"no GPU here, and {parameters / 1e9:.2g} B weights "
         if parameters > LARGE:
@@ -212,14 +212,14 @@ def _size_findings(recipe: Recipe, config, longest: int, card: float | None) -> 
                 " (grpo.max_steps=4)"
             )
         level = "warning" if parameters > LARGE else "note"
-        yield finding(
+        yield fault_at(
             recipe, level, ("model",), f"{message} (CARD=T4 checks for one that is elsewhere)"
         )
 
 
 def _memory_findings(
     recipe: Recipe, longest: int, launched: dict, card: float | None
-) -> Iterator[Finding]:
+) -> Iterator[Fault]:
     card, ram = card or memory.this_card(), psutil.virtual_memory().total / memory.GIB
     parts = memory.estimate(recipe, longest, memory.shards(launched), card)
     total = parts.total / memory.GIB
@@ -231,7 +231,7 @@ def _memory_findings(
             " smaller, or "
         )
         message += "take a GPU (CARD=24 checks for one that is elsewhere)"
-        yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
+        yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     if card and total > card:
         size = setting(recipe, "grpo", "per_device_train_batch_size")
         message = (
@@ -239,7 +239,7 @@ def _memory_findings(
             " gradient_accumulation_steps twice as much, lower max_completion_length or"
             " vllm_gpu_memory_utilization, or take a smaller model (make memory has the parts)"
         )
-        yield finding(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
+        yield fault_at(recipe, "error", ("grpo", "per_device_train_batch_size"), message)
     elif card and not memory.fits(parts, card):
         need = parts.vllm_weights / memory.GIB / card
         message = (
@@ -247,7 +247,7 @@ def _memory_findings(
             " more GPUs "
         )
         message += "for each copy (grpo.vllm_tensor_parallel_size)"
-        yield finding(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
+        yield fault_at(recipe, "error", ("grpo", "vllm_gpu_memory_utilization"), message)
 
 
 def _say_prompt(recipe: Recipe, tokenizer, row: dict):

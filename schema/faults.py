@@ -49,17 +49,24 @@ def item(value: object) -> tuple[str]:
 
 
 class Fault(NamedTuple):
-    """What is wrong in what a user wrote. A fault must be mended before anything runs;
-    `schema.meaning.Finding`, which `make check` prints, may also be a warning or a note.
+    """What is wrong in what a user wrote.
 
     `place`: where it stands, or a name such as `model a/b`; empty where the message says it.
+    `level`: error (it will not run as written), warning (it will run and disappoint), or note.
+    `unseen`: what could not be checked.
     """
 
     place: Place | str
     message: str
+    level: str = "error"
+    unseen: str = ""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
+
+    def with_level(self) -> str:
+        """Its line in `make check`."""
+        return f"{self.level}: {self}"
 
 
 # Faults of a section, each by the keys below it and what is wrong there: schema/recipe.py adds the

@@ -13,7 +13,6 @@ from functools import partial
 from importlib.util import find_spec
 from math import gcd
 from pathlib import Path
-from typing import NamedTuple
 
 import rewards as rewards_room
 from data import SETS
@@ -670,29 +669,16 @@ CHECKS = {
 }
 
 
-class Finding(NamedTuple):
-    """A line of `make check`. `level`: error (it will not run as written), warning (it will run and
-    disappoint), or note. `unseen`: what could not be checked."""
-
-    level: str
-    place: Place | str
-    message: str
-    unseen: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.level}: {Fault(self.place, self.message)}"
-
-
-def warnings_of(recipe: Recipe) -> Iterator[Finding]:
+def warnings_of(recipe: Recipe) -> Iterator[Fault]:
     """Warnings and notes about a recipe, each in the place of the key to change."""
     for keys, message in _unwise(recipe):
-        yield finding(recipe, "warning", keys, message)
+        yield fault_at(recipe, "warning", keys, message)
     if names.LEARNED in recipe.rewards and not setting(recipe, "grpo", "beta"):
         message = (
             "without a KL term nothing keeps the policy near what the reward model has seen:"
             " grpo.beta, say 0.04"
         )
-        yield finding(recipe, "note", ("rewards", names.LEARNED), message)
+        yield fault_at(recipe, "note", ("rewards", names.LEARNED), message)
 
 
 def _unwise(recipe: Recipe) -> Complaints:
@@ -758,21 +744,23 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("rewards",), message + "sft section, or `tag_count`, or leave `strict` out"
 
 
-def finding(recipe: Recipe, level: str, keys: tuple, message: str) -> Finding:
-    return Finding(level, recipe.place(*keys), f"{'.'.join(keys)}: {message}")
+def fault_at(recipe: Recipe, level: str, keys: tuple, message: str) -> Fault:
+    """A fault of the recipe's value below `keys`."""
+    return Fault(recipe.place(*keys), f"{'.'.join(keys)}: {message}", level)
 
 
 def not_seen(
     recipe: Recipe, error: RecipeError, keys: tuple[str, ...], what: str
-) -> Iterator[Finding]:
-    """Each fault at its own place of the recipe, or else at the keys'."""
+) -> Iterator[Fault]:
+    """Each fault at its own place of the recipe, or else at the keys'; a note where the Hub cannot
+    be reached."""
     for fault in error.faults:
-        in_recipe = isinstance(fault.place, Place)
-        place, about = (
-            (fault.place, "") if in_recipe else (recipe.place(*keys), f"{'.'.join(keys)}: ")
-        )
-        said = (fault.message if in_recipe else str(fault)).removesuffix(".")
-        if isinstance(error, NotReached):
-            yield Finding("note", place, f"{about}not seen: {said}", what)
+        if isinstance(fault.place, Place):
+            place, about, message = fault.place, "", fault.message
         else:
-            yield Finding("error", place, f"{about}{said}")
+            place, about, message = recipe.place(*keys), f"{'.'.join(keys)}: ", str(fault)
+        message = message.removesuffix(".")
+        if isinstance(error, NotReached):
+            yield Fault(place, f"{about}not seen: {message}", "note", unseen=what)
+        else:
+            yield Fault(place, f"{about}{message}")

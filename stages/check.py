@@ -23,7 +23,7 @@ from schema.launch import (
     read_for,
     recipe_arguments,
 )
-from schema.meaning import LEVELS, Finding, finding, not_seen, warnings_of
+from schema.meaning import LEVELS, fault_at, not_seen, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
 from schema.terminal import clean, make_command, say
@@ -49,72 +49,65 @@ def main(
     """
     if show and recipe is not None:
         say(as_yaml(recipe.resolved()))
-    findings = [Finding("error", *fault) for fault in faults]
-    printed: set[Finding] = set()
+    of_keys, faults = faults, list(faults)
+    printed: set[Fault] = set()
     if recipe is not None:
         trained = [each for each in STAGES if getattr(recipe, each) is not None]
-        findings += _missing(recipe, (*trained, "evaluate"), launched, card)
-        findings += [Finding("error", *fault) for fault in filter(None, [not_probed(recipe)])]
+        faults += _missing(recipe, (*trained, "evaluate"), launched, card)
+        faults += filter(None, [not_probed(recipe)])
         if not card and (wrong := hardware.wrong_count(launched)):
-            findings.append(
-                Finding("error", "", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)")
-            )
-        say_new(findings, printed)  # at once, for importing the libraries below takes seconds
-        rows, dropped, wrong = problem_sets.read(recipe)
-        of_data = [Finding("error", *fault) for fault in problem_sets.unfit(rows, recipe)]
-        of_data += [
-            each
-            for what, error in wrong.items()
-            for each in not_seen(recipe, error, ("data",), what)
-        ]
+            faults.append(Fault("", f"{wrong} (CARD=A100 checks for GPUs that are elsewhere)"))
+        say_new(faults, printed)  # at once, for importing the libraries below takes seconds
+        rows, dropped, errors = problem_sets.read(recipe)
+        of_data = list(problem_sets.unfit(rows, recipe))
+        for what, error in errors.items():
+            of_data += not_seen(recipe, error, ("data",), what)
         if dropped:
             message = (
                 f"{len(dropped):,} training problems are also in the benchmarks and left out (make"
                 " decontaminate)"
             )
-            of_data.append(finding(recipe, "note", ("data", "train"), message))
-        say_new([each for each in of_data if each.level == "error"], printed)
-        findings += of_data
+            of_data.append(fault_at(recipe, "note", ("data", "train"), message))
+        say_new([fault for fault in of_data if fault.level == "error"], printed)
+        faults += of_data
         recipe, fitting = fitted_to_machine(recipe, card)
-        findings += fitting
+        faults += fitting
         quiet_libraries()
         # A launcher's processes build their own.
         configs = tuple(SECTIONS) if launched["num_processes"] == 1 else ("adapter", "quantization")
         refused = refused_values(recipe, configs)
-        findings += [Finding("error", *fault) for fault in refused if not faults]
+        if not of_keys:
+            faults += refused
         of_rewards = {place for keys, place in recipe.places.items() if keys[0] == "rewards"}
-        paid = not of_rewards.intersection(fault.place for fault in faults)
+        paid = not of_rewards.intersection(fault.place for fault in of_keys)
         if recipe.model.name_or_path or recipe.model.build:
             from evaluation.findings import model_findings
 
-            findings += model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
-        findings += warnings_of(recipe)
+            faults += model_findings(recipe, rows, launched, card, sized=not refused, paid=paid)
+        faults += warnings_of(recipe)
         if not paid:
-            findings = [
-                each
-                for each in findings
-                if each.level == "error" or each.place != recipe.place("rewards")
-            ]
+            place = recipe.place("rewards")
+            faults = [fault for fault in faults if fault.level == "error" or fault.place != place]
         with counted(launched):
             _say_time(recipe, tokens_per_second)
         say()
-    findings = list(dict.fromkeys(findings))
-    say_new(findings, printed)
-    _conclude(findings)
+    faults = list(dict.fromkeys(faults))
+    say_new(faults, printed)
+    _conclude(faults)
     say(f"next: {make_command(trained[-1], recipe)}")
 
 
-def _conclude(findings: list[Finding]):
+def _conclude(faults: list[Fault]):
     """Say whether the recipe is ready, and where not; exit with code 2 if it is not."""
-    errors = [each for each in findings if each.level == "error"]
+    errors = [fault for fault in faults if fault.level == "error"]
     if errors:
-        places = dict.fromkeys(str(each.place) for each in errors if each.place)
+        places = dict.fromkeys(str(fault.place) for fault in errors if fault.place)
         at = f": {', '.join(places)}" if places else ""
         say(f"\nnot ready: {len(errors)} to change{at}")
         sys.exit(2)
-    unseen = ", ".join(dict.fromkeys(each.unseen for each in findings if each.unseen))
+    unseen = ", ".join(dict.fromkeys(fault.unseen for fault in faults if fault.unseen))
     but = f" but for what was not seen: {unseen}" if unseen else ""
-    warned = any(each.level == "warning" for each in findings)
+    warned = any(fault.level == "warning" for fault in faults)
     say(f"\nready{but}{', with the warnings above' if warned else ''}")
 
 
@@ -123,36 +116,36 @@ def _missing(
     stages: tuple[str, ...],
     launched: dict,
     card: float | None,
-) -> list[Finding]:
+) -> list[Fault]:
     """What `schema.launch.missing` says. The machine that has the `card` may have the packages."""
     level, where = ("note", ", on the machine with that card") if card else ("error", "")
     installed = not_installed(recipe, stages, launched)
-    found = [Finding(level, fault.place, f"{fault.message}{where}") for fault in installed]
-    return found + [Finding("error", *fault) for fault in incomplete(recipe, stages, launched)]
+    packages = [Fault(fault.place, f"{fault.message}{where}", level) for fault in installed]
+    return packages + incomplete(recipe, stages, launched)
 
 
-def say_new(findings: list[Finding], printed: set[Finding]):
-    """Print the findings that are not printed yet, errors last, and on a terminal in colour."""
+def say_new(faults: list[Fault], printed: set[Fault]):
+    """Print the faults that are not printed yet, errors last, and on a terminal in colour."""
     for level, colour in LEVELS.items():
-        for line in dict.fromkeys(findings):
-            if line.level == level and line not in printed:
-                Console().print(Text(clean(str(line)), style=colour), soft_wrap=True)
-    printed.update(findings)
+        for fault in dict.fromkeys(faults):
+            if fault.level == level and fault not in printed:
+                Console().print(Text(clean(fault.with_level()), style=colour), soft_wrap=True)
+    printed.update(faults)
 
 
-def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Finding]]:
+def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[Fault]]:
     """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and
     what to say about it."""
     try:
         fitted = recipe if card else hardware.fitted(recipe)
     except RecipeError as error:
         return recipe, [
-            Finding("error", each.place or "this machine", each.message) for each in error.faults
+            Fault(fault.place or "this machine", fault.message) for fault in error.faults
         ]
     half = "with an adapter, set model.dtype: float16, which takes half of that memory"
     if card == hardware.CARDS["T4"] and recipe.model.dtype == "bfloat16":
         message = f"a T4 has no arithmetic for bfloat16 and would compute in float32; {half}"
-        return recipe, [finding(recipe, "note", ("model", "dtype"), message)]
+        return recipe, [fault_at(recipe, "note", ("model", "dtype"), message)]
     if fitted is recipe:
         return recipe, []
     message = (
@@ -164,7 +157,7 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
         if hardware.has_arithmetic("float16") and recipe.model.dtype == "bfloat16"
         else ""
     )
-    return fitted, [finding(recipe, "note", ("model", "dtype"), message)]
+    return fitted, [fault_at(recipe, "note", ("model", "dtype"), message)]
 
 
 def _say_time(recipe: Recipe, tokens_per_second: float | None):

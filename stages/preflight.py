@@ -53,12 +53,13 @@ def main():
             faults = missing(recipe, tuple(options.stages), launched)
             if trained and (wrong := wrong_count(launched)):
                 faults.append(wrong)
-            found = defaultdict(list)
+            folders = defaultdict(list)
             for stage in [each for each in trained if getattr(recipe, each) is not None]:
                 with counted(launched):
-                    for place, message in filter(None, [conflict(recipe, stage)]):
-                        found[message].append(str(place))
-            faults += [Fault(" and ".join(places), message) for message, places in found.items()]
+                    fault = conflict(recipe, stage)
+                if fault is not None:
+                    folders[fault.message].append(str(fault.place))
+            faults += [Fault(" and ".join(places), message) for message, places in folders.items()]
             if {"sft", "grpo"} <= set(
                 options.stages
             ):  # `make probe-memory`, which names one of them, trains nothing
@@ -68,9 +69,9 @@ def main():
                 faults += filter(None, [judge_fault(recipe)])
         if faults:
             raise RecipeError(faults)
-        for each in warnings_of(recipe) if trained else ():
-            if each.level != "note":
-                print(clean(str(each)), file=sys.stderr)
+        for warning in warnings_of(recipe) if trained else ():
+            if warning.level != "note":
+                print(clean(warning.with_level()), file=sys.stderr)
         if OWN in options.stages and recipe.data.own_solutions is not None:
             words = ["-m", f"stages.{OWN}", options.recipe, *options.overrides, *unread]
             os.execv(sys.executable, [sys.executable, *words, "--if-needed"])
