@@ -16,7 +16,7 @@ from data import prompt
 from data.problems import judged_by
 from evaluation import report
 from rewards.verifier import judge_all
-from runs.folder import CONTROL, hash_of, weights_of
+from runs.folder import CONTROL, hash_of, weights_hash
 from schema.configs import setting
 from schema.faults import RecipeError
 from schema.names import no_such_folder
@@ -85,7 +85,7 @@ def named_model(recipe: Recipe, path: str) -> Contestant:
     return Contestant(label, dataclasses.replace(recipe, model=base, quantization=None, places={}))
 
 
-def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
+def answer_settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) -> dict:
     """Everything an answer depends on. It is the first line of the answers' file, so that answers
     of another model, to other problems or with another prompt are never mistaken for these."""
     from evaluation.engines import dtype, max_new_tokens
@@ -97,7 +97,7 @@ def settings(contestant: Contestant, rows: list[dict], first_prompt: list[int]) 
         "model": base_model(recipe),
         "revision": recipe.model.revision,
         "trained": contestant.trained and str(contestant.trained),
-        "weights": weights_of(contestant.trained or Path(base_model(recipe))),
+        "weights": weights_hash(contestant.trained or Path(base_model(recipe))),
         "dtype": dtype(recipe),
         "quantization": recipe.quantization,
         "example": contestant.example and contestant.example["problem"],
@@ -137,7 +137,7 @@ class Answers:
                 row["problem"], self.recipe.prompt.system, contestant.example
             )
             self.prompts.append(prompt.prompt_ids(tokenizer, conversation))
-        self.settings = settings(contestant, rows, self.prompts[0])
+        self.settings = answer_settings(contestant, rows, self.prompts[0])
         self.answers = self._read() if self.file.is_file() else []
 
     def _read(self) -> list[dict]:

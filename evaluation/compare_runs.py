@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evaluation import pictures, report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
-from runs.folder import Run, is_of, read_run, texts, title, weights_of
+from runs.folder import Run, is_of, read_run, texts, title, weights_hash
 from schema import configs
 from schema.configs import ACCURACY, WITHOUT_SIGNAL
 from schema.faults import RecipeError
@@ -48,7 +48,7 @@ class Arm(NamedTuple):
     held_out: list[HeldOut | str]
 
 
-def read(named: Sequence[str]) -> list[Arm]:
+def read_arms(named: Sequence[str]) -> list[Arm]:
     """The runs that are named, each by its own folder or the one above it, or by the folder of a
     recipe's seeds.
 
@@ -146,7 +146,7 @@ def held_out(run: Run) -> HeldOut | str:
         terms, answers, figures, _ = report.compare(folder, labels)
     except ValueError:
         return "its answers cannot be compared"
-    if terms[own].get("weights") != weights_of(run.folder):
+    if terms[own].get("weights") != weights_hash(run.folder):
         return "evaluated with other weights, or before it was copied"
     right = {
         each[0]["id"]: sum(item["right"] is True for item in each) / len(each)
@@ -155,7 +155,7 @@ def held_out(run: Run) -> HeldOut | str:
     return HeldOut(terms[own], figures, labels[-2], own, right)
 
 
-def settings(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
+def recipe_values(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, object]:
     """Everything in a run's recipe but its seed and folder, with our defaults or trl's in the
     sections `filled`, by `section.key`; and its hardware."""
     recipe = {key: value for key, value in run.recipe.items() if key not in ("seed", "output_dir")}
@@ -170,13 +170,9 @@ def settings(run: Run, filled: Sequence[str] = tuple(STAGES)) -> dict[str, objec
     return found | ({own: re.sub(SEED, "seed-*", str(found[own]))} if own in found else {})
 
 
-def _differing(all_settings: list[dict]) -> list[str]:
-    keys = dict.fromkeys(key for each in all_settings for key in each)
-    return [
-        key
-        for key in keys
-        if any(each.get(key) != all_settings[0].get(key) for each in all_settings)
-    ]
+def _differing(recipes: list[dict]) -> list[str]:
+    keys = dict.fromkeys(key for each in recipes for key in each)
+    return [key for key in keys if any(each.get(key) != recipes[0].get(key) for each in recipes)]
 
 
 def _require_one_recipe(runs: list[Run]):
@@ -184,7 +180,7 @@ def _require_one_recipe(runs: list[Run]):
     if len({str(run.recipe.get("seed")) for run in runs}) < len(runs):
         raise RecipeError([f"{first.folder.parent.parent} has two runs of the same seed"])
     for run in runs[1:]:
-        differing = _differing([settings(first), settings(run)])
+        differing = _differing([recipe_values(first), recipe_values(run)])
         differing = [key for key in differing if key != "hardware"]
         if differing:
             both = f"{first.folder} and {run.folder}"
@@ -212,7 +208,7 @@ def table(arms: list[Arm]) -> list[str]:
         for section in STAGES
         if all(isinstance(each.get(section), dict) for each in recipes)
     ]
-    found = [settings(arm.runs[0], shared) for arm in arms]
+    found = [recipe_values(arm.runs[0], shared) for arm in arms]
     if differing := _differing(found):
         lines += [
             "",

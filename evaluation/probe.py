@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from data import prompt
 from data.json_files import LARGEST, all_lines
 from evaluation import pictures
-from evaluation.answers import Answers, Contestant, settings
+from evaluation.answers import Answers, Contestant, answer_settings
 from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
@@ -138,7 +138,7 @@ def terms(contestant: Contestant, tokenizer: PreTrainedTokenizerBase, rows: list
     then."""
     system = contestant.recipe.prompt.system
     first = prompt.question_ids(tokenizer, rows[0]["problem"], system)
-    of_answers = settings(contestant, rows, first)
+    of_answers = answer_settings(contestant, rows, first)
     folder = contestant.trained or Path(base_model(contestant.recipe))
     files = sorted(each for each in folder.glob("*.safetensors") if each.is_file())
     weights = [sha256(each) for each in files] or None  # None for a Hub id
@@ -245,8 +245,8 @@ def histogram(right: list[int], n: int) -> list[tuple[str, int]]:
     return [(f"{10 * tenth}% to {10 * tenth + 10}%", tenths[tenth]) for tenth in range(10)]
 
 
-def advice(figures: dict, right: list[int]) -> str | None:
-    """What to change before GRPO, where the figures say something."""
+def change_before_grpo(figures: dict, right: list[int]) -> str | None:
+    """What to change before GRPO, in words; None where the figures say nothing."""
     rate, n, silent = (
         figures["pass_rate"],
         figures["samples"],
@@ -281,7 +281,7 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
         return rows
     if wrong := link_inside(file.parent):
         raise RecipeError([wrong])
-    head, rates = read(file)
+    head, rates = read_pass_rates(file)
     here = terms(starting_policy(recipe), tokenizer, rows)
     if changed := [each for each in here if head.get(each) != here[each]]:
         place = recipe.place("data", key)
@@ -304,7 +304,7 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
     return [rows[i] for i in kept]
 
 
-def read(file: Path) -> tuple[dict, dict[int, float]]:
+def read_pass_rates(file: Path) -> tuple[dict, dict[int, float]]:
     """What the pass rates depend on, and the rates by the problems' index among the training rows.
 
     Raises:

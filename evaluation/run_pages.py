@@ -31,7 +31,7 @@ from runs.folder import (
     some_groups,
     texts,
     title,
-    weights_of,
+    weights_hash,
 )
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
@@ -41,7 +41,7 @@ from schema.names import RESERVED, named
 from schema.stages import STAGES, algorithm
 from schema.terminal import clean, code, duration, fenced
 from training.checkpoints import is_adapter, write_whole
-from training.watch import PARTS, findings
+from training.watch import PARTS, advice_on
 from training.writing import link_inside, lock
 
 HUB_ID = r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"
@@ -75,10 +75,10 @@ def write(folder: Path) -> Path:
         raise RecipeError([wrong])
     run = read_run(folder)
     lock(folder)
-    write_whole(folder / "README.md", card(run, folder.name))
+    write_whole(folder / "README.md", model_card(run, folder.name))
     if not STAGES[folder.name].samples:
         return folder / "README.md"
-    advice = [f"step {each.step}: {each.message}" for each in findings(run.metrics, run.recipe)]
+    advice = [str(advice) for advice in advice_on(run.metrics, run.recipe)]
     drawn = pictures.curves(folder / "curves.png", run.metrics)
     write_whole(folder / "report.md", report(run, drawn, advice))
     return folder / "report.md"
@@ -257,7 +257,7 @@ def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
     except ValueError:
         return [f"{answers} cannot be compared; `make report` says why."]
     terms = comparison.terms[stage]
-    if terms.get("weights") != weights_of(run.folder):
+    if terms.get("weights") != weights_hash(run.folder):
         return [
             f"{answers} belong to other weights, or to these before the folder was copied:"
             " `make evaluate` answers anew."
@@ -271,7 +271,7 @@ def _results_on(folder: Path, run: Run, stage: str) -> list[str]:
 # The card -----------------------------------------------------------------------------------------
 
 
-def card(run: Run, stage: str) -> str:
+def model_card(run: Run, stage: str) -> str:
     """The card as Markdown, with the Hub's front matter. `stage`: the run's, or `merged`, for the
     model that was made of its adapter."""
     merged = stage == "merged"

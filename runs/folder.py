@@ -256,7 +256,7 @@ def name_of(run: Path) -> str:
     return "/".join(parts[:-1] if parts[-1] == "grpo" else parts)
 
 
-def weights_of(folder: Path) -> str | None:
+def weights_hash(folder: Path) -> str | None:
     """Changes when a folder's weights are replaced; None for a Hub id."""
     files = sorted(folder.glob("*.safetensors"))
     return (

@@ -22,7 +22,7 @@ def main(runs: list[str]):
     from evaluation import compare_runs  # imports torch, which a wrong option does not need
 
     found = [sorted(glob.glob(each)) or [each] for each in runs]  # noqa: PTH207 - Path.glob takes no absolute one
-    arms = compare_runs.read([run for each in found for run in each])
+    arms = compare_runs.read_arms([run for each in found for run in each])
     if wrong := link_inside(FOLDER):
         raise RecipeError([wrong])
     text = "\n".join(compare_runs.table(arms))

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runs.folder import hash_of, weights_of
+from runs.folder import hash_of, weights_hash
 from schema import hardware
 from schema.faults import Fault, RecipeError
 from schema.launch import require
@@ -120,7 +120,7 @@ def state(folder: Path, contestants: "list[Contestant]", rows: list[dict]) -> st
         files += map(inspect.getsourcefile, tools_of(contestant.recipe).values())
     stats = {str(file): Path(file).stat() for file in files if Path(file).is_file()}
     facts = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in sorted(stats.items())]
-    facts += [contestant.trained and weights_of(contestant.trained) for contestant in contestants]
+    facts += [contestant.trained and weights_hash(contestant.trained) for contestant in contestants]
     return hash_of([repr(contestants), repr(rows), *facts, *map(version, PACKAGES)])
 
 

@@ -9,7 +9,7 @@ import dataclasses
 
 from peft import PeftModel
 
-from evaluation.run_pages import card
+from evaluation.run_pages import model_card
 from runs.folder import read_run
 from schema.faults import RecipeError
 from schema.recipe import Recipe
@@ -41,7 +41,7 @@ def main(recipe: Recipe):
         raise RecipeError([wrong])
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
-    write_whole(partial / "README.md", card(read_run(trained), "merged"))
+    write_whole(partial / "README.md", model_card(read_run(trained), "merged"))
     partial.rename(merged)
     say(f"merged model in {merged}\nnext: {make_command('evaluate', recipe, MODEL=[merged])}")
 

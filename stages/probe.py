@@ -40,7 +40,9 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)
     ids = probe.drawn(recipe, tokenizer, rows)
-    before = probe.read(folder / PASS_RATES)[0] if (folder / PASS_RATES).is_file() else {}
+    before = (
+        probe.read_pass_rates(folder / PASS_RATES)[0] if (folder / PASS_RATES).is_file() else {}
+    )
     problems = min(problems or before.get("probed", PROBLEMS), len(ids))
     samples = samples or before.get("samples", group)
     if problems * samples > probe.MOST:
@@ -65,8 +67,9 @@ def main(recipe: Recipe, problems: int | None = None, samples: int | None = None
     figures = probe.write(folder, terms, answers, ids[:problems], group)
     say()
     say_markdown(probe.table(figures, answers.right(), label))
-    if told := probe.advice(figures, answers.right()):
-        say(f"\nadvice: {told}")
+    change = probe.change_before_grpo(figures, answers.right())
+    if change:
+        say(f"\nadvice: {change}")
     say(f"\nresults: {folder}")
     if finished(recipe.stage_dir("grpo")):
         say(

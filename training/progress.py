@@ -14,7 +14,7 @@ from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
 from schema.terminal import duration, say_panel
 from training.checkpoints import write_whole
-from training.watch import Run
+from training.watch import History
 
 # trl's metric → its word on the line. Each reward's mean follows the first of them, under its own
 # name.
@@ -148,20 +148,20 @@ def log_line(logs: dict, step: int, steps: int, seconds: float) -> str:
     return f"step {step:>{len(str(steps))}}/{steps}  {values}  {per_step} s/step  {left} left"
 
 
-class Advise(TrainerCallback):
-    """Says what a run's lines show to be wrong, once: not again what its checkpoint's lines showed
-    before."""
+class ShowAdvice(TrainerCallback):
+    """Prints the advice on a run once: not again what its checkpoint's lines showed before."""
 
     def __init__(self, recipe: Recipe):
-        self.recipe, self.run = recipe, None
+        self.recipe = recipe
+        self.history: History | None = None
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if self.run is None:
-            self.run = Run(self.recipe)
+        if self.history is None:
+            self.history = History(self.recipe)
             for line in state.log_history[:-1]:
-                self.run.judge(line)
-        for step, _, message in self.run.judge(state.log_history[-1]):
-            say_panel("to look at", [f"step {step}: {message}"])
+                self.history.judge(line)
+        for advice in self.history.judge(state.log_history[-1]):
+            say_panel("to look at", [str(advice)])
 
 
 class Metrics(TrainerCallback):

@@ -25,7 +25,7 @@ from schema.names import JUDGE, prepare_rewards, tools_of
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
-from training.progress import Advise
+from training.progress import ShowAdvice
 from training.sampling import (
     adapter_error,
     keep_base_exact,
@@ -355,7 +355,7 @@ def parts(
         rewards.finite,
         SameOrder(),
         rewards.keep_best,
-        Advise(recipe),  # after keep_best, which adds to the history which answers were right
+        ShowAdvice(recipe),  # after keep_best, which adds to the history which answers were right
         Reshard() if trainer.is_fsdp_enabled else None,
     )
     return [each for each in found if each]

@@ -36,60 +36,64 @@ CORRECT = ACCURACY.removeprefix("eval_")
 
 
 class Advice(NamedTuple):
-    """`step`: of the line that showed it. `rule`: its name in `RULES`. `message`: what is seen, and
-    what to do."""
+    """What to look at in a run. `step`: of the line that showed it. `rule`: its name in `RULES`.
+    `message`: what is seen, and what to do."""
 
     step: int
     rule: str
     message: str
 
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.message}"
 
-def findings(history: list[dict], recipe: Recipe | dict) -> list[Advice]:
+
+def advice_on(lines: list[dict], recipe: Recipe | dict) -> list[Advice]:
     """All that the rules say of a run, each rule at most once, at the first line that shows it.
 
     Args:
-        history: the lines of `metrics.jsonl`, or the trainer's own history, in their order.
+        lines: those of `metrics.jsonl`, or of the trainer's own history, in their order.
         recipe: or what the run's `recipe.yaml` holds; where that is nothing a run writes, the rules
             say nothing.
     """
     try:
-        run = Run(recipe)
-        return [each for line in history for each in run.judge(line)]
+        history = History(recipe)
+        return [advice for line in lines for advice in history.judge(line)]
     except (TypeError, KeyError, AttributeError, ArithmeticError):
         if isinstance(recipe, Recipe):
             raise
         return []
 
 
-class Run:
+class History:
     """What a run has logged so far. `values`: the numbers of each metric, in order, without the
     lines of the learning rate's warm-up. `empty`: the lines since the last of them that had the
     metric and no number."""
 
     def __init__(self, recipe: Recipe | dict):
-        self.given = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
-        self.grpo = defaults("grpo") | self.given
+        self.own_settings = recipe["grpo"] if isinstance(recipe, dict) else recipe.grpo
+        self.grpo = defaults("grpo") | self.own_settings
         warmup = self.grpo["warmup_steps"]
         self.warmup = warmup * max(0, self.grpo["max_steps"]) if warmup < 1 else warmup
         self.values: dict[str, list[float]] = defaultdict(list)
         self.empty: dict[str, int] = defaultdict(int)
-        self.said: set[str] = set()
+        self.spoken: set[str] = set()  # the rules that gave advice
 
     def judge(self, line: dict) -> list[Advice]:
         """Take the next line in, and say what it is the first to show."""
         if line["step"] > self.warmup:
-            for (
-                key,
-                value,
-            ) in line.items():  # a line may have a few: trl logs a reward only where it sampled
+            # A line may have a few: trl logs a reward only where it sampled.
+            for key, value in line.items():
                 if isinstance(value, int | float) and math.isfinite(value):
                     self.values[key].append(value)
                     self.empty[key] = 0
                 else:
                     self.empty[key] += 1
-        told = {name: rule(self) for name, rule in RULES.items() if name not in self.said}
-        new = [Advice(line["step"], name, message) for name, message in told.items() if message]
-        self.said.update(each.rule for each in new)
+        new = []
+        for name, rule in RULES.items():
+            message = None if name in self.spoken else rule(self)
+            if message:
+                new.append(Advice(line["step"], name, message))
+        self.spoken.update(advice.rule for advice in new)
         return new
 
     def last(self, key: str) -> "Mean | None":
@@ -133,13 +137,13 @@ def mean(values: list[float]) -> Mean:
     return Mean(sum(values) / n, 2 * math.sqrt(steps / 2 / (n - 1) / n))
 
 
-def no_signal(run: Run) -> str | None:
+def no_signal(history: History) -> str | None:
     """Most groups earn the same reward for all their completions: all right, or all wrong."""
-    flat, right = run.last(WITHOUT_SIGNAL), run.last(CORRECT)
+    flat, right = history.last(WITHOUT_SIGNAL), history.last(CORRECT)
     if flat is None or flat.low <= NO_SIGNAL:
         return None
     seen = f"{flat.value:.0%} of the groups taught nothing over the last {WINDOW} logged steps"
-    if same := run.same():
+    if same := history.same():
         told = " and ".join(f"rewards.{name} {value:g}" for name, value in same.items())
         return (
             f"{seen}: every completion earned the same ({told}). Either none was ever right, or the"
@@ -158,7 +162,7 @@ def no_signal(run: Run) -> str | None:
             f"{seen}, most of them all wrong ({right.value:.0%} of the answers are right): these"
             " problems are too hard. Train on easier ones (data.train, or after `make probe`"
             " data.pass_rate: [0.1, 1]), warm up longer (sft.max_steps), or raise"
-            f" grpo.num_generations (now {run.grpo['num_generations']})"
+            f" grpo.num_generations (now {history.grpo['num_generations']})"
         )
     return (
         f"{seen} (all their completions earn the same): train on problems that are sometimes solved"
@@ -166,22 +170,26 @@ def no_signal(run: Run) -> str | None:
     )
 
 
-def truncated(run: Run) -> str | None:
+def truncated(history: History) -> str | None:
     """Many completions reach the limit before they end, and most of these have no answer yet."""
-    cut = run.last("completions/clipped_ratio")
+    cut = history.last("completions/clipped_ratio")
     if cut is None or cut.low <= TRUNCATED:
         return None
     return (
         f"{cut.value:.0%} of the completions were cut off over the last {WINDOW} logged steps:"
-        f" raise grpo.max_completion_length (now {run.grpo['max_completion_length']}). If the"
+        f" raise grpo.max_completion_length (now {history.grpo['max_completion_length']}). If the"
         " newest file in completions/ shows answers that do not stop, a longer warm start"
         " (sft.max_steps) teaches where to end"
     )
 
 
-def entropy_collapse(run: Run) -> str | None:
+def entropy_collapse(history: History) -> str | None:
     """The policy has become nearly deterministic before it is right."""
-    entropies, now, right = run.values.get("entropy", ()), run.last("entropy"), run.last(CORRECT)
+    entropies, now, right = (
+        history.values.get("entropy", ()),
+        history.last("entropy"),
+        history.last(CORRECT),
+    )
     if len(entropies) < START + WINDOW or (right and right.value >= SOLVED):
         return None
     start = sum(entropies[:START]) / START
@@ -192,14 +200,14 @@ def entropy_collapse(run: Run) -> str | None:
         f" {start:.2g} at the"
         f" start{f', with {right.value:.0%} of the answers right' if right else ''}: the policy"
         " hardly tries anything new. Start again with a lower grpo.learning_rate (now"
-        f" {run.grpo['learning_rate']:g}), or with a small grpo.entropy_coef"
+        f" {history.grpo['learning_rate']:g}), or with a small grpo.entropy_coef"
     )
 
 
-def form_only(run: Run) -> str | None:
+def form_only(history: History) -> str | None:
     """The form of an answer is learned, and answers are not."""
-    form = [each for name in FORM if (each := run.last(f"rewards/{name}/mean"))]
-    truth = [each for name in TRUTH if (each := run.last(f"rewards/{name}/mean"))]
+    form = [each for name in FORM if (each := history.last(f"rewards/{name}/mean"))]
+    truth = [each for name in TRUTH if (each := history.last(f"rewards/{name}/mean"))]
     if not form or not truth or min(each.low for each in form) <= FORM_LEARNED:
         return None
     if max(each.high for each in truth) >= NOT_LEARNED:
@@ -213,17 +221,19 @@ def form_only(run: Run) -> str | None:
     )
 
 
-def sampler_mismatch(run: Run) -> str | None:
+def sampler_mismatch(history: History) -> str | None:
     """vLLM samples from another distribution than the trainer computes. Silent for ratios of whole
     sequences, which multiply up the rounding of all their tokens."""
-    ratio = run.last("sampling/importance_sampling_ratio/mean")
-    by_sequence = str(run.given.get("vllm_importance_sampling_mode")).startswith("sequence")
+    ratio = history.last("sampling/importance_sampling_ratio/mean")
+    by_sequence = str(history.own_settings.get("vllm_importance_sampling_mode")).startswith(
+        "sequence"
+    )
     if ratio is None or by_sequence or abs(ratio.value - 1) - ratio.error <= MISMATCH:
         return None
     cut = [
         f"grpo.{key}"
         for key in ("top_p", "top_k", "min_p")
-        if run.grpo[key] != defaults("grpo")[key]
+        if history.grpo[key] != defaults("grpo")[key]
     ]
     what = f"leave out {' and '.join(cut)}, which vLLM counts and the trainer does not"
     if not cut:
@@ -238,13 +248,13 @@ def sampler_mismatch(run: Run) -> str | None:
     )
 
 
-def no_reward(run: Run) -> str | None:
+def no_reward(history: History) -> str | None:
     """A reward that gave numbers gives None to all: it broke, or applies to no problem of late,
     which look the same."""
     silent = [
         key
-        for key in run.values
-        if run.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key)
+        for key in history.values
+        if history.empty[key] >= WINDOW and re.fullmatch("rewards/.+/mean", key)
     ]
     names = " and ".join(f"rewards.{key.split('/')[1]}" for key in silent)
     return names and (

@@ -259,8 +259,8 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
     said, advantage = transcript(row["completion"]), finite(row["advantage"])
     return {
         "step": row["step"],
-        "question": _said(row["prompt"], "user"),
-        "system": _said(row["prompt"], "system"),
+        "question": _content_of(row["prompt"], "user"),
+        "system": _content_of(row["prompt"], "system"),
         "text": said,
         "rewards": rewards,
         "total": finite(math.fsum(paid)) if paid else None,
@@ -288,7 +288,7 @@ def flags(completion: str, right: float | None, advantage: float | None) -> list
     return found
 
 
-def _said(messages: Any, role: str) -> str:
+def _content_of(messages: Any, role: str) -> str:
     """What one side says in a prompt, which is one message, several, or plain text."""
     if isinstance(messages, str):
         return messages if role == "user" else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation import report
-from runs.folder import CONTROL, LABELS, evaluations, inside, weights_of
+from runs.folder import CONTROL, LABELS, evaluations, inside, weights_hash
 from viewer.runs import changed, finite, stage_of
 
 FEW = 3  # questions that were won, and that were lost, beside a result
@@ -30,7 +30,7 @@ def results(run: Path) -> list[dict[str, Any]]:
             stamps = tuple((each.st_mtime_ns, each.st_size) for each in files)
             found.append(
                 {"benchmark": benchmark}
-                | _result(run, benchmark, tuple(labels), stamps, weights_of(run))
+                | _result(run, benchmark, tuple(labels), stamps, weights_hash(run))
             )
     return found
 

@@ -23,7 +23,7 @@ from schema.configs import RIGHT
 from schema.sections import flat
 from schema.stages import STAGES, algorithm
 from schema.terminal import make_line
-from training.watch import findings
+from training.watch import advice_on
 
 # trl's settings that the page works with; their defaults are trl's own.
 SETTINGS = (
@@ -133,11 +133,9 @@ def _curves(run: Path, _changed: int, _size: int) -> dict[str, list]:
 
 def advice(run: Path) -> list[dict[str, Any]]:
     """What the rules of docs/health.md, which are for GRPO, say of the run so far."""
-    return (
-        []
-        if stage_of(run) != "grpo"
-        else [each._asdict() for each in findings(read_metrics(run), recipe_in(run))]
-    )
+    if stage_of(run) != "grpo":
+        return []
+    return [advice._asdict() for advice in advice_on(read_metrics(run), recipe_in(run))]
 
 
 def _plain(value: Any) -> Any:

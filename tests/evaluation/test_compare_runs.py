@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.compare_runs import difference, read, table
+from evaluation.compare_runs import difference, read_arms, table
 from runs.folder import read_run
 from schema.faults import RecipeError
 from stages import compare
@@ -31,7 +31,7 @@ def run(folder: Path, right: int = 50, seed: int = 1, n: int = 100, **grpo) -> P
 
 def test_what_each_run_cost_and_reached(tmp_path):
     other = run(tmp_path / "outputs/b/", right=70, num_iterations=2, logging_steps=2)
-    arms = read([str(run(tmp_path / "outputs/a")), str(other / "grpo")])
+    arms = read_arms([str(run(tmp_path / "outputs/a")), str(other / "grpo")])
     lines = table(arms)
     name = str(tmp_path).strip("/")
     before = "40.0% (30.9% to 49.8%)"  # Wilson's
@@ -61,7 +61,7 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
     for recipe, beta, right in (("a", 0.0, (50, 60, 70)), ("b", 0.5, (60, 75, 80))):
         for seed, each in enumerate(right, 1):
             run(tmp_path / recipe / f"seed-{seed}", right=each, seed=seed, beta=beta)
-    arms = read([str(tmp_path / "a"), str(tmp_path / "b")])
+    arms = read_arms([str(tmp_path / "a"), str(tmp_path / "b")])
     assert [
         (len(arm.runs), arm.name.endswith(f"/{x}/seed-*"))
         for arm, x in zip(arms, "ab", strict=True)
@@ -69,10 +69,10 @@ def test_seeds_are_one_arm_and_paired_with_themselves(tmp_path):
     # Student's t of two degrees of freedom is 4.303: 10 points of standard deviation over sqrt(3).
     assert "| 1 2 3 | 4 | 96 | 100 | 40.0% ± 0.0 → 60.0% ± 24.8 | 10 → 7 |" in table(arms)[2]
     assert difference(*arms) == "+11.7 ± 7.2 points over 3 seeds in common"
-    one = read([str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    one = read_arms([str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
     assert len(one[0].runs) == 1
     assert difference(*one).startswith("seed 2 alone: +15.0 ± 7.2 points (n = 100, 15 won, 0 lost")
-    two = read([str(tmp_path / "a/seed-1"), str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
+    two = read_arms([str(tmp_path / "a/seed-1"), str(tmp_path / "a/seed-2"), str(tmp_path / "b")])
     assert [len(arm.runs) for arm in two] == [2, 3]
 
 
@@ -87,7 +87,7 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     (tmp_path / "b/sft/summary.json").write_text(
         json.dumps({"steps": STEPS, "seconds": 3.0, "own_solutions": own})
     )
-    arms = read([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
+    arms = read_arms([str(tmp_path / "a/sft"), str(tmp_path / "b/sft")])
     cells = [line.split(" | ") for line in table(arms)[2:4]]
     assert [each[0].endswith(f"/{name}/sft") for each, name in zip(cells, "ab", strict=True)] == [
         True,
@@ -99,7 +99,7 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
     ]  # completions, sampled of nobody and of its own
     assert [each[5].split(" (")[0] for each in cells] == ["0.0%", "0.0%"]  # the base
     assert difference(*arms).startswith("+15.0 ")
-    arms = read([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
+    arms = read_arms([str(tmp_path / "a/grpo"), str(tmp_path / "b")])
     # those of GRPO
     assert arms[1].runs[0].folder.name == "dpo" and table(arms)[3].split(" | ")[3] == "96"
     assert "+5.0 ± 4.4 points" in difference(*arms)
@@ -107,7 +107,7 @@ def test_warm_starts_and_dpo_are_compared_too(tmp_path):
         recipe.write("dpo: {beta: 0.5}\n")
     assert [
         line.split(" | ")[0]
-        for line in table(read([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]
+        for line in table(read_arms([str(tmp_path / "a/grpo"), str(tmp_path / "b")]))[7:-2]
     ] == [
         "| `dpo.beta`"  # and none of the defaults of trl.DPOConfig
     ]
@@ -119,7 +119,10 @@ def test_seeds_that_each_sample_their_own_warm_start_are_one_arm(tmp_path):
         own = f"data: {{own_solutions: {{model: outputs/w/seed-{seed}/sft}}}}\n"
         recipe.write_text(recipe.read_text() + own)
     run(tmp_path / "b")
-    assert [len(arm.runs) for arm in read([str(tmp_path / "a"), str(tmp_path / "b")])] == [2, 1]
+    assert [len(arm.runs) for arm in read_arms([str(tmp_path / "a"), str(tmp_path / "b")])] == [
+        2,
+        1,
+    ]
 
 
 def moved(folder: Path):
@@ -150,7 +153,7 @@ NOT_COMPARED = {
 def test_what_is_not_the_same_question_is_not_compared(why, tmp_path):
     run(tmp_path / "a")
     NOT_COMPARED[why](run(tmp_path / "b"))
-    last = table(read([str(tmp_path / "a"), str(tmp_path / "b")]))[-1]
+    last = table(read_arms([str(tmp_path / "a"), str(tmp_path / "b")]))[-1]
     assert "not compared: " in last and why in last
 
 
@@ -195,7 +198,7 @@ def test_what_is_no_run_is_one_message(name, tmp_path):
             run(tmp_path / folder / f"seed-{i + 1}", seed=seeds[i], beta=betas[i])
     names, message = REFUSED[name]
     with pytest.raises(RecipeError) as error:
-        read([str(tmp_path / each) for each in names])
+        read_arms([str(tmp_path / each) for each in names])
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
 
 
@@ -222,7 +225,7 @@ def test_what_a_strangers_run_says_is_text(tmp_path):
     folder = run(tmp_path / "b", loss_type="x|<img>\x1b]0;\x07`")
     (folder / "grpo/summary.json").write_text(json.dumps({"steps": "many", "seconds": 1e999}))
     (folder / "grpo/versions.json").write_text(json.dumps({"hardware": {"a": ["|"]}}))
-    lines = table(read([str(run(tmp_path / "a")), str(folder)]))
+    lines = table(read_arms([str(run(tmp_path / "a")), str(folder)]))
     assert all("\x1b" not in line for line in lines)
     assert lines[3].count("|") == lines[2].count("|")
     assert any(r"`x\|<img>" in line for line in lines)

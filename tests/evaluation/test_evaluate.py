@@ -129,7 +129,7 @@ def test_each_benchmark_is_answered_as_it_says_and_has_a_folder_of_its_own(tmp_p
     ]
     assert len({each[:100] for each in asked}) == len(entries) and max(map(len, asked)) <= 100
     assert benchmark_labels([*entries[::-1], "gsm8k"])[-2::-1] == list(asked)
-    head = answers.settings(Contestant("base", recipe, sampling=asked[sampled]), [], [])
+    head = answers.answer_settings(Contestant("base", recipe, sampling=asked[sampled]), [], [])
     assert (head["samples"], head["temperature"], head["top_p"], head["seed"]) == (
         8,
         1,
@@ -233,7 +233,7 @@ def test_vllm_computes_in_what_training_computes_in(
     refused("that is all", *overrides)
     recipe = load_recipe(TINY, overrides, check=())
     served = vllm_server.command(recipe, Path("folder"))
-    recorded = answers.settings(Contestant("base", recipe), [], [])["dtype"]
+    recorded = answers.answer_settings(Contestant("base", recipe), [], [])["dtype"]
     assert asked["dtype"] == served[served.index("--dtype") + 1] == recorded == computes_in
 
 

@@ -87,14 +87,14 @@ def test_a_histogram_of_many_samples_has_ten_rows():
     ],
 )
 def test_advice(right, said):
-    told = probe.advice(probe.summary(right, n=8, group=8), right)
+    told = probe.change_before_grpo(probe.summary(right, n=8, group=8), right)
     assert told == said if said is None else told.startswith(said)
 
 
 @pytest.mark.parametrize("n", range(2, 40))
 def test_the_advised_range_holds_every_problem_that_was_solved_sometimes(n):
     right = [0] * 50 + [n] * 50 + [1, n - 1]
-    told = probe.advice(probe.summary(right, n=n, group=2), right)
+    told = probe.change_before_grpo(probe.summary(right, n=n, group=2), right)
     low, high = json.loads(told[told.index("[") : told.index("]") + 1])
     assert 0 < low <= 1 / n and (n - 1) / n <= high < 1
 
@@ -148,7 +148,10 @@ def test_what_a_probe_wrote_is_read(tmp_path):
     write_lines(
         tmp_path / "pass_rates.jsonl", [HEAD | {"probed": 2}, LINE, LINE | {"id": 7, "right": 4}]
     )
-    assert probe.read(tmp_path / "pass_rates.jsonl") == (HEAD | {"probed": 2}, {0: 0.25, 7: 1.0})
+    assert probe.read_pass_rates(tmp_path / "pass_rates.jsonl") == (
+        HEAD | {"probed": 2},
+        {0: 0.25, 7: 1.0},
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,14 +181,14 @@ def test_what_no_probe_wrote_is_one_line(lines, tmp_path):
     with pytest.raises(
         RecipeError, match=r"pass_rates.jsonl is not what a probe wrote \(\w+Error\): delete it"
     ):
-        probe.read(tmp_path / "pass_rates.jsonl")
+        probe.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 
 def test_pass_rates_too_large_for_a_probe_are_not_read(tmp_path):
     with (tmp_path / "pass_rates.jsonl").open("wb") as file:
         file.truncate(2**40)  # read, it would fill the memory
     with pytest.raises(RecipeError, match=r"is not what a probe wrote \(ValueError\)"):
-        probe.read(tmp_path / "pass_rates.jsonl")
+        probe.read_pass_rates(tmp_path / "pass_rates.jsonl")
 
 
 def test_an_answer_that_is_there_twice_counts_once():

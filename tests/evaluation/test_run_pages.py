@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from ruamel.yaml import YAML
 
 from evaluation import pictures, run_pages
-from runs.folder import Run, weights_of
+from runs.folder import Run, weights_hash
 from schema.faults import RecipeError
 from tests.evaluation.test_report import answers
 from tests.schema.test_terminal import kinds
@@ -125,7 +125,7 @@ def evaluated(run: Path, right: list[bool], weights: str | None = None):
     folder.mkdir(parents=True, exist_ok=True)
     answers(folder, "base", [False] * len(right))
     answers(folder, "grpo", right)
-    for label, told in (("base", None), ("grpo", weights or weights_of(run))):
+    for label, told in (("base", None), ("grpo", weights or weights_hash(run))):
         head, *items = (folder / f"{label}.jsonl").read_text().splitlines()
         head = json.loads(head) | {"weights": told, "temperature": 0, "max_new_tokens": 512}
         write_lines(folder / f"{label}.jsonl", [head, *map(json.loads, items)])

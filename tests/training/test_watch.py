@@ -16,8 +16,8 @@ from schema.recipe import load_recipe
 from tests.support import CHAIN, ROOT, copied, read_lines, run_stage
 from tests.waits import run_command
 from training import watch
-from training.progress import Advise
-from training.watch import CORRECT, RULES, WINDOW, findings
+from training.progress import ShowAdvice
+from training.watch import CORRECT, RULES, WINDOW, advice_on
 
 RECIPE = {"grpo": {"max_completion_length": 256, "learning_rate": 1e-5}}
 RECORDED = Path(__file__).parent / "recorded"
@@ -40,7 +40,7 @@ def logged(*phases: tuple[int, dict]) -> list[dict]:
 
 
 def told(history: list[dict], recipe: dict = RECIPE) -> list[tuple[int, str]]:
-    return [(each.step, each.rule) for each in findings(history, recipe)]
+    return [(each.step, each.rule) for each in advice_on(history, recipe)]
 
 
 # After 100 healthy steps. It is told where the mean of eight lines is clear: with three of them far
@@ -108,7 +108,7 @@ SICK = [
 def test_a_sickness_is_told_once_where_it_is_clear(rule, values, step, words):
     history = logged((20, {}), (20, values), (30, {}), (20, values))
     assert told(history) == [(step, rule)]
-    (found,) = findings(history, RECIPE)
+    (found,) = advice_on(history, RECIPE)
     assert [each for each in words if each not in found.message] == [] and "\n" not in found.message
 
 
@@ -177,7 +177,7 @@ def test_a_fall_of_the_entropy_is_told_though_it_is_steep():
     ],
 )
 def test_truncated_sampling_is_named_where_it_explains_the_ratio(recipe, words):
-    (found,) = findings(logged((20, {RATIO: 0.9})), {"grpo": recipe})
+    (found,) = advice_on(logged((20, {RATIO: 0.9})), {"grpo": recipe})
     assert words in found.message
 
 
@@ -191,14 +191,14 @@ def test_recorded_healthy_runs_are_told_nothing(name):
 
 def test_a_recorded_run_that_has_learned_its_problems_is_told_so():
     """Seed 5 of the same, which ends with 95 % right: nothing is left to learn from most groups."""
-    (found,) = findings(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
+    (found,) = advice_on(read_lines(RECORDED / "too-easy.jsonl"), RECIPE)
     assert (found.step, found.rule) == (180, "no signal") and "too easy" in found.message
 
 
 def said_by(history: list[dict], known: int, capsys) -> list[str]:
     """What a run says that starts with the history of a checkpoint after so many lines."""
     advise, state = (
-        Advise(load_recipe("recipes/tiny-arithmetic.yaml")),
+        ShowAdvice(load_recipe("recipes/tiny-arithmetic.yaml")),
         TrainerState(log_history=history[:known]),
     )
     for line in history[known:]:
@@ -221,7 +221,7 @@ def test_killed_and_resumed_a_run_says_nothing_twice(killed, capsys):
 def test_a_recipe_and_its_file_say_the_same():
     recipe = load_recipe("recipes/qwen-math-lora.yaml", check=())
     history = logged((40, {CUT: 0.6, RATIO: 0.85}))
-    assert findings(history, recipe) == findings(history, recipe.resolved()) != []
+    assert advice_on(history, recipe) == advice_on(history, recipe.resolved()) != []
 
 
 def test_every_key_that_advice_names_is_one_of_a_recipe():
@@ -284,6 +284,6 @@ def test_a_real_run_is_told(chain, tmp_path):
         read_lines(tmp_path / "grpo/metrics.jsonl"),
         YAML(typ="safe").load(tmp_path / "grpo/recipe.yaml"),
     )
-    found = findings(history, recipe)
+    found = advice_on(history, recipe)
     assert told(history) == [(8, "no signal"), (8, "truncated")]
     assert [said.count(f"step {each.step}: {each.message}\n") for each in found] == [1, 1]
