@@ -30,7 +30,7 @@ LONGER = {
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 6_950, "tests/": 29_500, "everything else": 21_000}
+BUDGET = {"rewards/verifier/": 6_950, "tests/": 29_500, "everything else": 20_800}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",
