@@ -3,6 +3,7 @@ on its own problems: honest ones, cheats that do not know the answer, tricks aro
 new cheat is one line in a table.
 """
 
+import dataclasses
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -18,8 +19,9 @@ from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.configs import size_of_run
-from schema.names import JUDGE
+from schema.names import JUDGE, LEARNED
 from schema.recipe import Recipe
+from schema.terminal import say
 from training.scoring import guarded_rewards
 
 GOLDS = 200  # golds of the training data that the verifier is tried on
@@ -222,6 +224,15 @@ class Pay(NamedTuple):
     beats: int
     more: bool
     paid: list[list[float | None]]  # what each reward paid, without its weight
+
+
+def without_reward_model(recipe: Recipe) -> Recipe:
+    """The recipe without its reward model, which only trl's trainer can ask; says so."""
+    if LEARNED not in recipe.rewards:
+        return recipe
+    say(f"audit: rewards.{LEARNED} is left out: only the trainer asks it")
+    functions = {name: each for name, each in recipe.rewards.items() if name != LEARNED}
+    return dataclasses.replace(recipe, rewards=functions)
 
 
 def bound_rewards(recipe: Recipe) -> list[tuple[Callable, float]]:

@@ -1,7 +1,6 @@
 """What a recipe's model config, tokenizer and data reveal without a weight: prompt, lengths, golds,
 cheats, memory."""
 
-import dataclasses
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +11,28 @@ import torch
 from data import prompt
 from data.problems import for_rewards
 from evaluation import own_solutions
-from evaluation.audit import audited, blind, bound_rewards, some, some_golds, with_wrong_answers
+from evaluation.audit import (
+    audited,
+    blind,
+    bound_rewards,
+    some,
+    some_golds,
+    with_wrong_answers,
+    without_reward_model,
+)
 from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import Fault, RecipeError, RunStopped
 from schema.meaning import fault_at, not_seen
-from schema.models import OPTIONS, judge_fault
-from schema.names import LEARNED, missing_columns
+from schema.models import judge_fault
+from schema.names import JUDGE, LEARNED, missing_columns
 from schema.problem_sets import load_train, prompt_lengths
 from schema.recipe import Recipe
 from schema.stages import finished
 from schema.terminal import make_command, say
-from training import memory, reward_model
+from training import memory
 from training.model import checked, load_tokenizer
+from training.reward_model import reward_model_files
 from training.run_folder import not_probed
 
 # parameters; below that, full training uses the learning rates of a small network
@@ -59,14 +67,13 @@ def model_findings(
         yield from not_seen(
             recipe, error, ("model",), "the model, and so prompt, lengths and memory"
         )
-    sized_with = recipe
     if LEARNED in recipe.rewards:
+        on_this_machine = Path(recipe.rewards[LEARNED]["model"]).is_dir()
         try:
-            reward_model.load_tokenizer_of(recipe)
+            with reward_model_files(recipe, weights=on_this_machine):
+                pass
         except RecipeError as error:
             yield from not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
-            others = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
-            sized_with = dataclasses.replace(recipe, rewards=others)
     if silent := judge_fault(recipe):
         message = f"{silent.message} before it trains"
         yield Fault(silent.place, message, "note", unseen="the judge")
@@ -110,7 +117,7 @@ def model_findings(
         longest = max(lengths, default=memory.PROMPT_TOKENS)
         try:
             yield from _size_findings(recipe, config, longest, card)
-            yield from _memory_findings(sized_with, longest, launched, card)
+            yield from _memory_findings(recipe, longest, launched, card)
         except RecipeError as error:
             # The model cannot be made of its config, or not with this adapter.
             for fault in error.faults:
@@ -145,12 +152,11 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
         return
-    if asked := OPTIONS.keys() & recipe.rewards.keys():
-        say(
-            f"audit: left out here, since it would ask a model ({min(asked)}):"
-            f" {make_command('audit', recipe)}"
-        )
+    if JUDGE in recipe.rewards:
+        command = make_command("audit", recipe)
+        say(f"audit: left out here, since it would ask a model ({JUDGE}): {command}")
         return
+    recipe = without_reward_model(recipe)
     try:
         table = audited(
             with_wrong_answers(rows, recipe.runs_programs), rows, recipe, bound_rewards(recipe)

@@ -6,7 +6,6 @@ from rewards.correct_answer import correct_answer
 from rewards.format_tags import format_tags, tag_count
 from rewards.judge import judge
 from rewards.language_consistency import language_consistency
-from rewards.learned import learned
 from rewards.partial_credit import partial_credit
 from rewards.sum_steps import sum_steps
 from rewards.true_equations import true_equations
@@ -17,7 +16,6 @@ __all__ = [
     "format_tags",
     "judge",
     "language_consistency",
-    "learned",
     "partial_credit",
     "sum_steps",
     "tag_count",

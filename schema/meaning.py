@@ -574,26 +574,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         for options in section.values()
     ):
         yield (), "rewards: all weights are 0, so nothing would be learned"
-    steps = [
-        name
-        for name, options in section.items()
-        if isinstance(options, dict) and "steps" in options
-    ]
-    if len(steps) > 1:
-        yield (
-            (steps[1], "steps"),
-            f"rewards.{steps[1]}.steps: {steps[0]} has `steps` already, and only one may",
-        )
-    if steps == list(section):
-        yield (
-            (),
-            (
-                "rewards: add one for whole completions, such as correct_answer: only the steps"
-                " have one"
-            ),
-        )
-    if recipe.get("tools") and (wrong := [*steps, *section.keys() & {names.LEARNED}]):
-        yield (wrong[0],), f"rewards.{wrong[0]}: {ONE_TURN}"
+    yield from _steps_and_model(section, recipe)
     for name, options in section.items():
         if not isinstance(options, dict):
             yield (
@@ -601,13 +582,16 @@ def rewards(section: dict, recipe: dict) -> Complaints:
                 f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}",
             )
             continue
+        if name == names.LEARNED:
+            yield from models.reward_model(options)
+            continue
         for key, rule in names.REWARD_KEYS.items():
             if key in options and (wrong := rule.refusal(options[key])):
                 yield (name, key), f"rewards.{name}.{key}: {wrong}"
         try:
             function = names.reward_function(name)
         except LookupError:
-            known = rewards_room.__all__
+            known = [*rewards_room.__all__, names.LEARNED]
             yield (name,), f"unknown reward {name!r}{nearest_or_all(name, known)}"
             continue
         except ImportError as error:
@@ -624,8 +608,6 @@ def rewards(section: dict, recipe: dict) -> Complaints:
                 yield (name, key), f"{name}: {message}"
         for key in [each for each in names.GIVEN if each in arguments]:
             yield (name, key), f"{name}: {key}: the trainer gives it; leave it out"
-        if name == "correct_answer" and "steps" in options:
-            yield (name, "steps"), f"{name}: a step is no answer; leave `steps` out"
         if name in models.OPTIONS:
             yield from models.complaints(name, options)
         longest = options.get("longest")  # of another type: said above
@@ -654,6 +636,25 @@ def rewards(section: dict, recipe: dict) -> Complaints:
                     " the data"
                 ),
             )
+
+
+def _steps_and_model(section: dict, recipe: dict) -> Complaints:
+    """What is wrong with the rewards that are no function of whole completions."""
+    steps = []
+    for name, options in section.items():
+        if isinstance(options, dict) and "steps" in options and name != names.LEARNED:
+            steps.append(name)
+    if len(steps) > 1:
+        message = f"{steps[0]} has `steps` already, and only one may"
+        yield (steps[1], "steps"), f"rewards.{steps[1]}.steps: {message}"
+    if "correct_answer" in steps:
+        yield ("correct_answer", "steps"), "correct_answer: a step is no answer; leave `steps` out"
+    if section and section.keys() <= {*steps, names.LEARNED}:
+        lack = "only the steps have one" if steps else "only a model gives one"
+        yield (), f"rewards: add one for whole completions, such as correct_answer: {lack}"
+    one_turn = [name for name in section if name in steps or name == names.LEARNED]
+    if recipe.get("tools") and one_turn:
+        yield (one_turn[0],), f"rewards.{one_turn[0]}: {ONE_TURN}"
 
 
 CHECKS = {
@@ -710,14 +711,13 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("data", "validation"), message
     # A policy that is optimised against a reward model long enough is rewarded for the model's
     # mistakes (Gao et al. 2022, arXiv:2210.10760).
-    for each in (
-        models.OPTIONS.keys() & paid if not any(paid.get(name, 0) > 0 for name in TRUTH) else ()
-    ):
+    by_model = [name for name in (names.LEARNED, names.JUDGE) if name in paid]
+    if by_model and not any(paid.get(name, 0) > 0 for name in TRUTH):
         message = (
             "a model's word alone is gamed: put a rule beside it that says what is right, such as"
             " correct_answer"
         )
-        yield ("rewards", each), message
+        yield ("rewards", by_model[0]), message
     if host := models.host_of_judge(recipe.rewards.get(names.JUDGE)):
         yield (
             ("rewards", names.JUDGE, "url"),

@@ -1,32 +1,30 @@
 """Models that a recipe names, without a library: those that need no Hub, each written by its
-builder; which can be a learned reward, as far as their name and their config.json tell; and whether
-the judge behind an endpoint answers.
+builder; the reward model that trl asks; and whether the judge behind an endpoint answers.
 """
 
 import asyncio
-import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from rewards.judge import URL, NoVerdict, Verdicts, judge  # noqa: F401
-from schema.faults import Complaints, Fault, RecipeError
+from schema.faults import Complaints, Fault, RecipeError, nearest
 from schema.names import JUDGE, LEARNED, REWARD_KEYS, no_such_folder
 from schema.sections import Recipe
 from schema.values import LOCAL_HOSTS, RULES, Number, Pattern, count
 
-LARGEST = 2**20  # bytes of a config.json; known models' have a few thousand
 PORT = r"([1-5]?[0-9]{1,4}|6([0-4][0-9]{3}|5([0-4][0-9]{2}|5([0-2][0-9]|3[0-5]))))"  # to 65535
+# All options of a reward model: trl asks it itself, and knows no others.
+OF_LEARNED = {
+    "model": RULES["model"]["name_or_path"],
+    "revision": RULES["model"]["revision"],
+    "weight": REWARD_KEYS["weight"],
+}
 OPTIONS: dict[str, dict[str, Any]] = {
-    LEARNED: {
-        "model": RULES["model"]["name_or_path"],
-        "revision": RULES["model"]["revision"],
-        "separator": Pattern(r"(?s).{1,20}", 'the text after each step, such as "\\n"'),
-    },
     JUDGE: {
         "model": Pattern(r"[\w./:@+-]{1,200}", "the name that the endpoint knows its model by"),
         # Neither a password nor a question mark, behind which there may be a key: a recipe is no
@@ -58,47 +56,6 @@ _TINY_CHAT_TEMPLATE = (
     " call.function.arguments | tojson }}}</tool_call>{% endfor %}{% if message.role == 'assistant'"
     " %}{{ eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"
 )
-
-
-class Head(NamedTuple):
-    """What a model must end in: the end of its class's name, and how many labels."""
-
-    kind: str
-    labels: int
-    made_by: str
-
-
-OF_COMPLETIONS = Head("ForSequenceClassification", 1, "trl's RewardTrainer makes such models")
-OF_STEPS = Head(
-    "ForTokenClassification", 2, "a process reward model, as trl's former PRMTrainer made them"
-)
-
-
-def head(options: dict) -> Head:
-    """The head that the options of a learned reward ask for."""
-    return OF_STEPS if "steps" in options else OF_COMPLETIONS
-
-
-def wrong_config(config: object, wanted: Head) -> str | None:
-    """What keeps the model of a config.json from having that head, or None."""
-    if not isinstance(config, dict):
-        return "its config.json is not a JSON object"
-    # Two labels are transformers' default, which a config.json need not say.
-    named, labels = config.get("architectures"), config.get("id2label", config.get("num_labels", 2))
-    named = named[0] if isinstance(named, list) and len(named) == 1 else named
-    needed = (
-        f"a learned reward {'of steps ' * (wanted is OF_STEPS)}is a model …{wanted.kind}"
-        f" ({wanted.made_by})"
-    )
-    if not isinstance(named, str) or not named.endswith(wanted.kind):
-        own = ", whose own code is never run here" if "auto_map" in config else ""
-        return f"its architecture is {named!r:.80}{own}; {needed}"
-    count = len(labels) if isinstance(labels, dict) else labels
-    return (
-        None
-        if count == wanted.labels
-        else f"it has {count!r:.20} labels, not {wanted.labels}; {needed}"
-    )
 
 
 def host_of_judge(options: Any) -> str | None:
@@ -161,37 +118,25 @@ def complaints(name: str, options: dict) -> Complaints:
             # which may hold the secret
             told = refusal if key not in ("key", "url") else refusal.partition(", got")[0]
             yield (name, key), f"rewards.{name}.{key}: {told}"
-    if name == JUDGE or not options.get("model") or any(refusal for _, refusal in wrong):
-        return
-    path = options["model"]
-    if refusal := no_such_folder(path) or (
-        _wrong_folder(Path(path), head(options)) if Path(path).is_dir() else None
-    ):
-        yield (LEARNED, "model"), f"rewards.{LEARNED}.model: {refusal}"
 
 
-def _wrong_folder(folder: Path, wanted: Head) -> str | None:
-    file = folder / "config.json"
-    if (folder / "adapter_config.json").exists():
-        return f"{folder} holds an adapter: merge it into its base, and name the whole model"
-    if not file.is_file():
-        return f"{folder} holds no config.json, so it is not a model, or not a finished one"
-    try:
-        config = (
-            json.loads(file.read_text(encoding="utf-8")) if file.stat().st_size <= LARGEST else None
-        )
-    except (OSError, ValueError, RecursionError):
-        config = None
-    if wrong := wrong_config(config, wanted):
-        return f"{folder}: {wrong}"
-    safe = any(
-        (folder / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json")
-    )
-    return (
-        None
-        if safe
-        else f"{folder} holds no model.safetensors: other formats may hold code and are not read"
-    )
+def reward_model(options: dict) -> Complaints:
+    """What is wrong with the options of the recipe's reward model."""
+    about = f"rewards.{LEARNED}"
+    refusals = {}
+    for key, value in options.items():
+        if key in OF_LEARNED:
+            refusals[key] = OF_LEARNED[key].refusal(value)
+        else:
+            near = nearest(key, OF_LEARNED)
+            refusals[key] = f"trl asks the model itself, which has no such option{near}"
+    if "model" not in options:
+        yield (LEARNED,), f"{about}: it needs a `model`: {OF_LEARNED['model'].words}"
+    elif not refusals["model"]:
+        refusals["model"] = no_such_folder(options["model"])
+    for key, refusal in refusals.items():
+        if refusal:
+            yield (LEARNED, key), f"{about}.{key}: {refusal}"
 
 
 # The tools' form of Qwen, in two tokens and what stands between them.

@@ -185,7 +185,7 @@ REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, su
 GIVEN = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
 GIVEN += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
-LEARNED = "learned"  # the reward that a model gives: see schema/models.py
+LEARNED = "learned"  # the reward model that trl asks: no function
 JUDGE = "judge"  # the reward that a model elsewhere gives, likewise
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
@@ -261,17 +261,18 @@ def missing_columns(recipe: Recipe, columns: list[str]) -> list[Fault]:
     def fault(name: str, message: str) -> Fault:
         return Fault(recipe.place("rewards", name), f"rewards.{name}: {message}")
 
-    last = {name: name.rpartition(".")[2] for name in recipe.rewards}
+    functions = {name: each for name, each in recipe.rewards.items() if name != LEARNED}
+    last = {name: name.rpartition(".")[2] for name in functions}
     message = "is a column of completions/: rename the function"
     faults = [fault(name, f"{each} {message}") for name, each in last.items() if each in RESERVED]
-    for name, options in recipe.rewards.items():
+    for name, options in functions.items():
         for each in sorted(_settings(name, options) & set(columns)):
             message = (
                 f"the data has a column {each!r}, which would stand for this reward's argument of"
                 " that name"
             )
             faults.append(fault(name, f"{message}: rename the column"))
-    for name, options in recipe.rewards.items():
+    for name, options in functions.items():
         if is_reward(function := reward_function(name)):
             of_steps = {"steps_before"} if "steps" in options else set()
             for argument in missing_names(function, {*options, *columns, *GIVEN, *of_steps}):

@@ -19,6 +19,7 @@ from evaluation.audit import (
     by_gradability,
     some,
     with_wrong_answers,
+    without_reward_model,
 )
 from schema.faults import RecipeError
 from schema.names import missing_columns
@@ -31,6 +32,7 @@ from stages.cli import run
 def main(recipe: Recipe, rows: int = 100):
     """Score honest answers and cheats with a recipe's rewards."""
     train, _ = train_and_held_out(recipe)
+    recipe = without_reward_model(recipe)
     if rows < 1:
         raise RecipeError([f"--rows {rows}: at least one problem is needed"])
     sample = random.Random(0).sample(train, min(rows, len(train)))

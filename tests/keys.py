@@ -64,6 +64,7 @@ def reference() -> Iterator[str]:
         whole.fill(f"- `{name}: {{{_arguments(getattr(rewards, name))}}}`")
         for name in rewards.__all__
     )
+    yield "- `learned: {model: …, revision: null}`, without `timeout` and `steps`"
     yield (
         "\n## The libraries' sections\n\nTheir keys are fields of these; `make check` refuses some,"
         " and says why.\n"

@@ -26,7 +26,6 @@ from schema import configs
 from schema.faults import said_by_library
 from schema.launch import shares_weights
 from schema.recipe import Recipe
-from training import reward_model
 from training.model import base_model, looked_at, not_loaded
 from training.sampling import adapted_layers
 
@@ -81,7 +80,6 @@ class Parts:
     copy_of_the_base: int = 0
     vllm_weights: int = 0
     vllm_cache: int = 0
-    reward_model: int = 0
     in_turns: bool = True
 
     @property
@@ -89,7 +87,6 @@ class Parts:
         kept = (
             self.weights + self.trained_weights + self.reference + self.gradients + self.optimizer
         )
-        kept += self.reward_model
         training = self.activations + self.logits
         sampling = self.kv_cache + self.copy_of_the_base + self.vllm_weights + self.vllm_cache
         return kept + (max(training, sampling) if self.in_turns else training + sampling)
@@ -140,7 +137,6 @@ def estimate(
             recipe, config, batch, tokens, args.gradient_checkpointing, gpu
         ),
         logits=logits_bytes(recipe, config, batch * tokens, gpu),
-        reward_model=reward_model.bytes_of(recipe),
         **_sampling(recipe, model, args, kv_cache, card, gpu),
     )
 

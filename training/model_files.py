@@ -29,7 +29,6 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
     PreTrainedModel,
 )
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
@@ -80,9 +79,8 @@ WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
 AUTO = {
     "causal language model": AutoModelForCausalLM,
     "model for sequence classification": AutoModelForSequenceClassification,
-    "model for token classification": AutoModelForTokenClassification,
 }
-CAUSAL_LM, OF_SEQUENCES, OF_TOKENS = AUTO
+CAUSAL_LM, OF_SEQUENCES = AUTO
 
 # Of a config, what the recipe or the trainer decides, or names code or other files.
 DROPPED = (

@@ -168,19 +168,11 @@ def as_in_trl(error: BaseException, columns: dict) -> str:
 def guarded_rewards(
     recipe: Recipe, at_most: float = math.inf, folder: Path | None = None
 ) -> list[GuardedReward]:
-    """The recipe's rewards, in its order, with their arguments bound. `at_most`: seconds for a
+    """The recipe's functions, in its order, with their arguments bound. `at_most`: seconds for a
     batch, whatever timeout the recipe sets, but for a judge, whose requests have their own.
     `folder`: of a run, where its verdicts are kept.
-
-    Raises:
-        RecipeError: the model of a learned reward cannot be loaded.
     """
-    rewards = recipe.rewards
-    if LEARNED in rewards:
-        # Imports transformers, for which a page that reads step rewards need not wait.
-        from training.reward_model import load_reward_model
-
-        rewards = rewards | {LEARNED: rewards[LEARNED] | {"model": load_reward_model(recipe)}}
+    rewards = {name: each for name, each in recipe.rewards.items() if name != LEARNED}
     if JUDGE in rewards:
         rewards = rewards | {JUDGE: rewards[JUDGE] | {"said": Verdicts(folder)}}
     limits = {JUDGE: math.inf}

@@ -26,6 +26,7 @@ from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
 from training.progress import ShowAdvice
+from training.reward_model import reward_arguments
 from training.sampling import (
     adapter_error,
     keep_base_exact,
@@ -46,10 +47,7 @@ class Greedy:
     judge have none."""
 
     def _calculate_rewards(self, *given) -> torch.Tensor:
-        rewards, names = (
-            super()._calculate_rewards(*given),
-            [each.name for each in self.scores.rewards],
-        )
+        rewards, names = super()._calculate_rewards(*given), self.reward_func_names
         self.said = None
         if self.model.training:  # held-out problems are answered once each, in no groups
             # a missing one adds 0
@@ -275,8 +273,7 @@ def grpo_trainer(
         )
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
     rewards = Rewards(recipe, args, tokenizer, rows, set(ends), bool(choosing))
-    given = {
-        "reward_funcs": rewards.functions,
+    given = reward_arguments(recipe, rewards.functions) | {
         "train_dataset": dataset,
         "eval_dataset": (
             with_prompts(choosing, tokenizer, recipe.prompt.system) if choosing else None

@@ -66,7 +66,6 @@ def test_a_reward_whose_column_is_missing_is_a_fault_on_its_line(tmp_path, own_f
         ("correct_answer: {strict: true}", "strict"),
         ("correct_answer: {}", "run_programs"),
         ("brevity: {longest: 9}", "longest"),
-        ("learned: {model: a/b}", "revision"),
         ("pays_a_bonus.pay: {bonus: 2}", "bonus"),
         ("pays_a_bonus.pay: {}", "most"),
     ],
