@@ -20,7 +20,7 @@ from schema.recipe import Recipe
 from schema.stages import finished
 from training.checkpoints import altered, checkpoints_of, step_of
 from training.model import load_for_answers
-from training.scoring import spread
+from training.step_rewards import spread
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo")
 # trl's settings that change a token's loss in a way that is not worked out here, with the value

@@ -193,10 +193,8 @@ def of_steps(run: Run) -> list[str]:
     for name, options in run.section("rewards").items():
         if isinstance(options, dict) and "steps" in options:
             between = code(json.dumps(options["steps"], ensure_ascii=False))
-            lines.append(
-                f"process supervision: {code(name)} was given for each step, with {between} between"
-                " two steps"
-            )
+            about = f"process supervision: {code(name)} was given for each step"
+            lines.append(f"{about}, with {between} between two steps")
     return lines
 
 

@@ -26,7 +26,6 @@ LONGER = {
     "schema/meaning.py": 766,
     "schema/values.py": 531,
     "training/run_folder.py": 512,
-    "training/trainer.py": 508,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.

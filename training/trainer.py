@@ -35,7 +35,8 @@ from training.sampling import (
     share_prompts,
 )
 from training.saving import FiniteNumbers, KeepBest
-from training.scoring import Scores, StepRewards, guarded_rewards, step_rewards, without_signal
+from training.scoring import Scores, guarded_rewards, without_signal
+from training.step_rewards import StepAdvantages, attach_step_rewards
 from training.train import keep_adapter_float32, sharded
 
 
@@ -203,21 +204,8 @@ class LeaveOneOut(Greedy, RLOOTrainer):
             )
 
 
-class ByStep(GreedyEvaluation):
-    """The trainer with advantages of tokens: trl's loss takes some of shape (completions, tokens)
-    from a subclass."""
-
-    steps: StepRewards
-
-    def _generate_and_score_completions(self, inputs: list[dict]) -> dict:
-        output = super()._generate_and_score_completions(inputs)
-        if self.model.training:  # an evaluation has no groups
-            length = output["completion_ids"].shape[1]
-            of_steps = self.steps.advantages(length, self.num_generations, self.scale_rewards)
-            output["advantages"] = output["advantages"][:, None] + of_steps.to(
-                output["advantages"].device
-            )
-        return output
+class ByStep(StepAdvantages, GreedyEvaluation):
+    """GRPO with rewards of steps."""
 
 
 class SameOrder(TrainerCallback):
@@ -283,11 +271,9 @@ def grpo_trainer(
     # RLOO has no such argument
     given |= {"tools": [*tools_of(recipe).values()]} if recipe.tools else {}
     trainer = _built(kind, "grpo", recipe, model, tokenizer, warm_start, args=args, **given)
-    trainer.steps, trainer.scores, trainer.keep_best = (
-        rewards.steps,
-        rewards.scores,
-        rewards.keep_best,
-    )
+    trainer.steps = rewards.steps
+    trainer.scores = rewards.scores
+    trainer.keep_best = rewards.keep_best
     for each in parts(recipe, trainer, rewards):
         trainer.add_callback(each)
     sample_cheaply(trainer)
@@ -337,10 +323,7 @@ class Rewards:
         self.functions = guarded_rewards(recipe, folder=Path(args.output_dir))
         self.scores = Scores(self.functions, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
-        self.steps = None
-        if of_steps := step_rewards(recipe, tokenizer):
-            place, self.steps = of_steps
-            self.functions[place].by_step = self.steps.score
+        self.steps = attach_step_rewards(recipe, tokenizer, self.functions)
         self.scores.watchers += [self.finite.saw, *([self.keep_best.saw] if choosing else [])]
 
 

@@ -1,7 +1,6 @@
 """The groups that a run sampled, from the parquet files of its completions: an index of all, one of
 them whole, and the completions that `make explain` has worked out token by token."""
 
-import json
 import math
 import re
 from contextlib import suppress
@@ -131,14 +130,20 @@ def _group(step: int, place: int, rows: list[dict], size: int, described: dict) 
     mine = rows[place * size : (place + 1) * size] if place >= 0 else []
     if not mine:
         raise ValueError(f"step {step} has no group {place}")
-    shares = steps_with_shares([row["steps"] for row in rows], size, described)[place * size :]
+    shares = [None] * len(rows)
+    weight = described["weight_of_steps"]
+    if weight is not None:
+        from training.step_rewards import shares_of_steps  # imports torch, which takes seconds
+
+        scale = described["settings"]["scale_rewards"] or "none"
+        shares = shares_of_steps([row["steps"] for row in rows], size, weight, scale)
     shown = [
         {key: row[key] for key in ("rewards", "total", "advantage", "tokens", "truncated", "flags")}
         | {
             "row": place * size + i,
             "text": row["text"][:CUT],
             "length": len(row["text"]),
-            "steps": shares[i],
+            "steps": shares[place * size + i],
         }
         for i, row in enumerate(mine)
     ]
@@ -163,42 +168,6 @@ def of_row(run: Path, step: int, row: int) -> dict[str, Any]:
     rows, size, described = _of_step(run, step)
     lengths = [each["tokens"] for each in _at(rows, step, row)]
     return _group(step, row // size, rows, size, described) | {"batch": lengths}
-
-
-def steps_with_shares(
-    batch: list[list | None], size: int, described: dict
-) -> list[list[dict] | None]:
-    """The steps of each completion of a batch: `end`, its tokens up to there, `reward`, and
-    `share`, what the step adds to the advantage of each of those tokens: its normalised reward
-    times the weight. None for a completion without steps, or where the run has no reward of
-    steps."""
-    weight, scale = described["weight_of_steps"], described["settings"]["scale_rewards"]
-    if weight is None:
-        return [None] * len(batch)
-    from training.scoring import normalised  # imports torch, which other runs need not wait for
-
-    rewards = [[reward for _, reward in steps or []] for steps in batch]
-    told = []
-    for steps, shares in zip(batch, normalised(rewards, size, scale or "none"), strict=True):
-        pairs = zip(steps or [], shares, strict=True)
-        told.append(
-            steps
-            and [
-                {"end": end, "reward": r, "share": finite(weight * share)}
-                for (end, r), share in pairs
-            ]
-        )
-    return told
-
-
-def _steps(text: Any) -> list[tuple[int, float | None]] | None:
-    """The column `steps` of a completion, (end, reward) each; None where it is not what a run
-    writes."""
-    try:
-        steps = [(end, finite(reward)) for end, reward in json.loads(text)]
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return steps if all(type(end) is int and end > 0 for end, _ in steps) else None
 
 
 def text(run: Path, step: int, row: int) -> str:
@@ -268,7 +237,7 @@ def _row(row: dict, names: list[str], weights: tuple[float, ...]) -> dict[str, A
         "gold": str(row["gold"]),
         "tokens": int(row["tokens"]),
         "truncated": bool(row["truncated"]),
-        "steps": _steps(row.get("steps")),
+        "steps": row.get("steps"),
         "flags": flags(said, rewards.get(TRUTH), advantage),
     }
 

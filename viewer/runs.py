@@ -78,9 +78,8 @@ def describe(run: Path) -> dict[str, Any]:
         "folder": str(run),
         "explain": make_line("explain", STEP="%step", ROW="%row", RUN=[run]),
         "settings": settings,
-        "rewards": (
-            weights | dict.fromkeys(of_steps, 0.0)
-        ),  # a reward of steps is no part of a completion's total
+        # A reward of steps is no part of a completion's total.
+        "rewards": weights | dict.fromkeys(of_steps, 0.0),
         "weight_of_steps": weights[of_steps[0]] if of_steps else None,
         "finished": bool(summary),
         "steps": finite(summary.get("steps")),

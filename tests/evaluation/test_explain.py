@@ -15,7 +15,7 @@ from schema.faults import RecipeError
 from schema.models import built_model
 from schema.recipe import load_recipe
 from tests.support import run_stage
-from training.scoring import normalised, spread
+from training.step_rewards import normalise, spread
 
 TEXTS = ["<think>1+1=2</think>\n<answer>2</answer>", "<answer>12</answer>", "7", "<think>9"]
 ADVANTAGES = [1.2, -0.4, 0.0, -0.8]
@@ -153,7 +153,7 @@ def test_what_steps_add_is_in_the_advantages_of_a_real_runs_tokens(tmp_path):
     run_stage("grpo", "recipes/tiny-arithmetic.yaml", *given, rewards)
     table = pd.read_parquet(tmp_path / "grpo/completions/completions_00001.parquet")[:8]
     pairs = [json.loads(each) for each in table["steps"]]
-    normal = normalised([[reward for _, reward in each] for each in pairs], 8, "group")
+    normal = normalise([[reward for _, reward in each] for each in pairs], 8, "group")
     row = max(range(8), key=lambda i: len(pairs[i]))
     assert len(pairs[row]) > 1
     run_stage("explain", tmp_path, "--step", 1, "--row", row)

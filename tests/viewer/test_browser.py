@@ -18,7 +18,7 @@ from stages import view
 from tests.support import ROOT, write_lines
 from tests.viewer import bandit, made
 from tests.viewer.test_page import served
-from training.scoring import normalised, spread
+from training.step_rewards import normalise, spread
 from viewer.page import whole
 
 pytestmark = pytest.mark.browser
@@ -109,7 +109,7 @@ def test_a_completions_steps_are_shown_with_the_advantages_of_their_tokens(tab, 
         )
     ends = [[end for end, _ in each] for each in pairs]
     of_steps = spread(
-        normalised([[reward for _, reward in each] for each in pairs], 8, "group"), ends, 20
+        normalise([[reward for _, reward in each] for each in pairs], 8, "group"), ends, 20
     )
     tokens = by_numpy(totals_of(run, 2, 1))[:, None] + 0.5 * of_steps.numpy()
     expected = {

@@ -9,7 +9,7 @@ import pytest
 from data import limits
 from runs.folder import completion_files
 from tests.viewer import made
-from training.scoring import normalised
+from training.step_rewards import normalise
 from viewer.groups import CUT, flags, group, index, text
 
 
@@ -60,7 +60,7 @@ def test_a_group_has_all_that_its_advantages_are_made_of(tmp_path):
 def test_the_steps_of_a_group_have_the_shares_of_the_training(tmp_path, scale):
     path = made.run(tmp_path, steps=2, scale_rewards=scale)
     pairs = made.with_steps(path, 0.5)[2]
-    normal = normalised([[reward for _, reward in steps] for steps in pairs], 8, scale)
+    normal = normalise([[reward for _, reward in steps] for steps in pairs], 8, scale)
     told = [row for place in range(3) for row in group(path, 2, place)["rows"]]
     assert [[[each["end"], each["reward"]] for each in row["steps"]] for row in told] == pairs
     shares = [[each["share"] for each in row["steps"]] for row in told]
