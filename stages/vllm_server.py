@@ -1,13 +1,9 @@
-"""Start the vLLM server that GRPO samples from where the recipe says `grpo.vllm_mode: server`, and
-say when it answers.
-
-The server takes this process's place, so that signals reach it and its exit code is this stage's.
-"""
+"""Print the command that starts the vLLM server of a recipe with `grpo.vllm_mode: server`, and run
+it in this process's place, so that signals reach the server and its exit code is this stage's."""
 
 import os
-import shutil
+import shlex
 import sys
-import time
 from pathlib import Path
 
 from schema.configs import samples_from_server, setting
@@ -20,7 +16,7 @@ from stages.cli import run
 
 
 def main(recipe: Recipe):
-    """Start the vLLM server that GRPO samples from, on GPUs of its own, and say when it answers."""
+    """Print the command of the vLLM server that GRPO samples from, and run it."""
     if not samples_from_server(recipe):
         message = (
             'grpo.vllm_mode: this recipe asks no server (ARGS="grpo.use_vllm=true'
@@ -32,68 +28,39 @@ def main(recipe: Recipe):
     from training import vllm_server
     from training.model import base_model, checked
 
-    vllm_server.require_free(recipe)
     folder = checked(base_model(recipe), recipe.model.revision)  # vLLM reads it by itself
-    recipe = fitted(recipe)
-    words = vllm_server.command(recipe, folder)
-    environment = vllm_server.ENVIRONMENT | gpus_of_server(recipe)
-    program = executable()
-    say(
-        f"vllm-server: {' '.join(f'{key}={value}' for key, value in environment.items())}"
-        f" {' '.join(words)}"
-    )
-    server = os.getpid()
-    if os.fork() == 0:
-        announce(recipe, server)
-        os._exit(0)
+    # flashinfer would compile its sampler with nvcc, which most machines lack.
+    environment = {"VLLM_USE_FLASHINFER_SAMPLER": "0"} | server_gpus(recipe)
+    words = vllm_server.command(fitted(recipe), folder)
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    say(f"vllm-server: {' '.join(variables)} {shlex.join(words)}")
+    if not chain():
+        say(
+            f"next, in another terminal, which waits for the server: {make_command('grpo', recipe)}"
+        )
+    program = Path(sys.executable).with_name("trl")
     os.execve(program, words, environment | os.environ)
 
 
-def executable() -> str:
-    """vLLM's program in this environment, whatever the PATH says."""
-    beside = Path(sys.executable).with_name("vllm")
-    return str(beside) if beside.is_file() else shutil.which("vllm")
-
-
-def gpus_of_server(recipe: Recipe) -> dict[str, str]:
-    """The last of this machine's GPUs, as many as `grpo.vllm_tensor_parallel_size` says; a trainer
-    takes the first. Nothing where CUDA_VISIBLE_DEVICES says which, or where there are none.
+def server_gpus(recipe: Recipe) -> dict[str, str]:
+    """The last of this machine's GPUs, as many as `grpo.vllm_tensor_parallel_size` says, as a
+    variable of the environment; a trainer takes the first. Empty where the variable is set.
 
     Raises:
-        RecipeError: none would be left for the trainer.
+        RecipeError: no GPU remains for the trainer.
     """
-    there, wanted = len(nvidia_gpus()), setting(recipe, "grpo", "vllm_tensor_parallel_size")
-    if not there or "CUDA_VISIBLE_DEVICES" in os.environ:
+    count = len(nvidia_gpus())
+    size = setting(recipe, "grpo", "vllm_tensor_parallel_size")
+    if count == 0 or "CUDA_VISIBLE_DEVICES" in os.environ:
         return {}
-    if wanted >= there:
+    if size >= count:
         message = (
-            f"grpo.vllm_tensor_parallel_size: the server would take {wanted} of this machine's"
-            f" {there} GPUs, and the trainer needs one; on a machine of its own, say which are the"
+            f"grpo.vllm_tensor_parallel_size: the server would take {size} of this machine's"
+            f" {count} GPUs, and the trainer needs one; on a machine of its own, say which are the"
             " server's: CUDA_VISIBLE_DEVICES=0"
         )
         raise RecipeError([Fault(recipe.place("grpo", "vllm_tensor_parallel_size"), message)])
-    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(there - wanted, there)))}
-
-
-def announce(recipe: Recipe, server: int):
-    """Say that the server answers, or that it ended before."""
-    from training import vllm_server
-
-    began = time.monotonic()
-    while vllm_server.served(recipe) is None:
-        if os.getppid() != server:
-            print(
-                "vllm-server: ended before it answered; its own lines above say why",
-                file=sys.stderr,
-            )
-            return
-        time.sleep(1)
-    say(f"vllm-server: answers at {vllm_server.url(recipe)} after {time.monotonic() - began:.0f} s")
-    if not chain():
-        say(
-            "next, in another terminal (Ctrl-C in this one ends the server):"
-            f" {make_command('grpo', recipe)}"
-        )
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count - size, count)))}
 
 
 if __name__ == "__main__":

