@@ -22,8 +22,14 @@ from schema.stages import STAGES, Stage
 from schema.terminal import chain, is_main_process, make_command, make_line, say
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
-from training.machines import require_same
-from training.run_folder import RunFolder, find_run, not_probed, warm_start_of
+from training.machines import require_same, run_facts
+from training.run_folder import (
+    RunFolder,
+    find_run,
+    not_probed,
+    problems_digest,
+    warm_start_of,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,6 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     require(recipe, (name,))
     warm_start, learns_from = _begins_with(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
-    require_same(folder)
     if folder.finished:
         say(f"{name}: finished already, in {folder.path}")
         if stopped := (read_object(folder.path / "summary.json") or {}).get("stopped"):
@@ -92,10 +97,12 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
     from training.train import Interrupts, require_known_head, train
 
     require_values(recipe, name)
-    args = configs.training_config(recipe, name)
+    args = configs.training_config(recipe, name)  # which starts the process group
+    require_same(run_facts(folder))
     interrupts = Interrupts(configs.generation(recipe.grpo).whole if stage.samples else 1)
     began = time.monotonic()
     tokenizer, (rows, held_out) = load_tokenizer(recipe), load_train(recipe)
+    require_same(problems_digest(rows))
     if is_main_process() and (wrong := some_golds(rows, recipe)[2]):
         say(f"data: {wrong}: make audit lists them")
     part = own(Start(recipe, folder, args, tokenizer, rows, held_out, warm_start, learns_from))

@@ -86,7 +86,7 @@ class RunFolder:
             ):  # another run's too (see `take_over`), which this one would write over
                 each.unlink()
         for name, now, compare in (
-            ("data.json", _told(rows, sampled), self._require_same_problems),
+            ("data.json", problems_digest(rows, sampled), self._require_same_problems),
             ("versions.json", _versions(self.recipe), self._say_what_changed),
         ):
             if before := read_object(self.path / name):
@@ -142,7 +142,7 @@ class RunFolder:
         write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
-def _told(rows: list[dict], sampled: Sequence[list[str]]) -> dict:
+def problems_digest(rows: list[dict], sampled: Sequence[list[str]] = ()) -> dict:
     """What data.json says of a run's problems."""
     text = json.dumps([judged_by(row) for row in rows] + list(sampled))
     return {"problems": len(rows), "sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -204,7 +204,7 @@ def take_over(
     weights may hold any behaviour."""
     if trained(folder.path):
         return None
-    here, told = {"packages": _packages(), "processes": processes()}, _told(rows, sampled)
+    here, told = {"packages": _packages(), "processes": processes()}, problems_digest(rows, sampled)
     roots = {folder.path.parent.parent} | {
         each for each in folder.path.parents if each.name == "outputs"
     }

@@ -192,7 +192,7 @@ def train(trainer: Trainer, folder: RunFolder, recipe: Recipe, interrupts: Inter
             again = make_command(chain() or stage, recipe)
             say(f"the same command resumes from there\nnext: {again}")
             leave_group()
-            leave(EXIT_CODES[interrupts.agreed], at_once=not is_main_process())
+            leave(EXIT_CODES[interrupts.agreed])
         trainer.save_model()
     except Exception as error:
         if is_out_of_memory(error):
