@@ -141,12 +141,12 @@ def _unknown_letters(recipe: Recipe, tokenizer, rows: list[dict]) -> Iterator[Fa
 
 def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
     """Whether GRPO would take the probe that is there; says how many problems it leaves."""
-    if recipe.data.key_of_probe is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
+    if recipe.data.pass_rate is None or not_probed(recipe) or finished(recipe.stage_dir("grpo")):
         return
     try:
         chosen(recipe, tokenizer, load_train(recipe)[0])
     except RecipeError as error:
-        yield from not_seen(recipe, error, ("data", recipe.data.key_of_probe), "the probe")
+        yield from not_seen(recipe, error, ("data", "pass_rate"), "the probe")
 
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:

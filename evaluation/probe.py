@@ -269,27 +269,29 @@ def change_before_grpo(figures: dict, right: list[int]) -> str | None:
 
 
 def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[dict]:
-    """The training rows that `data.pass_rate` leaves, in `data.order`. Where either asks for pass
-    rates, problems that were not probed are left out.
+    """The training rows that `data.pass_rate` leaves; where it is set, problems that were not
+    probed are left out.
 
     Raises:
         RecipeError: the probe is of another policy, prompt, sampling or other problems, or no
             probe's, or no problem is left.
     """
-    key, file = recipe.data.key_of_probe, recipe.stage_dir("probe") / PASS_RATES
-    if key is None:
+    if recipe.data.pass_rate is None:
         return rows
+    low, high = recipe.data.pass_rate
+    file = recipe.stage_dir("probe") / PASS_RATES
+    place = recipe.place("data", "pass_rate")
     if wrong := link_inside(file.parent):
         raise RecipeError([wrong])
     head, rates = read_pass_rates(file)
     here = terms(starting_policy(recipe), tokenizer, rows)
     if changed := [each for each in here if head.get(each) != here[each]]:
-        place = recipe.place("data", key)
-        message = f"data.{key}: {file} was measured with different settings ({', '.join(changed)})"
+        message = (
+            f"data.pass_rate: {file} was measured with different settings ({', '.join(changed)})"
+        )
         raise RecipeError(
             [Fault(place, f"{message}: delete {file.parent}, and {make_command('probe', recipe)}")]
         )
-    low, high = recipe.data.pass_rate or (0, 1)
     kept = [i for i in range(len(rows)) if low <= rates.get(i, -1) <= high]
     told = (
         f"{len(kept):,} of the {len(rates):,} problems that were probed (of {len(rows):,} in all)"
@@ -297,10 +299,8 @@ def chosen(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict])
     )
     told += f" from {low:g} to {high:g}"
     if not kept:
-        raise RecipeError([Fault(recipe.place("data", key), f"data.{key}: {told}")])
+        raise RecipeError([Fault(place, f"data.pass_rate: {told}")])
     say(f"data: {told}")
-    if recipe.data.order == "easy first":
-        kept.sort(key=lambda i: -rates[i])
     return [rows[i] for i in kept]
 
 

@@ -310,8 +310,6 @@ def own_defaults(recipe: Recipe, section: str) -> dict[str, Any]:
         defaults["save_steps"] = -(-SAVE_STEPS // whole) * whole
         defaults |= _validated_while_training(recipe.grpo, recipe.evaluate.checkpoint_problems)
         defaults["reward_weights"] = list(recipe.weights_of_completions.values())
-        if recipe.data.order == "easy first":
-            defaults["shuffle_dataset"] = False
     return defaults
 
 

@@ -130,12 +130,6 @@ def grpo(section: dict, recipe: dict) -> Complaints:
             " remove the "
         )
         yield ("use_vllm",), f"grpo.use_vllm: {message}section `quantization`"
-    order = recipe.get("data", {}).get("order", Data.order)
-    if order != Data.order and "shuffle_dataset" in section:
-        message = (
-            f"grpo.shuffle_dataset: the order is set already (data.order: {order}); leave it out"
-        )
-        yield ("shuffle_dataset",), message
     if values["eval_steps"]:
         yield from _validation(recipe)
     tools = recipe.get("tools", [])

@@ -178,6 +178,7 @@ GONE = {
         " left out"
     ),
     "warmup_ratio": "set warmup_steps: a number below 1 is a share of the steps",
+    "order": "GRPO shuffles its problems; data.pass_rate chooses them",
     "base_model": "set model.name_or_path",
     "model_name_or_path": "set model.name_or_path",
     "model_revision": "set model.revision",

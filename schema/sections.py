@@ -64,7 +64,6 @@ class Data:
     `dir`: a folder of parquet files to read instead of the Hub. Example: `my/parquet`
     `pass_rate`: the lowest and the highest pass rate of a problem that GRPO trains on, as `make
     probe` measured it. Example: `[0.1, 0.9]`
-    `order`: in which GRPO takes its problems; "easy first" is by falling pass rate.
     `own_solutions`: the warm start learns from the base model's own right completions instead.
     Example: `{samples: 8}`
     """
@@ -74,19 +73,11 @@ class Data:
     worked: int | None = None
     dir: str | None = None
     pass_rate: list | None = None
-    order: str = "shuffled"
     own_solutions: OwnSolutions | None = None
 
     def __post_init__(self):
         if isinstance(self.own_solutions, dict):  # as a recipe has it, without the defaults
             object.__setattr__(self, "own_solutions", OwnSolutions(**self.own_solutions))
-
-    @property
-    def key_of_probe(self) -> str | None:
-        """The key that needs the pass rates of a probe, if one does."""
-        if self.pass_rate is not None:
-            return "pass_rate"
-        return "order" if self.order == "easy first" else None
 
 
 @dataclass(frozen=True)

@@ -350,9 +350,6 @@ BY_VLLM = {
     "frequency_penalty": Number(-2, 2),
 }
 
-# The orders in which GRPO may take its problems. "shuffled" is trl's own, "easy first" is by
-# falling pass rate.
-ORDERS = ("shuffled", "easy first")
 LARGEST_GROUP = 65536
 # A file's name has 255 bytes at most, and a letter up to four.
 FOLDER = r"(?!.*[^/]{256})(?!(.*/)?(?=[^/]{64})[^/]*[^/\x00-\x7f])[^\x00-\x1f\x7f-\x9f]{1,500}"
@@ -384,7 +381,6 @@ RULES["model"] = {
 RULES["data"] = {
     **_all(count(), "validation worked"),
     "pass_rate": Span(SHARE),
-    "order": OneOf(ORDERS),
     "own_solutions": Keys(OWN_SOLUTIONS),
     "dir": Pattern(r"(?!\w+://)" + FOLDER, "a folder"),
 }

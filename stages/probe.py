@@ -2,8 +2,7 @@
 paid for.
 
 A group of completions that are all right or all wrong teaches nothing, so the pass rates tell how
-much of the sampling would be in vain. `data.pass_rate` and `data.order` then choose and order the
-problems by them.
+much of the sampling would be in vain. `data.pass_rate` then chooses the problems by them.
 """
 
 import argparse

@@ -32,8 +32,6 @@ from schema.text import Unreadable, saved
 from training.checkpoints import checkpoints_of, newest_good, seal, sha256, write_whole
 from training.writing import link_inside, lock
 
-# Keys of `data` that choose and order the problems of GRPO alone.
-OF_GRPO = ("pass_rate", "order")
 # What a probe has measured: see evaluation/probe.py.
 PASS_RATES = "pass_rates.jsonl"
 # What a stage writes before its first checkpoint.
@@ -108,8 +106,7 @@ class RunFolder:
                 f" {_count(now)}: "
             )
             message += (
-                "the data has changed, or the probe that chose or ordered them, or what a model"
-                " sampled of "
+                "the data has changed, or the probe that chose them, or what a model sampled of "
             )
             message += (
                 "them, or evaluate.benchmarks, whose problems are removed from training. Change it"
@@ -359,9 +356,8 @@ def _elsewhere(recipe: Recipe, stage: str) -> str:
 def not_probed(recipe: Recipe) -> Fault | None:
     """The fault where a recipe asks for pass rates that no finished probe has measured, and GRPO is
     yet to use them."""
-    key = recipe.data.key_of_probe
     if (
-        key is None
+        recipe.data.pass_rate is None
         or (recipe.stage_dir("probe") / PASS_RATES).is_file()
         or finished(recipe.stage_dir("grpo"))
     ):
@@ -370,8 +366,8 @@ def not_probed(recipe: Recipe) -> Fault | None:
     commands = " && ".join(
         make_command(stage, recipe) for stage in ([] if warm else ["sft"]) + ["probe"]
     )
-    message = f"data.{key} needs the pass rates of a finished probe: {commands}"
-    return Fault(recipe.place("data", key), message)
+    message = f"data.pass_rate needs the pass rates of a finished probe: {commands}"
+    return Fault(recipe.place("data", "pass_rate"), message)
 
 
 def _depends_on(recipe: Recipe, stage: str) -> dict:
@@ -408,8 +404,9 @@ def _of_sampling(grpo: dict) -> dict:
 
 
 def _data_of(section: dict, stage: str) -> dict:
-    """Of the section `data`, what a stage depends on."""
-    return {key: value for key, value in section.items() if stage != "sft" or key not in OF_GRPO}
+    """What a stage depends on in the section `data`: the warm start trains on what a probe's pass
+    rates leave out, too."""
+    return {key: value for key, value in section.items() if stage != "sft" or key != "pass_rate"}
 
 
 def _without_nothing(tree: dict) -> dict:

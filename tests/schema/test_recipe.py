@@ -463,11 +463,11 @@ INSTEAD = {
         ":3:",
         "the lowest first, got [0.9",
     ),
-    "order misspelt": (
+    "an order": (
         "  train:",
-        "  order: easy frist\n  train:",
+        "  order: easy first\n  train:",
         ":3:",
-        "did you mean easy first?",
+        "data.order does not exist: GRPO shuffles its problems; data.pass_rate chooses them",
     ),
     "weight NaN": ("weight: 1.0", "weight: .nan", ":5:", "a number from -1,000,000 to 1,000,000"),
     "weights 0": ("weight: 1.0", "weight: 0", ":4:", "nothing would be learned"),
@@ -673,11 +673,6 @@ WRONG |= {
         GOOD[: GOOD.index("grpo:")] + "dpo: {}\n",
         "",
         "the section `grpo` is missing",
-    ),
-    "two orders": (
-        GOOD.replace("  train:", "  order: easy first\n  train:") + "  shuffle_dataset: true\n",
-        ":10:",
-        "order is set already",
     ),
     "seed below 0": ("seed: -1\n" + GOOD, ":1:", "from 0 to"),
     "seed too large": (f"seed: {2**32}\n" + GOOD, ":1:", "from 0 to"),

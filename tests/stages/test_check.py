@@ -336,8 +336,8 @@ NOT_READY = {  # overrides, and a part of the line it ends with
         "take 495 or less",
     ),
     "no probe": (
-        ["data.order=easy first"],
-        "override data.order",
+        ["data.pass_rate=[0, 1]"],
+        "override data.pass_rate",
         "the pass rates of a finished probe: make sft ",
     ),
     "groups that do not fill a batch": (

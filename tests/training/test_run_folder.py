@@ -89,17 +89,23 @@ def test_conflicts_of_both_stages_are_told_before_the_first_trains(tmp_path, mon
     assert f"{tmp_path}/sft and {tmp_path}/grpo: a run of another recipe is there:" in told.stderr
 
 
-@pytest.mark.parametrize("override", ["data.pass_rate=[0.1, 0.9]", "data.order=easy first"])
-def test_the_choice_and_the_order_of_problems_are_of_grpo_alone(override, tmp_path):
+def test_the_choice_of_problems_is_of_grpo_alone(tmp_path):
     for stage in ("sft", "grpo"):
         begun(tmp_path, stage)
-    changed = read(tmp_path, override)
+    changed = read(tmp_path, "data.pass_rate=[0.1, 0.9]")
     assert conflict(changed, "sft") is None
-    key, value = override.split("=")
-    assert (
-        f"  {key}: " in conflict(changed, "grpo").message
-        and f", {value} here" in conflict(changed, "grpo").message
-    )
+    assert "  data.pass_rate: None there, [0.1, 0.9] here" in conflict(changed, "grpo").message
+
+
+def test_a_run_of_an_earlier_version_that_shuffled_its_problems_goes_on(tmp_path):
+    recipe = begun(tmp_path, "grpo")
+    saved = tmp_path / "grpo/recipe.yaml"
+    text = saved.read_text()
+    saved.write_text(text.replace("data:\n", "data:\n  order: shuffled\n"))
+    assert conflict(recipe, "grpo") is None
+    assert recipe_of(tmp_path / "grpo").data == recipe.data
+    saved.write_text(text.replace("data:\n", "data:\n  order: easy first\n"))
+    assert "  data.order: easy first there, None here" in conflict(recipe, "grpo").message
 
 
 OWN = "data.own_solutions={samples: 8}"
@@ -142,15 +148,15 @@ def test_a_run_whose_recipe_has_other_keys_ends_in_one_message(tmp_path):
     text = (
         saved.read_text()
         .replace("checkpoint_problems:", "held_out:")
-        .replace("order: shuffled", "order: by signal")
+        .replace("data:\n", "data:\n  order: by signal\n")
     )
     saved.write_text(text)
     told = conflict(read(tmp_path, *overrides), "grpo").message
-    assert "  data.order: by signal there, shuffled here" in told
+    assert "  data.order: by signal there, None here" in told
     assert "  evaluate.checkpoint_problems: None there, 192 here" in told
     with pytest.raises(RecipeError, match=r"unknown key evaluate\.held_out") as error:
         recipe_of(tmp_path / "grpo")
-    assert "order: 'by signal' is not one of shuffled, easy first" in str(error.value)
+    assert "data.order does not exist: GRPO shuffles its problems" in str(error.value)
 
 
 def test_a_run_goes_on_with_a_server_elsewhere(tmp_path):
@@ -176,24 +182,24 @@ def test_what_needs_a_probe_is_refused_without_one(tmp_path):
         "override data.pass_rate=[0, 1]: data.pass_rate needs the pass rates of a finished probe:"
         " make "
     )
-    assert told() == told("data.order=shuffled") == ""
+    assert told() == ""
     assert told("data.pass_rate=[0, 1]").startswith(f"{place}sft ARGS=")
     assert " && make probe ARGS=" in told("data.pass_rate=[0, 1]")
     assert told("data.pass_rate=[0, 1]", "sft=null").startswith(f"{place}probe ARGS=")
-    assert "data.order needs the pass rates" in told("data.order=easy first")
     words = [
         RECIPE,
         f"output_dir={tmp_path}",
-        "data.order=easy first",
+        "data.pass_rate=[0, 1]",
         "--stages",
         "sft",
         "grpo",
         "evaluate",
     ]
-    assert "data.order needs the pass rates" in run_stage("preflight", *words, check=False).stderr
+    needs = "data.pass_rate needs the pass rates"
+    assert needs in run_stage("preflight", *words, check=False).stderr
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe/pass_rates.jsonl").touch()
-    assert told("data.order=easy first") == ""
+    assert told("data.pass_rate=[0, 1]") == ""
 
 
 @pytest.mark.parametrize("name", ["recipe.yaml", ".lock", "metrics.jsonl", "data.json.partial"])
