@@ -13,11 +13,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 # pictures are files; another's wrong word there would fail a run at its end
 os.environ["MPLBACKEND"] = "agg"
-# Of a closed stream the next file that is opened would take the number, and what libraries say to
-# that.
-for number, name in enumerate(("stdin", "stdout", "stderr")):
-    if getattr(sys, name) is None:
-        setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w" if number else "r"))
 # A progress bar belongs on a terminal; in a file or a pipe, one line per logging step is enough.
 if not sys.stderr.isatty():
     os.environ.setdefault("TQDM_DISABLE", "1")

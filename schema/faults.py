@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import traceback
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -97,25 +96,13 @@ class RunStopped(Exception):
 
 
 def closest(name: object, names) -> list[str]:
-    """The nearest of `names` in a list, which is empty where none is near. A letter that is not
-    ASCII is near to any: a Greek ο looks like an o."""
-    names = [str(each) for each in names]
-    alike = re.compile("".join(re.escape(each) if each.isascii() else "." for each in str(name)))
-    return (
-        difflib.get_close_matches(str(name), names, n=1) or list(filter(alike.fullmatch, names))[:1]
-    )
+    """The nearest of `names` in a list, which is empty where none is near."""
+    return difflib.get_close_matches(str(name), [str(candidate) for candidate in names], n=1)
 
 
 def nearest(name: object, names) -> str:
-    """`; did you mean …?` with the nearest of `names`, and what the letters of `name` are that only
-    look like it; or nothing where none is near."""
-    odd = [
-        f"{each!r} is U+{ord(each):04X} {unicodedata.name(each, '')}"
-        for each in str(name)
-        if not each.isascii()
-    ]
-    told = f" ({', '.join(dict.fromkeys(odd))})" if odd else ""
-    return "".join(f"; did you mean {each}?{told}" for each in closest(name, names))
+    """`; did you mean …?` with the nearest of `names`, or nothing where none is near."""
+    return "".join(f"; did you mean {candidate}?" for candidate in closest(name, names))
 
 
 def nearest_or_all(name: object, names) -> str:

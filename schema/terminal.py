@@ -3,14 +3,10 @@ Markdown; with texts of others that neither rewrite it nor hide in it, and comma
 pasted whatever the names in them hold.
 """
 
-import argparse
-import logging
 import os
 import re
 import shlex
 import sys
-import traceback
-import warnings
 
 from schema.sections import Recipe
 from schema.stages import CHAINS
@@ -55,25 +51,6 @@ def clean(text: str) -> str:
     r"""With what a terminal would obey or a reader not see spelled out, as `\x1b`; line breaks and
     tabs stay."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def clean_libraries():
-    """Let what libraries log and warn of, what argparse refuses and the traces of errors pass
-    `clean` as our own words do: names of weights and values of configs are in it. Colours are
-    dropped."""
-
-    class Record(logging.LogRecord):
-        def getMessage(self) -> str:  # which the formatter of every handler asks
-            return clean(re.sub(r"\x1b\[[\d;]*m", "", super().getMessage()))
-
-    format_warning = warnings.formatwarning
-    logging.setLogRecordFactory(Record)
-    warnings.formatwarning = lambda *given, **named: clean(format_warning(*given, **named))
-    refuse = argparse.ArgumentParser.error
-    argparse.ArgumentParser.error = lambda parser, message: refuse(parser, clean(message))
-    sys.excepthook = lambda *error: print(
-        clean("".join(traceback.format_exception(*error))), end="", file=sys.stderr
-    )
 
 
 def say_markdown(text: str):

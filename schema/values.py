@@ -351,8 +351,7 @@ BY_VLLM = {
 }
 
 LARGEST_GROUP = 65536
-# A file's name has 255 bytes at most, and a letter up to four.
-FOLDER = r"(?!.*[^/]{256})(?!(.*/)?(?=[^/]{64})[^/]*[^/\x00-\x7f])[^\x00-\x1f\x7f-\x9f]{1,500}"
+FOLDER = r"[^\x00-\x1f\x7f-\x9f]{1,500}"
 # See `schema.sections.OwnSolutions`. Their product is at most the 10,000,000 completions that a
 # probe may have.
 OWN_SOLUTIONS = {

@@ -3,12 +3,10 @@ message."""
 
 import argparse
 import contextlib
-import errno
 import io
 import json
 import logging
 import os
-import select
 import signal
 import sys
 import time
@@ -28,11 +26,9 @@ from schema.faults import (
 )
 from schema.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe
-from schema.terminal import clean, clean_libraries, complain, is_main_process
+from schema.terminal import clean, complain, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave, leave_group
-from training.writing import begun, unwritten
-
-clean_libraries()  # every stage imports this, and most before the libraries
+from training.writing import unwritten
 
 
 def run(
@@ -91,7 +87,7 @@ def mistakes_reported() -> Iterator[None]:
     exit code 2."""
     on_signals(end, (signal.SIGTERM, signal.SIGHUP))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    lasting_streams()
+    write_lines()
     try:
         yield
     except (RecipeError, DataError) as error:
@@ -104,6 +100,8 @@ def mistakes_reported() -> Iterator[None]:
     except RunStopped as stopped:
         _say_once(f"\n{stopped}")
         leave(stopped.exit_code)
+    except BrokenPipeError:  # `make recipes | head`
+        leave(128 + signal.SIGPIPE)
     except Exception as error:
         if is_out_of_memory(error):
             _say_once(f"\n{NO_MEMORY}")
@@ -124,43 +122,11 @@ def mistakes_reported() -> Iterator[None]:
         leave(FAILED)
 
 
-class _Lasting(io.FileIO):
-    """Standard output or error, which may refuse what is said: a run goes on, or saves. Only where
-    nothing trains, and what is said is all there is, an output that is no pipe ends the stage,
-    once."""
-
-    told = False
-
-    def write(self, data) -> int:
-        try:
-            while (
-                written := super().write(data)
-            ) is None:  # a pipe that shall not wait, and is full
-                select.select([], [self], [])
-            return written
-        except OSError as error:
-            go_on = (
-                self.told or begun or error.errno in (errno.EIO, errno.EPIPE) or self.fileno() != 1
-            )
-            self.told = True
-            if not go_on:
-                raise OSError(error.errno, error.strerror, "standard output") from None
-            return len(data)
-
-
-def lasting_streams():
-    """Let no print fail: see `_Lasting`. A letter that the terminal's encoding lacks is spelled
-    out."""
-    for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is getattr(
-            sys, f"__{name}__"
-        ):  # not where a test reads it
-            raw = io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False))
-            setattr(
-                sys,
-                name,
-                io.TextIOWrapper(raw, stream.encoding, "backslashreplace", line_buffering=True),
-            )
+def write_lines():
+    """Write each line at once; spell out a letter that the terminal's encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not where a test reads it
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
 
 
 def _say_once(text: str):
@@ -170,7 +136,8 @@ def _say_once(text: str):
     if is_main_process() or not file:
         # of a launcher that saw another process end before this one
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        complain(text)
+        with contextlib.suppress(OSError):  # nobody reads it
+            complain(text)
     if file:
         Path(file).write_text(
             json.dumps({"message": clean(text).strip(), "timestamp": int(time.time())}), "utf-8"

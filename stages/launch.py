@@ -21,7 +21,7 @@ import psutil
 from schema.faults import EXIT_CODES, on_signals
 from schema.hardware import wrong_count
 from schema.terminal import clean
-from stages.cli import lasting_streams
+from stages.cli import write_lines
 from training.machines import FAILED
 
 
@@ -33,7 +33,7 @@ def main():
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    lasting_streams()
+    write_lines()
     parser, code = launch_command_parser(), 0
     parser.usage = (
         "python -m stages.launch [options of accelerate launch] -m stages.grpo recipes/x.yaml"

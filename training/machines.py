@@ -48,8 +48,11 @@ def leave_group():
 def leave(code: int):
     """Exit: at once from within a process group, which may wait for a process that is gone."""
     remove_unused()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # Python would fail again when it writes what is buffered at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if in_group():
         os._exit(code)
     sys.exit(code)

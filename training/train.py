@@ -10,7 +10,6 @@ ranks; so under a launcher, a signal that soon follows the first is taken for it
 A SIGHUP is never the second: kernel, shell and make each send one.
 """
 
-import contextlib
 import functools
 import inspect
 import os
@@ -89,6 +88,10 @@ class Interrupts(TrainerCallback):
         if not self.training or self.caught not in (None, signal.SIGHUP) or _left_alone():
             os._exit(EXIT_CODES[number])
         self._note(number)
+        if number == signal.SIGHUP:  # the terminal is gone, and printing must not end the run
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
         steps = self.cycle - self.step % self.cycle
         what = "this step" if steps == 1 else f"{steps} steps, to the end of this generation batch,"
         when = f", {self.progress.left(steps)}" if self.progress else ""
@@ -97,9 +100,8 @@ class Interrupts(TrainerCallback):
             " once"
         )
         if os.environ.get("LOCAL_RANK", "0") == "0":
-            with contextlib.suppress(OSError):  # of a terminal that is gone
-                # not print, which the signal may have interrupted
-                os.write(2, f"\n{said}\n".encode())
+            # not print, which the signal may have interrupted
+            os.write(2, f"\n{said}\n".encode())
 
     def _note(self, number: int):
         self.caught, self.echo_until = number, time.monotonic() + ECHO

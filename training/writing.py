@@ -131,7 +131,7 @@ def unwritten(error: Exception) -> RunStopped | None:
         reason = error.strerror
     if reason is None:
         return None
-    named = str(named or run or "a file")
+    named = str(named or run or "a file or standard output")
     message, then = f"{named[:300]}: {reason}.", ""
     if isinstance(error, PermissionError) or reason in NO_ROOM:
         verb = "read" if Path(named).exists() and not os.access(named, os.R_OK) else "write"

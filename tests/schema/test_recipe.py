@@ -33,14 +33,7 @@ grpo:
 
 # What stands behind the recipe, from its line 9 on, and what is said of it.
 AFTER = {
-    "Cyrillic letter": (
-        "  b\u0435t\u0430: 0.1",
-        (
-            "did you mean beta? ('\u0435' is U+0435 CYRILLIC SMALL LETTER IE, '\u0430' is U+0430"
-            " CYRILLIC SMALL LETTER A)"
-        ),
-    ),
-    "unseen letter": ("  be\u200bta: 0.1", r"beta? ('\u200b' is U+200B ZERO WIDTH SPACE)"),
+    "unseen letter": ("  be\u200bta: 0.1", "did you mean beta?"),
     "a folder that is a mapping": (
         "output_dir: {a: b}",
         "output_dir: expected the name of a folder",
@@ -806,11 +799,6 @@ WRONG |= {
         GOOD.replace("[arithmetic]", f"[{'a/' * 3000}b.jsonl]"),
         ":3:",
         "there is no such file",
-    ),
-    "a folder's long name": (
-        f"output_dir: outputs/{'ü' * 200}\n" + GOOD,
-        ":1:",
-        "expected the name of a folder",
     ),
 }
 

@@ -71,11 +71,6 @@ def test_a_model_whose_name_is_not_utf_8_is_one_message(tmp_path):
     assert done.returncode == 2 and "its name is not UTF-8: rename it" in done.stderr, done.stderr
 
 
-def test_what_argparse_refuses_is_spelled_out():
-    refused = run_stage("view", "--\x1b]0;x", check=False)
-    assert refused.returncode == 2 and r"unrecognized arguments: --\x1b]0;x" in refused.stderr
-
-
 def test_files_that_are_no_recipes_are_told_among_those_that_are(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text("# What it is.\n# Needs  much\n")
     (tmp_path / ".#a.yaml").symlink_to("me@here.123")  # of an editor
