@@ -1,12 +1,14 @@
 """The one limit around what reads a stranger's bytes: a process of its own, with so much memory and
 so much time."""
 
+import contextlib
 import faulthandler
 import multiprocessing
 import os
 import pickle
 import resource
 import signal
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +19,12 @@ MEMORY = 4  # GiB
 
 
 class Exceeded(Exception):
-    """The work exceeded its limits; the message says which, as in `takes more than 5 s`."""
+    """The work took more than it was given; the message says of what, as `takes more than 5 s`."""
 
 
-def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: int = MEMORY) -> Any:
+def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = MEMORY) -> Any:
     """What `work(*arguments)` returns or raises, computed in a fork, which has everything imported
-    already.
+    already. The fork is ended from outside, so nothing that runs in it can catch that and go on.
 
     Args:
         seconds: of processor time, however busy the machine is.
@@ -33,24 +35,28 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: int = ME
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(
-        target=_work, args=(sender, seconds, memory, work, arguments), daemon=True
-    )
+    process = context.Process(target=_work, args=(sender, seconds, work, arguments), daemon=True)
+    most = _memory_of(os.getpid()) + memory * GIB
     with warnings.catch_warnings():
         # of threads, none of which the child needs
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
     out_of_time = Exceeded(f"takes more than {seconds} s")
+    deadline = time.monotonic() + 10 * seconds
     try:
-        if not receiver.poll(10 * seconds):
-            raise out_of_time
+        while not receiver.poll(0.01):
+            if _memory_of(process.pid) > most:
+                raise Exceeded(f"takes more than {memory} GiB")
+            if time.monotonic() > deadline:
+                raise out_of_time
         is_result, result = receiver.recv()
     except EOFError:
         process.join()
         if process.exitcode == -signal.SIGXCPU:
             raise out_of_time from None
-        raise Exceeded(f"takes more than {memory} GiB, or ends the process that reads it") from None
+        message = f"takes more than {memory} GiB, or ends the process that reads it"
+        raise Exceeded(message) from None
     finally:
         process.kill()
         process.join()
@@ -60,29 +66,31 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: int = ME
     return result
 
 
-def _work(sender, seconds: int, memory: int, work: Callable, arguments: tuple):
+def _memory_of(process: int) -> int:
+    """The bytes that a process has filled, without the files that it maps."""
+    _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+    return (int(resident) - int(shared)) * resource.getpagesize()
+
+
+def _work(sender, seconds: int, work: Callable, arguments: tuple):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's handlers save runs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.disable()  # an abort is one way to end here
     # what libraries say of a stranger's file while they fail
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    _set_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory * GIB)
-    _set_limit(resource.RLIMIT_CPU, seconds)
+    # Where the machine has less memory than the limit, the kernel ends this process first.
+    with contextlib.suppress(OSError):  # some containers hold it fixed
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]  # of the user's shell or batch system
+    soft = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
     try:
         sender.send((True, work(*arguments)))
-    except MemoryError:
-        sender.send((False, Exceeded(f"takes more than {memory} GiB")))
+    except MemoryError:  # of a limit of the user's shell or batch system
+        sender.send((False, Exceeded("takes more than the memory that it may have")))
     except BaseException as error:  # a panic of a library's Rust too
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
             error = ValueError(f"{type(error).__name__}: {error}")
         sender.send((False, error))
-
-
-def _set_limit(kind: int, limit: int):
-    hard = resource.getrlimit(kind)[1]  # set by the user's shell or batch system
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(kind, (limit, hard))

@@ -1,9 +1,6 @@
 """Loads the model, adapter and tokenizer of a recipe, in the same way for every stage."""
 
 import contextlib
-import json
-import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +9,6 @@ import torch
 from accelerate import PartialState
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
-from jinja2 import TemplateError, meta, nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from peft import LoraConfig, PeftModel
 from transformers import (
     AutoTokenizer,
@@ -23,10 +18,8 @@ from transformers import (
     dynamic_module_utils,
 )
 from transformers.integrations import is_deepspeed_zero3_enabled
-from transformers.utils import chat_template_utils
 
 from data import hub, prompt
-from data.limits import Exceeded, limited
 from schema import configs, hardware
 from schema.faults import (
     NO_MEMORY,
@@ -42,14 +35,13 @@ from schema.models import built_model
 from schema.recipe import Recipe
 from schema.terminal import say
 from training import model_files
+from training.chat_template import arguments_set, template_of
 from training.checkpoints import is_adapter
+from training.opening import AUTO, CAUSAL_LM, Chat
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. Here
 # it must not ask.
 dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
-SECONDS = 20  # of processor time, to load a stranger's tokenizer and to write a few conversations
-# beyond the conversation; the longest instructions of a known template have some 5,000
-CHARACTERS = 20_000
 
 
 def base_model(recipe: Recipe) -> str:
@@ -87,7 +79,11 @@ def refused(place: Place | str, what: str, name: str, error: Exception) -> Recip
 
 
 def checked(
-    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
+    name: str,
+    revision: str | None,
+    task: str = CAUSAL_LM,
+    weights: bool = True,
+    chat: Chat | None = None,
 ) -> Path:
     """The folder to load a model from, once its files are checked: see `model_files.model`. It
     stays for as long as this process lives.
@@ -115,15 +111,19 @@ def checked(
         needed = (model_files.WEIGHTS, model_files.INDEX) if weights else (model_files.CONFIG,)
         if hub.is_offline() and not any((folder / each).exists() for each in needed):
             raise FileNotFoundError(f"its {needed[0]} was not downloaded before")
-    return model_files.model(folder, task, weights)
+    return model_files.model(folder, task, weights, chat)
 
 
 @contextlib.contextmanager
 def looked_at(
-    name: str, revision: str | None, task: str = model_files.CAUSAL_LM, weights: bool = True
+    name: str,
+    revision: str | None,
+    task: str = CAUSAL_LM,
+    weights: bool = True,
+    chat: Chat | None = None,
 ) -> Iterator[Path]:
     """What `checked` returns; in the block the Hub is asked for nothing more."""
-    folder = checked(name, revision, task, weights)
+    folder = checked(name, revision, task, weights, chat)
     with hub.unasked():
         yield folder
 
@@ -136,16 +136,12 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     come back changed.
     """
     name = base_model(recipe)
+    own, arguments = recipe.model.chat_template, recipe.model.chat_template_kwargs or {}
+    key = "chat_template_kwargs" if arguments else "chat_template"
+    place = recipe.place("model", key) if own or arguments else f"model {name}"
+    chat = Chat(place, recipe.prompt.system, own, arguments)
     try:
-        with looked_at(name, recipe.model.revision, weights=False) as folder:
-            if not any((folder / each).exists() for each in model_files.VOCABULARY):
-                raise FileNotFoundError(
-                    "it holds no tokenizer: copy tokenizer.json and tokenizer_config.json there"
-                )
-            own, arguments = recipe.model.chat_template, recipe.model.chat_template_kwargs or {}
-            key = "chat_template_kwargs" if arguments else "chat_template"
-            place = recipe.place("model", key) if own or arguments else f"model {name}"
-            require_usable(folder, own, recipe.prompt.system, place, arguments)
+        with looked_at(name, recipe.model.revision, weights=False, chat=chat) as folder:
             tokenizer = AutoTokenizer.from_pretrained(
                 folder, padding_side="left", trust_remote_code=False
             )
@@ -159,159 +155,8 @@ def load_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase:
     if recipe.tools:
         from training.tools import use_tools  # imports trl, which others need not wait for
 
-        use_tools(tokenizer, recipe, arguments_set(arguments), SECONDS)
+        use_tools(tokenizer, recipe, arguments_set(arguments))
     return tokenizer
-
-
-def template_of(tokenizer, own: str | None, arguments: dict) -> str:
-    """The template of a recipe, or the tokenizer's, or a plain one; with the recipe's arguments."""
-    return with_arguments(own or one_template(tokenizer) or prompt.PLAIN_CHAT_TEMPLATE, arguments)
-
-
-def with_arguments(template: str, arguments: dict[str, bool | int | float | str]) -> str:
-    """The template with these values for its arguments where who applies it gives none. So all have
-    them: trl, vLLM, the warm start, evaluation and chat, and the tokenizer that a run saves.
-
-    Raises:
-        ValueError: the template reads no such argument.
-    """
-    if not arguments:
-        return template
-    try:
-        read = meta.find_undeclared_variables(_parsed(template))
-    except TemplateError:  # said where the template is tried
-        read = {*arguments}
-    read -= {
-        "messages",
-        "tools",
-        "add_generation_prompt",
-        "bos_token",
-        "eos_token",
-    }  # given by who applies it
-    if unread := [name for name in arguments if name not in read]:
-        has = ", ".join(sorted(read)) or "none"
-        raise ValueError(f"reads no argument {unread[0]!r}, but {has}")
-    return arguments_set(arguments) + template
-
-
-def arguments_set(arguments: dict) -> str:
-    """What stands before a template that has these arguments."""
-    values = {name: json.dumps(each, ensure_ascii=False) for name, each in arguments.items()}
-    return "".join(
-        f"{{%- set {name} = {name} if {name} is defined else {each} %}}\n"
-        for name, each in values.items()
-    )
-
-
-def _parsed(template: str) -> nodes.Template:
-    tags = re.sub(r"{%-?\s*(end)?generation\s*-?%}", "", template)  # transformers' own
-    return ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"]).parse(tags)
-
-
-@contextlib.contextmanager
-def _memory_errors() -> Iterator[None]:
-    """Raises the MemoryError that the block has swallowed, as jinja does: it works constants out as
-    it compiles a template, in branches that are never taken too, and goes on. A process without
-    this one's limit would then take all the memory there is."""
-    swallowed: list[BaseException] = []
-
-    def trace(frame: Any, event: str, arg: Any):
-        if event == "exception" and issubclass(arg[0], MemoryError):
-            swallowed.append(arg[1] or MemoryError())
-        return trace
-
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
-    if swallowed:
-        raise MemoryError
-
-
-def require_usable(
-    folder: Path,
-    template: str | None,
-    system: str | None,
-    place: Place | str,
-    arguments: dict | None = None,
-):
-    """Try the tokenizer of a folder that has been looked at: write, tokenise and read a few short
-    conversations. One that fails only at some later question stops or hangs that run, but still
-    reaches no file and no network.
-
-    Args:
-        template: in place of the tokenizer's own; `arguments`: of whichever it is.
-
-    Raises:
-        RecipeError: it fails, takes longer than `SECONDS` or too much memory, or makes far more of
-            a text than it was given.
-    """
-    try:
-        wrong = limited(_complaint, folder, template, system, arguments or {}, seconds=SECONDS)
-    except Exceeded as error:
-        wrong = f"{error} for a few short questions"
-    if wrong:
-        raise RecipeError([Fault(place, f"the chat template or the tokenizer {wrong}")])
-
-
-def _complaint(
-    folder: Path, template: str | None, system: str | None, arguments: dict
-) -> str | None:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except MemoryError:
-        raise
-    except Exception:  # reported where it is loaded to be used
-        return None
-    try:
-        tokenizer.chat_template = template_of(tokenizer, template, arguments)
-    except ValueError as error:
-        return str(error)
-    with contextlib.suppress(TemplateError), _memory_errors():  # what else is wrong is said below
-        chat_template_utils._compile_jinja_template(tokenizer.chat_template)
-    longest = max(
-        map(len, tokenizer.batch_decode([[each] for each in range(len(tokenizer))])), default=0
-    )
-    if longest > CHARACTERS:
-        return f"reads {longest:,} characters in one token"
-    answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
-    for question in ("?", "What is 2 + 2? " * 200):
-        for conversation in (
-            prompt.messages(question, system),
-            prompt.messages(question, None),
-            answered,
-        ):
-            most = CHARACTERS + 3 * sum(len(turn["content"]) for turn in conversation)
-            for opened in (True, False):
-                try:
-                    text = tokenizer.apply_chat_template(
-                        conversation, add_generation_prompt=opened, tokenize=False
-                    )
-                    if conversation is not answered and question.strip() not in text:
-                        return "does not write the question"
-                    if len(text) > most:
-                        return f"writes {len(text):,} characters for a short question"
-                    tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-                    if len(tokens) > most or len(tokenizer.decode(tokens)) > most:
-                        return (
-                            f"makes {len(tokens):,} tokens of {len(text):,} characters, or more of"
-                            " these again"
-                        )
-                except MemoryError:
-                    raise
-                except (
-                    BaseException
-                ) as error:  # whatever the template is made to raise, or the tokenizer's Rust
-                    return f"fails: {type(error).__name__}: {' '.join(str(error).split())}"
-    return None
-
-
-def one_template(tokenizer) -> str | None:
-    """The template that a tokenizer writes conversations with; some hold one for tools or documents
-    beside it."""
-    template = tokenizer.chat_template
-    return template.get("default") if isinstance(template, dict) else template
 
 
 def adapter_of(recipe: Recipe, adapter: Path) -> tuple[Path, LoraConfig]:
@@ -377,14 +222,14 @@ def _stopping(
 
 
 def load_weights(
-    folder: Path, recipe: Recipe, task: str = model_files.CAUSAL_LM, **options: Any
+    folder: Path, recipe: Recipe, task: str = CAUSAL_LM, **options: Any
 ) -> PreTrainedModel:
     """The model in a folder that has been looked at, in the dtype of the recipe's own.
 
     Raises:
         ValueError: its weights are not those that its config asks for.
     """
-    model, told = model_files.AUTO[task].from_pretrained(
+    model, told = AUTO[task].from_pretrained(
         folder,
         dtype=getattr(torch, recipe.model.dtype),
         use_safetensors=True,

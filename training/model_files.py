@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import fcntl
 import functools
-import itertools
 import json
 import math
 import os
@@ -18,28 +17,17 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
-    PreTrainedModel,
-)
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
-from data.limits import Exceeded, limited
 from schema import configs, refused_keys, values
 from schema.faults import Fault, RecipeError
+from training.opening import CAUSAL_LM, Chat, open_adapter, open_model
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
-# of processor time, to build a model without storage; the largest known one takes a few
-SECONDS = 20
 SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = (
     "config.json",
@@ -76,12 +64,6 @@ STATE = (
 SMALL = [CONFIG, ADAPTER_CONFIG, GENERATION, *TOKENIZER_SETTINGS, *TOKENIZER]
 WHOLE = [*SMALL, WEIGHTS, INDEX, "*-of-*.safetensors"]
 
-AUTO = {
-    "causal language model": AutoModelForCausalLM,
-    "model for sequence classification": AutoModelForSequenceClassification,
-}
-CAUSAL_LM, OF_SEQUENCES = AUTO
-
 # Of a config, what the recipe or the trainer decides, or names code or other files.
 DROPPED = (
     "attn_implementation",
@@ -106,16 +88,19 @@ FACTS = (
 FACTS += ("inference_mode", "auto_mapping")
 
 
-def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
+def model(
+    folder: Path, task: str = CAUSAL_LM, weights: bool = True, chat: Chat | None = None
+) -> Path:
     """The private folder of a model.
 
     Args:
-        task: what the model is for, one of `AUTO`.
+        task: what the model is for, one of `opening.AUTO`.
         weights: False where config and tokenizer are enough.
+        chat: what its tokenizer is to be used for.
 
     Raises:
-        RecipeError: it is not a folder of a model for that task with safetensors, or its config
-            asks for more than its weights hold.
+        RecipeError: it is not a folder of a model for that task with safetensors, its config asks
+            for more than its weights hold, or `opening` refuses it.
     """
     if not (folder / CONFIG).exists():
         adapter_alone = ", but an adapter: name its base model" * (folder / ADAPTER_CONFIG).exists()
@@ -128,6 +113,9 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         key: 0.0 for key, value in config.items() if "drop" in key and type(value) in (int, float)
     }
     copies, links = {CONFIG: config}, [name for name in TOKENIZER if os.path.lexists(folder / name)]
+    if chat is not None and not set(links) & set(VOCABULARY):
+        message = "holds no tokenizer: copy tokenizer.json and tokenizer_config.json there"
+        raise _refused(folder, message)
     for name in TOKENIZER_SETTINGS:
         if os.path.lexists(folder / name):
             copies[name] = _tokenizer_settings(_json(folder, name), folder / name)
@@ -141,8 +129,12 @@ def model(folder: Path, task: str = CAUSAL_LM, weights: bool = True) -> Path:
         for name in parts:
             shapes |= _shapes(_plain(folder / name))
         held = sum(map(math.prod, shapes.values()))
-    _require_size(config, folder / CONFIG, task, held)
-    return _private(folder, links, copies)
+    private = _private(folder, links, copies)
+    numbers = open_model(folder / CONFIG, config, private, task, chat)
+    if held is not None and numbers > held + SPARE:
+        message = f"asks for {numbers:,} numbers, and the weights beside it are {held:,}"
+        raise _refused(folder / CONFIG, message)
+    return private
 
 
 def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
@@ -160,8 +152,9 @@ def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
     if not os.path.lexists(folder / ADAPTER):
         raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
     shapes = _shapes(_plain(folder / ADAPTER))
-    given = ((base / CONFIG).read_text(encoding="utf-8"), json.dumps(settings), json.dumps(shapes))
-    if lacking := _tried(file, "its weights are others", _lacking, *given):
+    config = json.loads((base / CONFIG).read_text(encoding="utf-8"))
+    lacking = open_adapter(file, config, settings, shapes)
+    if lacking:
         raise _refused(folder / ADAPTER, f"lacks {lacking[0]}")
     return _private(folder, [ADAPTER], {ADAPTER_CONFIG: {"peft_type": "LORA"} | settings}), settings
 
@@ -306,59 +299,6 @@ def _require_plain(config: dict, file: Path):
         )
     if named := re.search(r'"(backbone\w*)": (?!null)', json.dumps(config)):
         raise _refused(file, f"{named[1]} names other models")
-
-
-def _require_size(config: dict, file: Path, task: str, held: int | None):
-    """Build the model without storage: a config alone can ask for any number of layers, of any
-    width."""
-    what = f"{config.get('model_type')!r:.80} cannot be built as a {task}"
-    asked = _tried(file, what, _numbers, json.dumps(config, sort_keys=True), task)
-    if held is not None and asked > held + SPARE:
-        raise _refused(file, f"asks for {asked:,} numbers, and the weights beside it are {held:,}")
-
-
-@functools.lru_cache(maxsize=16)
-def _tried(file: Path, what: str, work: Callable, *given: str) -> Any:
-    """What `work(*given)` returns, where it can do no harm; `what` is wrong where it fails."""
-    try:
-        return limited(work, *given, seconds=SECONDS)
-    except Exceeded as error:
-        raise _refused(file, f"{error} to build, without a single weight") from None
-    except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise _refused(file, f"{what}: {said:.200}") from None
-
-
-def _built(config: str, task: str) -> PreTrainedModel:
-    """A model without storage."""
-    content = json.loads(config)
-    settings = AutoConfig.for_model(content.pop("model_type"), **content)
-    with torch.device("meta"):
-        return AUTO[task].from_config(settings, trust_remote_code=False)
-
-
-def _numbers(config: str, task: str) -> int:
-    """How many numbers a model holds, shared ones once."""
-    built = _built(config, task)
-    return sum(each.numel() for each in itertools.chain(built.parameters(), built.buffers()))
-
-
-def _lacking(config: str, settings: str, shapes: str) -> list[str]:
-    """The weights that a LoRA adapter needs for its base and has not, as peft finds that loads it
-    without storage; with storage it only warns.
-
-    Raises:
-        RuntimeError: some have another shape.
-    """
-    lora = LoraConfig(task_type="CAUSAL_LM", **json.loads(settings) | {"init_lora_weights": False})
-    with torch.device("meta"):
-        adapted = get_peft_model(_built(config, CAUSAL_LM), lora)
-        weights = {name: torch.empty(shape) for name, shape in json.loads(shapes).items()}
-        return [
-            each
-            for each in set_peft_model_state_dict(adapted, weights).missing_keys
-            if ".default" in each
-        ]
 
 
 def _tokenizer_settings(settings: dict, file: Path) -> dict:

@@ -12,8 +12,8 @@ from data import hub
 from schema.faults import is_out_of_memory
 from schema.names import LEARNED
 from schema.recipe import Recipe
-from training.model import load_weights, looked_at, refused, require_usable
-from training.model_files import OF_SEQUENCES
+from training.model import load_weights, looked_at, refused
+from training.opening import OF_SEQUENCES, Chat
 
 KIND = "ForSequenceClassification"  # what trl's RewardTrainer makes
 
@@ -53,16 +53,16 @@ def reward_model_files(
     options = recipe.rewards[LEARNED]
     name = options["model"]
     place = recipe.place("rewards", LEARNED, "model")
+    chat = Chat(place, recipe.prompt.system)
     try:
         if not Path(name).is_dir():
             hub.reach()
-        with looked_at(name, options.get("revision"), OF_SEQUENCES, weights) as folder:
+        with looked_at(name, options.get("revision"), OF_SEQUENCES, weights, chat) as folder:
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             kind = (config.architectures or ["a model of no kind"])[0]
             if not kind.endswith(KIND) or config.num_labels != 1:
                 described = f"it is {kind} (labels: {config.num_labels})"
                 raise ValueError(f"{described}: take a model …{KIND} with one label")
-            require_usable(folder, None, recipe.prompt.system, place)
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             if not tokenizer.chat_template:
                 raise ValueError("its tokenizer has no chat template: add chat_template.jinja")

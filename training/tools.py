@@ -19,6 +19,7 @@ from schema.configs import setting
 from schema.faults import Fault, RecipeError
 from schema.names import tools_of
 from schema.recipe import Recipe
+from training import opening
 
 # One argument of ours, a text without half characters, so that the files of completions have
 # columns of one type.
@@ -39,9 +40,9 @@ Tools = dict[str, Callable[..., str]]
 Sample = Callable[[list[list[int]]], list[list[int]]]
 
 
-def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
+def use_tools(tokenizer, recipe: Recipe, given: str):
     """Make the tokenizer announce the recipe's tools in every prompt, and read their calls.
-    `given`: what stands before its template (`model.arguments_set`); `seconds`: to try it.
+    `given`: what stands before its template (`chat_template.arguments_set`).
 
     Raises:
         RecipeError: its template does not know them, this machine holds no program, or no call fits
@@ -60,7 +61,8 @@ def use_tools(tokenizer, recipe: Recipe, given: str, seconds: int):
         for name in tools.keys() & {"python"}:
             tools[name]("0")
         schemas = json.dumps([get_json_schema(each) for each in tools.values()])
-        template, least = limited(_with_tools, tokenizer, schemas, given, seconds=seconds)
+        limits = {"seconds": opening.SECONDS, "memory": opening.MEMORY}
+        template, least = limited(_with_tools, tokenizer, schemas, given, **limits)
         wrong = (
             None if template else "the model's chat template does not know tools as Qwen2.5's does"
         )
@@ -114,8 +116,6 @@ def _with_tools(tokenizer, schemas: str, given: str) -> tuple[str | None, int]:
             return None, 0
         told = [{"role": "tool", "name": "calculator", "content": "1"}]
         return tokenizer.chat_template, len(written + ids_of_results(tokenizer, told))
-    except MemoryError:
-        raise
     except BaseException:  # whatever the template is made to raise
         return None, 0
 

@@ -10,7 +10,8 @@ from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
-from training.model import load_tokenizer, with_arguments
+from training.chat_template import with_arguments
+from training.model import load_tokenizer
 
 SYSTEM = "Think."
 OPENING = (

@@ -553,6 +553,6 @@ def test_a_local_model_without_its_weights_or_its_tokenizer_is_not_ready(tmp_pat
     for each in folder.glob("*token*"):
         each.unlink()
     done = run_stage("check", "recipes/tiny-arithmetic.yaml", *given, check=False)
-    assert (
-        done.returncode == 2 and "it holds no tokenizer: copy tokenizer.json and " in done.stdout
-    ), done.stdout
+    assert done.returncode == 2 and "holds no tokenizer: copy tokenizer.json and " in done.stdout, (
+        done.stdout
+    )

@@ -20,8 +20,8 @@ from schema.recipe import load_recipe
 from stages.cli import quiet_libraries
 from tests.support import run_stage
 from tests.waits import in_time
-from training import model
-from training.model import load_model, load_tokenizer, name_base, require_usable
+from training import model_files, opening
+from training.model import load_model, load_tokenizer, name_base
 
 
 def row_by_row(model) -> tuple[bool, torch.Tensor]:
@@ -80,62 +80,75 @@ def folder():
     return built_model("tiny-qwen3", 42)
 
 
+def open_with(folder, template=None, place="mine.yaml:3"):
+    chat = opening.Chat(place, "Think.", template)
+    return model_files.model(folder, weights=False, chat=chat)
+
+
 def test_an_honest_template_is_usable(folder):
-    require_usable(folder, None, "Think.", "here")
+    open_with(folder)
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """How long two GiB take to fill differs between machines."""
+    monkeypatch.setattr(opening, "MEMORY", 0.25)
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{ 'a' * 10000000000 }}", "takes more than 4 GiB"),
+        ("{{ 'a' * 10000000000 }}", "opening it takes more than 0.25 GiB: take another"),
+        # jinja works constants out as it compiles, in branches that are never taken too, and
+        # swallows their MemoryError
         (
             "{{ messages[-1].content }}{% if no %}{{ 'a' * 10000000000 }}{% endif %}",
-            "takes more than 4 GiB",
+            "opening it takes more than 0.25 GiB",
         ),
-        (
-            "{{ messages[-1].content }}{% if no %}{{ 'a'|center(10000000000) }}{% endif %}",
-            "takes more than 4 GiB",
-        ),
-        # transformers' own tojson, and a text that jinja makes of a constant: MemoryErrors that it
-        # swallows
         (
             (
                 "{{ messages[-1].content }}{% if no %}{{"
                 " ([1]*100000)|tojson(separators=('a'*100000, ':')) }}{% endif %}"
             ),
-            "takes more than 4 GiB",
-        ),
-        (
-            (
-                "{{ messages[-1].content }}{% if no %}{{ ([{'a': 'b'*1000}]|groupby('a')) *"
-                " 10000000 }}{% endif %}"
-            ),
-            "takes more than",  # this much memory, or time before it
+            "opening it takes more than 0.25 GiB",
         ),
         (
             "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-            "takes more than 2 s",
+            "opening it takes more than 2 s",
         ),
         (
             "{{ 10 ** (10 ** 9) }}",
-            "takes more than 2 s",
+            "opening it takes more than 2 s",
         ),  # while it is compiled: no signal ends that
-        ("{{ messages[-1].content }}{{ 'a' * 1000000 }}", "writes 1,000,001 characters"),
-        ("{% if x %}", "fails: TemplateSyntaxError: Unexpected end of template"),
-        ("{{ raise_exception('no system here') }}", "fails: TemplateError: no system here"),
-        ("{{ ''.__class__.__mro__ }}", "fails: SecurityError"),
-        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "fails: RecursionError"),
-        ("nothing", "does not write the question"),
+        (
+            "{{ messages[-1].content }}{{ 'a' * 100000 }}",
+            "the chat template or the tokenizer makes 10",
+        ),
+        (
+            "{% if x %}",
+            "the chat template or the tokenizer fails: TemplateSyntaxError: Unexpected end of",
+        ),
+        (
+            "{{ raise_exception('no system here') }}",
+            "the chat template or the tokenizer fails: TemplateError: no system here",
+        ),
+        (
+            "{{ ''.__class__.__mro__ }}",
+            "the chat template or the tokenizer fails: SecurityError",
+        ),
+        (
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            "the chat template or the tokenizer fails: RecursionError",
+        ),
+        ("nothing", "the chat template or the tokenizer does not write the question"),
     ],
 )
-def test_a_hostile_one_is_one_line(template, message, folder, monkeypatch):
-    if "GiB" not in message:  # how long 4 GiB take differs between Pythons
-        monkeypatch.setattr(model, "SECONDS", 2)
+def test_a_hostile_one_is_one_line(template, message, folder, little_memory, monkeypatch):
+    if "GiB" not in message:
+        monkeypatch.setattr(opening, "SECONDS", 2)
     with in_time(), pytest.raises(RecipeError) as refused:
-        require_usable(folder, template, "Think.", "mine.yaml:3")
-    assert str(refused.value).startswith(
-        f"mine.yaml:3: the chat template or the tokenizer {message}"
-    )
+        open_with(folder, template)
+    assert str(refused.value).startswith(f"mine.yaml:3: {message}")
     assert len(str(refused.value).splitlines()) == 1
 
 
@@ -145,21 +158,21 @@ SWELLS = {"type": "Replace", "pattern": {"String": "a"}}
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**6}}, "tokens of"),
-        ({"decoder": SWELLS | {"content": "a" * 10**6}}, "in one token"),
+        ({"normalizer": {"type": "Prepend", "prepend": "a" * 10**5}}, "makes 20"),
+        ({"decoder": SWELLS | {"content": "a" * 10**5}}, "makes "),
         # a few kilobytes that make 10^12 characters of one
         (
             {"decoder": {"type": "Sequence", "decoders": [SWELLS | {"content": "a" * 1000}] * 4}},
-            "takes more than 4 GiB",
+            "opening it takes more than 0.25 GiB",
         ),
     ],
 )
-def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path):
+def test_a_tokenizer_that_swells_is_refused(part, message, folder, tmp_path, little_memory):
     theirs = shutil.copytree(folder, tmp_path / "theirs")
     written = json.loads((theirs / "tokenizer.json").read_text())
     (theirs / "tokenizer.json").write_text(json.dumps(written | part))
     with pytest.raises(RecipeError, match=message):
-        require_usable(theirs, None, None, "theirs")
+        open_with(theirs)
 
 
 def test_the_hub_is_not_asked_when_an_adapter_is_saved(tmp_path, monkeypatch):

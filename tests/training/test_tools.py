@@ -22,7 +22,7 @@ from schema.sections import Sampling
 from stages import chat
 from stages.sft import tokenised
 from tests.support import TEMPLATES
-from training import memory, model
+from training import chat_template, memory, opening
 from training.model import load_tokenizer
 from training.tools import ids_of_results, in_turns, message_of, results, use_tools, worked
 from training.trainer import grpo_trainer
@@ -350,14 +350,15 @@ def test_a_template_that_does_not_know_tools_is_refused_in_one_line(template):
         (
             "messages[-1].role == 'tool'",
             "{% set n = 10000000000 %}{{ 'a' * n }}",
-            "more than 4 GiB",
+            "more than 0.25 GiB",
         ),
     ],
 )
 def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_line(
     where, does, said, monkeypatch
 ):
-    monkeypatch.setattr(model, "SECONDS", 2)
+    monkeypatch.setattr(opening, "SECONDS", 2 if "s" in said.split() else opening.SECONDS)
+    monkeypatch.setattr(opening, "MEMORY", 0.25)
     template = f"{{% if {where} %}}{does}{{% endif %}}{models._TINY_CHAT_TEMPLATE}"
     with pytest.raises(
         RecipeError,
@@ -395,8 +396,8 @@ def test_a_template_of_qwens_is_known(name):
     given += ["model.chat_template_kwargs.enable_thinking=false"] if without else []
     recipe, template = load_recipe(TINY, given, check=()), (TEMPLATES / f"{name}.jinja").read_text()
     arguments = recipe.model.chat_template_kwargs or {}
-    tokenizer.chat_template = model.with_arguments(template, arguments)
-    use_tools(tokenizer, recipe, model.arguments_set(arguments), 20)
+    tokenizer.chat_template = chat_template.with_arguments(template, arguments)
+    use_tools(tokenizer, recipe, chat_template.arguments_set(arguments))
     asked, begun = (
         tokenizer.decode(prompt.prompt_ids(tokenizer, prompt.messages("?", None))),
         "<|im_start|>assistant\n",
