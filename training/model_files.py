@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import functools
 import json
-import math
 import os
 import re
 import shutil
@@ -20,12 +19,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from schema import configs, refused_keys, values
 from schema.faults import Fault, RecipeError
-from training.opening import CAUSAL_LM, Chat, open_adapter, open_model
+from training import opening
+from training.opening import CAUSAL_LM, Chat
 
 LARGEST = 32 * 2**20  # bytes of a JSON file; the largest index of a known model has some 3 MB
 SPARE = 2**26  # numbers that a config may ask for beyond its weights: a new head, buffers
@@ -121,19 +120,20 @@ def model(
             copies[name] = _tokenizer_settings(_json(folder, name), folder / name)
     if os.path.lexists(folder / GENERATION):
         copies[GENERATION] = _ends(_json(folder, GENERATION), folder / GENERATION)
-    held = None
     if weights:
         parts, index = _parts(folder)
         links, copies = [*links, *parts], copies | index
-        shapes = {}  # by name: parts may be links to one file
-        for name in parts:
-            shapes |= _shapes(_plain(folder / name))
-        held = sum(map(math.prod, shapes.values()))
     private = _private(folder, links, copies)
-    numbers = open_model(folder / CONFIG, config, private, task, chat)
-    if held is not None and numbers > held + SPARE:
+    file = folder / CONFIG
+    place = str(file) if chat is None else chat.place
+    failure = f"{config.get('model_type')!r:.80} cannot be opened as a {task}"
+    arguments = (opening.sizes, config, private, task, chat)
+    numbers, held, complaint = opening.opened(file, place, failure, *arguments)
+    if complaint:
+        raise RecipeError([Fault(place, f"the chat template or the tokenizer {complaint}")])
+    if weights and numbers > held + SPARE:
         message = f"asks for {numbers:,} numbers, and the weights beside it are {held:,}"
-        raise _refused(folder / CONFIG, message)
+        raise _refused(file, message)
     return private
 
 
@@ -151,12 +151,13 @@ def adapter(folder: Path, base: Path) -> tuple[Path, dict[str, Any]]:
     file, settings = folder / ADAPTER_CONFIG, _lora_settings(folder)
     if not os.path.lexists(folder / ADAPTER):
         raise _refused(folder, f"holds no {ADAPTER}: other formats may hold code and are not read")
-    shapes = _shapes(_plain(folder / ADAPTER))
+    private = _private(folder, [ADAPTER], {ADAPTER_CONFIG: {"peft_type": "LORA"} | settings})
     config = json.loads((base / CONFIG).read_text(encoding="utf-8"))
-    lacking = open_adapter(file, config, settings, shapes)
-    if lacking:
-        raise _refused(folder / ADAPTER, f"lacks {lacking[0]}")
-    return _private(folder, [ADAPTER], {ADAPTER_CONFIG: {"peft_type": "LORA"} | settings}), settings
+    arguments = (opening.missing_weights, config, settings, private)
+    missing = opening.opened(file, str(file), "its weights are others", *arguments)
+    if missing:
+        raise _refused(folder / ADAPTER, f"lacks {missing[0]}")
+    return private, settings
 
 
 def checkpoint(folder: Path) -> Path:
@@ -270,25 +271,6 @@ def _parts(folder: Path) -> tuple[list[str], dict[str, dict]]:
         if not os.path.lexists(folder / name):
             raise _refused(folder, f"lacks its part {name}")
     return names, {INDEX: {"metadata": {}, "weight_map": shards}}
-
-
-def _shapes(file: Path) -> dict[str, list[int]]:
-    """The shape of each weight in a file, by its header. The names are printed where they do not
-    fit a model, so they must be plain."""
-    try:
-        with file.open(
-            "rb"
-        ) as opened:  # a long header, of millions of weights without size, takes minutes
-            if (length := int.from_bytes(opened.read(8), "little")) > LARGEST // 4:
-                raise _refused(file, f"has a header of {length:,} bytes")
-        with safe_open(file, "np") as opened:
-            shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise _refused(file, f"cannot be read: {error}") from None
-    for name in shapes:
-        if not re.fullmatch(r"[\w./-]{1,500}", name, re.ASCII):
-            raise _refused(file, f"has a weight named {name!r:.60}")
-    return shapes
 
 
 def _require_plain(config: dict, file: Path):

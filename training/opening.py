@@ -6,12 +6,15 @@ run, but still reaches no file and no network.
 """
 
 import itertools
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -54,50 +57,12 @@ class Chat(NamedTuple):
     arguments: dict[str, Any] | None = None
 
 
-def open_model(
-    file: Path, config: dict[str, Any], folder: Path, task: str, chat: Chat | None = None
-) -> int:
-    """How many numbers a model has, shared ones once.
-
-    Args:
-        file: the stranger's config, which faults name.
-        config: what the private folder has of it.
-        folder: the private folder.
-        chat: what its tokenizer is to be used for; None leaves the tokenizer closed.
-
-    Raises:
-        RecipeError: the model, its tokenizer or its chat template cannot be used.
-    """
-    failure = f"{config.get('model_type')!r:.80} cannot be built as a {task}"
-    place = str(file) if chat is None else chat.place
-    numbers, complaint = _opened(file, place, failure, _model, config, folder, task, chat)
-    if complaint:
-        raise RecipeError([Fault(place, f"the chat template or the tokenizer {complaint}")])
-    return numbers
-
-
-def open_adapter(
-    file: Path, config: dict[str, Any], settings: dict[str, Any], shapes: dict[str, list[int]]
-) -> list[str]:
-    """The weights that a LoRA adapter needs for its base and has not; a library only warns.
-
-    Args:
-        file: the stranger's settings, which faults name.
-        config: of the base model.
-        shapes: of the weights that the adapter has.
-
-    Raises:
-        RecipeError: some have another shape, or the adapter cannot be built.
-    """
-    failure = "its weights are others"
-    return _opened(file, str(file), failure, _adapter, config, settings, shapes)
-
-
-def _opened(file: Path, place: Place | str, failure: str, work: Callable, *arguments: Any) -> Any:
+def opened(file: Path, place: Place | str, failure: str, work: Callable, *arguments: Any) -> Any:
     """What `work` returns in the process with limits.
 
     Args:
-        place: what may have exceeded them.
+        file: what is opened.
+        place: what a fault of the limits names, which may be a recipe's chat template.
         failure: what a library's complaint about the file means.
     """
     try:
@@ -109,25 +74,52 @@ def _opened(file: Path, place: Place | str, failure: str, work: Callable, *argum
         raise RecipeError([Fault(str(file), f"{failure}: {said:.200}")]) from None
 
 
-def _model(
+def sizes(
     config: dict[str, Any], folder: Path, task: str, chat: Chat | None
-) -> tuple[int, str | None]:
+) -> tuple[int, int, str | None]:
+    """How many numbers a model's config asks for, shared ones once; how many its weights hold; and
+    what is wrong with its tokenizer or chat template where it is to be used for `chat`."""
     with hub.unasked():
         model = _built(config, task)
         complaint = None if chat is None else _complaint(folder, chat)
-    weights = itertools.chain(model.parameters(), model.buffers())
-    return sum(weight.numel() for weight in weights), complaint
+    numbers = itertools.chain(model.parameters(), model.buffers())
+    wanted = sum(number.numel() for number in numbers)
+    return wanted, sum(map(math.prod, _shapes(folder).values())), complaint
 
 
-def _adapter(
-    config: dict[str, Any], settings: dict[str, Any], shapes: dict[str, list[int]]
-) -> list[str]:
+def missing_weights(config: dict[str, Any], settings: dict[str, Any], folder: Path) -> list[str]:
+    """The weights that a LoRA adapter needs for its base and has not; a library only warns.
+
+    Args:
+        config: of the base model.
+        folder: the private folder of the adapter.
+
+    Raises:
+        RuntimeError: some have another shape.
+    """
     lora = LoraConfig(task_type="CAUSAL_LM", **settings | {"init_lora_weights": False})
     with hub.unasked(), torch.device("meta"):
         model = get_peft_model(_built(config, CAUSAL_LM), lora)
-        weights = {name: torch.empty(shape) for name, shape in shapes.items()}
+        weights = {name: torch.empty(shape) for name, shape in _shapes(folder).items()}
         missing = set_peft_model_state_dict(model, weights).missing_keys
     return [name for name in missing if ".default" in name]
+
+
+def _shapes(folder: Path) -> dict[str, list[int]]:
+    """The shape of each weight of a private folder, by the files' headers. Parts may be links to
+    one file, so a name counts once. The names are printed where they do not fit a model, so they
+    must be plain."""
+    shapes = {}
+    for file in folder.glob("*.safetensors"):
+        try:
+            with safe_open(file, "np") as part:
+                shapes |= {name: part.get_slice(name).get_shape() for name in part.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ValueError(f"{file.name} cannot be read: {error}") from None
+    for name in shapes:
+        if not re.fullmatch(r"[\w./-]{1,500}", name, re.ASCII):
+            raise ValueError(f"it has a weight named {name!r:.60}")
+    return shapes
 
 
 def _built(config: dict[str, Any], task: str) -> PreTrainedModel:

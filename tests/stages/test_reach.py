@@ -459,7 +459,7 @@ ATTACKS = {
         alter("theirs/config.json", vocab_size=2**22, hidden_size=2**12),
     ),
     "model: 16 GiB of zeros": (
-        "model theirs: out of memory",
+        "opening it takes more than the memory",
         *(
             alter("theirs/config.json", vocab_size=2**26),
             put(WEIGHTS, safetensors("model.embed_tokens.weight", 2**26, 64)),

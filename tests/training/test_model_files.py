@@ -114,14 +114,14 @@ MILLION = {"num_hidden_layers": 1_000_000, "layer_types": None}
     [
         ({"quantization_config": {"quant_method": "bitnet"}}, "is quantised already"),
         ({"text_config": {"backbone": "a/b"}}, "backbone names other models"),
-        ({"model_type": "detr"}, "'detr' cannot be built as a causal language model"),
-        ({"model_type": ["qwen3"]}, "cannot be built as a causal language model"),
+        ({"model_type": "detr"}, "'detr' cannot be opened as a causal language model"),
+        ({"model_type": ["qwen3"]}, "cannot be opened as a causal language model"),
         ({"tokenizer_class": "AutoBackbone"}, "is no tokenizer"),
         ({"vocab_size": 2**22, "hidden_size": 2**12}, "and the weights beside it are"),
-        ({"hidden_size": "x"}, "cannot be built as a causal language model"),
-        ({"num_attention_heads": 0}, "cannot be built as a causal language model"),
+        ({"hidden_size": "x"}, "cannot be opened as a causal language model"),
+        ({"num_attention_heads": 0}, "cannot be opened as a causal language model"),
         ({"model_type": "bloom", **MILLION}, "opening it takes more than"),
-        ({"model_type": "mamba", "state_size": -1}, "cannot be built as a causal language model"),
+        ({"model_type": "mamba", "state_size": -1}, "cannot be opened as a causal language model"),
     ],
 )
 def test_what_a_config_may_not_ask_for(keys, message, folder, monkeypatch):
@@ -197,7 +197,7 @@ def test_a_header_of_a_hundred_megabytes_is_not_read(folder):
     with (folder / "model.safetensors").open("wb") as file:
         file.write((10**8).to_bytes(8, "little"))
         file.truncate(10**8 + 8)
-    with pytest.raises(RecipeError, match="has a header of 100,000,000 bytes"):
+    with pytest.raises(RecipeError, match=r"model\.safetensors cannot be read: .*header"):
         model_files.model(folder)
 
 

@@ -114,7 +114,7 @@ def remove(name: str):
         ),
         (
             lambda folder: change_config(folder, model_type="mine"),
-            "'mine' cannot be built as a model for sequence classification",
+            "'mine' cannot be opened as a model for sequence classification",
         ),
     ],
 )
