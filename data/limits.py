@@ -19,7 +19,7 @@ MEMORY = 4  # GiB
 
 
 class Exceeded(Exception):
-    """The work took more than it was given; the message says of what, as `takes more than 5 s`."""
+    """The work exceeded its limits; the message says which, as in `takes more than 5 s`."""
 
 
 def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = MEMORY) -> Any:
@@ -68,7 +68,10 @@ def limited(work: Callable, *arguments: Any, seconds: int = 60, memory: float = 
 
 def _memory_of(process: int) -> int:
     """The bytes that a process has filled, without the files that it maps."""
-    _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return 0
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
