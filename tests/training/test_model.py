@@ -120,27 +120,12 @@ def little_memory(monkeypatch):
             "{{ 10 ** (10 ** 9) }}",
             "opening it takes more than 2 s",
         ),  # while it is compiled: no signal ends that
-        (
-            "{{ messages[-1].content }}{{ 'a' * 100000 }}",
-            "the chat template or the tokenizer makes 10",
-        ),
-        (
-            "{% if x %}",
-            "the chat template or the tokenizer fails: TemplateSyntaxError: Unexpected end of",
-        ),
-        (
-            "{{ raise_exception('no system here') }}",
-            "the chat template or the tokenizer fails: TemplateError: no system here",
-        ),
-        (
-            "{{ ''.__class__.__mro__ }}",
-            "the chat template or the tokenizer fails: SecurityError",
-        ),
-        (
-            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-            "the chat template or the tokenizer fails: RecursionError",
-        ),
-        ("nothing", "the chat template or the tokenizer does not write the question"),
+        ("{{ messages[-1].content }}{{ 'a' * 100000 }}", "makes 10"),
+        ("{% if x %}", "fails: TemplateSyntaxError: Unexpected end of"),
+        ("{{ raise_exception('no system here') }}", "fails: TemplateError: no system here"),
+        ("{{ ''.__class__.__mro__ }}", "fails: SecurityError"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "fails: RecursionError"),
+        ("nothing", "does not write the question"),
     ],
 )
 def test_a_hostile_one_is_one_line(template, message, folder, little_memory, monkeypatch):
@@ -148,6 +133,8 @@ def test_a_hostile_one_is_one_line(template, message, folder, little_memory, mon
         monkeypatch.setattr(opening, "SECONDS", 2)
     with in_time(), pytest.raises(RecipeError) as refused:
         open_with(folder, template)
+    if not message.startswith("opening"):
+        message = f"the chat template or the tokenizer {message}"
     assert str(refused.value).startswith(f"mine.yaml:3: {message}")
     assert len(str(refused.value).splitlines()) == 1
 
