@@ -312,7 +312,7 @@ bench-rewards: setup  ## compare the verifier with its peers: agreement, through
 	@$(PY) tests.bench.rewards
 
 # A user's own files beside these are not ours to lint.
-ROOMS := data evaluation rewards runs schema stages tests training viewer
+ROOMS := data docs/examples evaluation rewards runs schema stages tests training viewer
 
 lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)

@@ -19,7 +19,7 @@ from data.problems import AS_MESSAGES, for_rewards
 from data.prompt import completion
 from rewards.verifier import judge_all
 from schema.configs import size_of_run
-from schema.names import JUDGE, LEARNED
+from schema.names import LEARNED
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.scoring import guarded_rewards
@@ -340,7 +340,7 @@ def blind(table: list[Pay], recipe: Recipe) -> Iterator[tuple[str, str]]:
                 " teaches nothing. "
             )
             given = f"It was given [{{'role': 'assistant', 'content': '<think>…'}}]: {AS_MESSAGES}"
-            yield name, message + ("Try another model or rubric" if name == JUDGE else given)
+            yield name, message + given
 
 
 def some(names: list[str]) -> str:

@@ -24,8 +24,7 @@ from evaluation.probe import chosen
 from schema.configs import setting
 from schema.faults import Fault, RecipeError, RunStopped
 from schema.meaning import fault_at, not_seen
-from schema.models import judge_fault
-from schema.names import JUDGE, LEARNED, missing_columns
+from schema.names import LEARNED, missing_columns
 from schema.problem_sets import load_train, prompt_lengths
 from schema.recipe import Recipe
 from schema.stages import finished
@@ -74,9 +73,6 @@ def model_findings(
                 pass
         except RecipeError as error:
             yield from not_seen(recipe, error, ("rewards", LEARNED), "the reward model")
-    if silent := judge_fault(recipe):
-        message = f"{silent.message} before it trains"
-        yield Fault(silent.place, message, "note", unseen="the judge")
     lengths = []
     if tokenizer and rows:
         _say_prompt(recipe, tokenizer, rows[0])
@@ -151,10 +147,6 @@ def _probe_findings(recipe: Recipe, tokenizer) -> Iterator[Fault]:
 
 def _audit_findings(recipe: Recipe, rows: list[dict]) -> Iterator[Fault]:
     if not rows or not recipe.rewards or missing_columns(recipe, list(for_rewards(rows[0]))):
-        return
-    if JUDGE in recipe.rewards:
-        command = make_command("audit", recipe)
-        say(f"audit: left out here, since it would ask a model ({JUDGE}): {command}")
         return
     recipe = without_reward_model(recipe)
     try:

@@ -4,7 +4,6 @@ per completion."""
 from rewards.brevity import brevity
 from rewards.correct_answer import correct_answer
 from rewards.format_tags import format_tags, tag_count
-from rewards.judge import judge
 from rewards.language_consistency import language_consistency
 from rewards.partial_credit import partial_credit
 from rewards.sum_steps import sum_steps
@@ -14,7 +13,6 @@ __all__ = [
     "brevity",
     "correct_answer",
     "format_tags",
-    "judge",
     "language_consistency",
     "partial_credit",
     "sum_steps",

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from schema import hardware, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
-from schema.names import JUDGE
 from schema.sections import Recipe
 from schema.values import RULES, Number, remote_trackers
 
@@ -30,8 +29,6 @@ WITHOUT_SIGNAL = "groups_without_signal"
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
-# And where its judge is, and how it is asked there.
-PLACE_OF_JUDGE = ("url", "key", "request_timeout", "concurrency")
 PATTERNS, OF_EXPERTS = (
     ("rank_pattern", "alpha_pattern"),
     r".*\.",
@@ -261,11 +258,6 @@ def without_place(resolved: dict) -> dict:
     def stays(key: str, value: Any) -> bool:
         return key not in PLACE and not (key == "report_to" and remote_trackers(value))
 
-    judge = {
-        key: value
-        for key, value in resolved["rewards"].get(JUDGE, {}).items()
-        if key not in PLACE_OF_JUDGE
-    }
     return {
         name: (
             {key: value for key, value in each.items() if stays(key, value)}
@@ -273,7 +265,7 @@ def without_place(resolved: dict) -> dict:
             else each
         )
         for name, each in resolved.items()
-    } | {"rewards": resolved["rewards"] | ({JUDGE: judge} if judge else {})}
+    }
 
 
 def shared_defaults(section: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from schema.faults import (
     nearest,
     nearest_or_all,
 )
+from schema.refused_keys import GONE_REWARDS
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import STAGES
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
@@ -585,25 +586,21 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         try:
             function = names.reward_function(name)
         except LookupError:
-            known = [*rewards_room.__all__, names.LEARNED]
-            yield (name,), f"unknown reward {name!r}{nearest_or_all(name, known)}"
+            advice = nearest_or_all(name, [*rewards_room.__all__, names.LEARNED])
+            if name in GONE_REWARDS:
+                advice = f": {GONE_REWARDS[name]}"
+            yield (name,), f"unknown reward {name!r}{advice}"
             continue
         except ImportError as error:
             yield (name,), f"reward {name!r}: {error}"
             continue
         arguments = {key: value for key, value in options.items() if key not in names.REWARD_KEYS}
-        free = {
-            key: value
-            for key, value in arguments.items()
-            if key not in (*models.OPTIONS.get(name, ()), *names.GIVEN)
-        }
+        free = {key: value for key, value in arguments.items() if key not in names.GIVEN}
         for key, value in free.items():
             for message in names.wrong_arguments(function, {key: value}, also=names.REWARD_KEYS):
                 yield (name, key), f"{name}: {message}"
         for key in [each for each in names.GIVEN if each in arguments]:
             yield (name, key), f"{name}: {key}: the trainer gives it; leave it out"
-        if name in models.OPTIONS:
-            yield from models.complaints(name, options)
         longest = options.get("longest")  # of another type: said above
         if (
             name == "brevity"
@@ -705,18 +702,12 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("data", "validation"), message
     # A policy that is optimised against a reward model long enough is rewarded for the model's
     # mistakes (Gao et al. 2022, arXiv:2210.10760).
-    by_model = [name for name in (names.LEARNED, names.JUDGE) if name in paid]
-    if by_model and not any(paid.get(name, 0) > 0 for name in TRUTH):
+    if names.LEARNED in paid and not any(paid.get(name, 0) > 0 for name in TRUTH):
         message = (
             "a model's word alone is gamed: put a rule beside it that says what is right, such as"
             " correct_answer"
         )
-        yield ("rewards", by_model[0]), message
-    if host := models.host_of_judge(recipe.rewards.get(names.JUDGE)):
-        yield (
-            ("rewards", names.JUDGE, "url"),
-            f"problems, gold answers and completions leave this machine, to {host}",
-        )
+        yield ("rewards", names.LEARNED), message
     answered = [recipe.evaluate, *names.samplings(recipe).values()]
     if recipe.evaluate.top_p < 1 and not any(each.temperature for each in answered):
         yield (

@@ -1,49 +1,22 @@
 """Models that a recipe names, without a library: those that need no Hub, each written by its
-builder; the reward model that trl asks; and whether the judge behind an endpoint answers.
+builder; and the options of the reward model that trl asks.
 """
 
-import asyncio
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from rewards.judge import URL, NoVerdict, Verdicts, judge  # noqa: F401
-from schema.faults import Complaints, Fault, RecipeError, nearest
-from schema.names import JUDGE, LEARNED, REWARD_KEYS, no_such_folder
-from schema.sections import Recipe
-from schema.values import LOCAL_HOSTS, RULES, Number, Pattern, count
+from schema.faults import Complaints, RecipeError, nearest
+from schema.names import LEARNED, REWARD_KEYS, no_such_folder
+from schema.values import RULES
 
-PORT = r"([1-5]?[0-9]{1,4}|6([0-4][0-9]{3}|5([0-4][0-9]{2}|5([0-2][0-9]|3[0-5]))))"  # to 65535
 # All options of a reward model: trl asks it itself, and knows no others.
 OF_LEARNED = {
     "model": RULES["model"]["name_or_path"],
     "revision": RULES["model"]["revision"],
     "weight": REWARD_KEYS["weight"],
 }
-OPTIONS: dict[str, dict[str, Any]] = {
-    JUDGE: {
-        "model": Pattern(r"[\w./:@+-]{1,200}", "the name that the endpoint knows its model by"),
-        # Neither a password nor a question mark, behind which there may be a key: a recipe is no
-        # place for one.
-        "url": Pattern(
-            rf"(?a)https?://([A-Za-z0-9.-]+|\[::1\])(:{PORT})?(/[\w./-]*)?", f"such as {URL}"
-        ),
-        # A recipe, which may be a stranger's, cannot have another secret sent.
-        "key": Pattern(
-            r"JUDGE_[A-Z0-9_]{1,50}",
-            "the name of an environment variable, JUDGE_KEY or the like (it begins with JUDGE_)",
-        ),
-        "rubric": Pattern(r"(?s).{1,4000}", "a text of at most 4,000 characters"),
-        "max_tokens": count(1, 2**16),
-        "request_timeout": Number(0, 3600, above=True),
-        "concurrency": count(1, 256),
-    },
-}
-
 
 # One token per character: what a policy of this size can learn in a minute leaves no room for
 # merges.
@@ -56,68 +29,6 @@ _TINY_CHAT_TEMPLATE = (
     " call.function.arguments | tojson }}}</tool_call>{% endfor %}{% if message.role == 'assistant'"
     " %}{{ eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"
 )
-
-
-def host_of_judge(options: Any) -> str | None:
-    """The machine on which a judge is asked, where that is another one."""
-    url = options.get("url") if isinstance(options, dict) else None
-    host = None if OPTIONS[JUDGE]["url"].refusal(url) else urlsplit(url).hostname
-    return None if host in LOCAL_HOSTS else host
-
-
-def judge_fault(recipe: Recipe) -> Fault | None:
-    """Why the recipe's judge gives no verdict now: it is asked for one."""
-    given = {
-        name: each
-        for name, each in recipe.rewards.get(JUDGE, {}).items()
-        if name not in REWARD_KEYS
-    }
-    if "model" not in given:
-        return None
-    said, key, mend = Verdicts(), given.get("key"), "set it"
-    if key and not os.environ.get(key):
-        said.why = f"is to have a key, and the environment has no {key}"
-    elif asyncio.run(judge(["1 + 1 = 2"], ["What is 1 + 1?"], ["2"], said=said, **given)) != [None]:
-        return None
-    else:
-        mend = "start it" if said.silent else "take another model or rubric"
-    message = (
-        f"{given.get('url', URL)} {said.why}: {mend}, or correct its url, model, key or max_tokens"
-    )
-    return Fault(recipe.place("rewards", JUDGE), f"rewards.{JUDGE}: {message}")
-
-
-def complaints(name: str, options: dict) -> Complaints:
-    """What is wrong with the options of a reward that a model gives, apart from those that every
-    reward has."""
-    for key in {"steps", "said"} & options.keys() if name == JUDGE else ():
-        yield (
-            (JUDGE, key),
-            (
-                f"rewards.{JUDGE}.{key}: it grades whole completions, and keeps its verdicts: leave"
-                " it out"
-            ),
-        )
-    if (
-        name == JUDGE
-        and "key" in options
-        and host_of_judge(options)
-        and options["url"].startswith("http:")
-    ):
-        yield (
-            (JUDGE, "url"),
-            "rewards.judge.url: http would show the key to the network; take https",
-        )
-    if "model" not in options:
-        yield (name,), f"rewards.{name}: it needs a `model`: {OPTIONS[name]['model'].words}"
-    wrong = [
-        (key, rule.refusal(options[key])) for key, rule in OPTIONS[name].items() if key in options
-    ]
-    for key, refusal in wrong:
-        if refusal:
-            # which may hold the secret
-            told = refusal if key not in ("key", "url") else refusal.partition(", got")[0]
-            yield (name, key), f"rewards.{name}.{key}: {told}"
 
 
 def reward_model(options: dict) -> Complaints:

@@ -186,7 +186,6 @@ GIVEN = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
 GIVEN += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
 LEARNED = "learned"  # the reward model that trl asks: no function
-JUDGE = "judge"  # the reward that a model elsewhere gives, likewise
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data.imports import is_trusted
-from schema import configs, meaning, models, values
+from schema import configs, meaning, values
 from schema.faults import (
     Fault,
     Place,
@@ -18,7 +18,7 @@ from schema.faults import (
     nearest_or_all,
     place_of,
 )
-from schema.names import JUDGE, describe
+from schema.names import describe
 from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
@@ -118,9 +118,7 @@ class Draft:
                 if whole
                 else ("rewards", ".".join(keys[1:-1]), keys[-1])
             )
-        # What stands there in place of a variable's name, or in an address, may be a secret.
-        hidden = keys[:2] == ("rewards", "judge") or (keys[0] == "rewards" and "judge" in text)
-        place = Place(f"override {name}=…" if hidden else f"override {text}")
+        place = Place(f"override {text}")
         if not equals or not all(keys):
             self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
             return
@@ -193,8 +191,8 @@ class Draft:
 
     def _check_reach(self, sound: dict):
         """Only the command line may ask to write outside `outputs/` or to reach another machine: a
-        recipe and its bases may come from a stranger. A tracker and a judge may also be named in a
-        file that the user has trusted.
+        recipe and its bases may come from a stranger. A tracker may also be named in a file that
+        the user has trusted.
         """
         folder = sound.get("output_dir", f"outputs/{self.path.stem}")
         host = sound.get("grpo", {}).get("vllm_server_host")
@@ -213,10 +211,8 @@ class Draft:
                 # Python's.
                 trackers = f"[{','.join(trackers)}]" if isinstance(trackers, list) else trackers
                 reaching[section, "report_to"] = trackers, "sends the run to another machine"
-        if models.host_of_judge(judge := sound.get("rewards", {}).get(JUDGE)):
-            reaching["rewards", JUDGE, "url"] = judge["url"], "sends completions to another machine"
         for keys, (value, what) in reaching.items():
-            file, tracker = self._place(keys).source, keys[-1] in ("report_to", "url")
+            file, tracker = self._place(keys).source, keys[-1] == "report_to"
             if file in self.files and not (tracker and is_trusted(Path(file))):
                 name = ".".join(keys)
                 asked = make_option("ARGS", [f"{name}={value}"])

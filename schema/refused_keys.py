@@ -255,3 +255,7 @@ GONE = {
     "wandb_entity": "set WANDB_ENTITY in the environment",
     "wandb_name": "a run is named after its folder",
 }
+# Rewards that are no longer built in.
+GONE_REWARDS = {
+    "judge": "copy docs/examples/judge.py, trust the copy (make trust), and name its function",
+}

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from data.problems import weighted
-from schema.faults import RecipeError, RunStopped
-from schema.models import Verdicts, judge_fault
-from schema.names import JUDGE
+from schema.faults import RunStopped
 from schema.problem_sets import share_held_out
 from schema.recipe import Recipe
-from schema.terminal import duration, is_main_process
+from schema.terminal import duration
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.checkpoints import damage
@@ -35,8 +33,6 @@ def rewarded(start: Start) -> Iterator[Training | Trained]:
 
     recipe, tokenizer = start.recipe, start.tokenizer
     require_server(recipe)
-    if is_main_process() and (silent := judge_fault(recipe)):
-        raise RecipeError([silent])
     rows = weighted(chosen(recipe, tokenizer, start.rows))
     choosing, _ = share_held_out(recipe, start.held_out)
     trainer = grpo_trainer(recipe, start.args, tokenizer, rows, choosing, start.warm_start)
@@ -60,11 +56,6 @@ def rewarded(start: Start) -> Iterator[Training | Trained]:
     lines = (
         [f"kept the best checkpoint, {best}: held-out accuracy {accuracy:.1%}"] if choosing else []
     )
-    if JUDGE in recipe.rewards:
-        summary["judge"] = Verdicts(start.folder.path).cost()
-        lines.append(
-            "the judge: " + ", ".join(f"{each:,} {what}" for what, each in summary["judge"].items())
-        )
     shares = ", ".join(f"{part} {each['share']:.1%}" for part, each in parts.items())
     lines.append(
         f"trained for {duration(sum(each['seconds'] for each in parts.values()))}: {shares}"

@@ -20,9 +20,8 @@ from schema.faults import Fault, RecipeError
 from schema.hardware import wrong_count
 from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
-from schema.models import judge_fault
 from schema.problem_sets import refused_here
-from schema.stages import STAGES, finished
+from schema.stages import STAGES
 from schema.terminal import clean
 from stages.cli import mistakes_reported
 from training.run_folder import conflict, not_probed
@@ -65,8 +64,6 @@ def main():
             ):  # `make probe-memory`, which names one of them, trains nothing
                 faults += filter(None, [not_probed(recipe)])
             faults += refused_here(recipe, bool(trained))
-            if not faults and "grpo" in trained and not finished(recipe.stage_dir("grpo")):
-                faults += filter(None, [judge_fault(recipe)])
         if faults:
             raise RecipeError(faults)
         for warning in warnings_of(recipe) if trained else ():

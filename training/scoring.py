@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -22,8 +21,7 @@ import torch
 from data.imports import raised, shown
 from data.problems import AS_MESSAGES, likely_column
 from schema.faults import EXIT_CODES, RunStopped
-from schema.models import NoVerdict, Verdicts
-from schema.names import JUDGE, LEARNED, bind_reward
+from schema.names import LEARNED, bind_reward
 from schema.recipe import Recipe
 from schema.terminal import clean
 
@@ -86,10 +84,6 @@ class GuardedReward:
                 self._tell(f"returned {got} for {rows} completions", 0, columns)
                 returned = None
         except (Exception, SystemExit) as error:
-            if isinstance(error, NoVerdict):
-                raise RunStopped(
-                    f"rewards.{self.name}: {error}; try another model or rubric"
-                ) from error
             if (
                 type(error) is ConnectionError
             ):  # this very class is meant: libraries raise kinds of it
@@ -150,22 +144,14 @@ def as_in_trl(error: BaseException, columns: dict) -> str:
     )
 
 
-def guarded_rewards(
-    recipe: Recipe, at_most: float = math.inf, folder: Path | None = None
-) -> list[GuardedReward]:
+def guarded_rewards(recipe: Recipe, at_most: float = math.inf) -> list[GuardedReward]:
     """The recipe's functions, in its order, with their arguments bound. `at_most`: seconds for a
-    batch, whatever timeout the recipe sets, but for a judge, whose requests have their own.
-    `folder`: of a run, where its verdicts are kept.
+    batch, whatever timeout the recipe sets.
     """
-    rewards = {name: each for name, each in recipe.rewards.items() if name != LEARNED}
-    if JUDGE in rewards:
-        rewards = rewards | {JUDGE: rewards[JUDGE] | {"said": Verdicts(folder)}}
-    limits = {JUDGE: math.inf}
+    rewards = {name: options for name, options in recipe.rewards.items() if name != LEARNED}
     return [
         GuardedReward(
-            bind_reward(name, options),
-            name,
-            min(limits.get(name, at_most), options.get("timeout", SECONDS)),
+            bind_reward(name, options), name, min(at_most, options.get("timeout", SECONDS))
         )
         for name, options in rewards.items()
     ]

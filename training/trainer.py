@@ -21,7 +21,7 @@ from data.sources import DataError
 from schema import configs, stages
 from schema.configs import WITHOUT_SIGNAL
 from schema.faults import Fault, RecipeError, said_by_library
-from schema.names import JUDGE, prepare_rewards, tools_of
+from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from schema.terminal import say
 from training.model import load_model
@@ -42,41 +42,14 @@ from training.train import keep_adapter_float32, sharded
 
 class Greedy:
     """A trainer that answers the held-out problems greedily, as the evaluation does, and counts the
-    groups without signal. Where a judge fails beside another reward's number, trl would count 0,
-    and punish a right answer for a broken connection: for the advantages, and trl's `reward`, the
-    mean of its group's other verdicts stands in. The completions' files and the metrics of the
-    judge have none."""
+    groups without signal."""
 
     def _calculate_rewards(self, *given) -> torch.Tensor:
-        rewards, names = super()._calculate_rewards(*given), self.reward_func_names
-        self.said = None
+        rewards = super()._calculate_rewards(*given)
         if self.model.training:  # held-out problems are answered once each, in no groups
-            # a missing one adds 0
-            apart = getattr(self, "multi_objective_aggregation", None) == "normalize_then_sum"
-            if JUDGE in names and not apart:
-                place = names.index(JUDGE)
-                self.said = rewards[:, place].clone()
-                groups = self.said.view(-1, self.num_generations)
-                # NaN of a group without a verdict
-                means = groups.nanmean(1, keepdim=True).expand_as(groups).flatten()
-                others = torch.cat([rewards[:, :place], rewards[:, place + 1 :]], 1)
-                # trl leaves out what no reward scored
-                missing = self.said.isnan() & ~others.isnan().all(1)
-                rewards[:, place] = torch.where(missing, means, self.said)
-            self._log_metric(
-                WITHOUT_SIGNAL, without_signal(rewards, self.reward_weights, self.num_generations)
-            )
+            share = without_signal(rewards, self.reward_weights, self.num_generations)
+            self._log_metric(WITHOUT_SIGNAL, share)
         return rewards
-
-    def _generate_and_score_completions(self, inputs: list[dict]) -> dict:
-        output = super()._generate_and_score_completions(inputs)
-        if self.said is not None and len(found := self.said[~self.said.isnan()]):
-            self._logs["rewards"][JUDGE].extend(self.said.tolist())  # in place of as many
-            for what in ("mean", "std"):
-                self._metrics["train"][f"rewards/{JUDGE}/{what}"][-1] = getattr(
-                    found, what
-                )().item()
-        return output
 
     def log(self, logs: dict[str, float], start_time: float | None = None):
         # A run that resumes from its last checkpoint samples nothing, and must not empty that
@@ -320,7 +293,7 @@ class Rewards:
     ):
         # While the first completions are sampled.
         prepare_rewards(recipe, [row["solution"] for row in rows if not row.get("check")])
-        self.functions = guarded_rewards(recipe, folder=Path(args.output_dir))
+        self.functions = guarded_rewards(recipe)
         self.scores = Scores(self.functions, ends)
         self.finite, self.keep_best = FiniteNumbers(), KeepBest(recipe.evaluate.patience)
         self.steps = attach_step_rewards(recipe, tokenizer, self.functions)

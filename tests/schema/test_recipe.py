@@ -178,86 +178,17 @@ INSTEAD = {
         "is for a file, a folder or a",
     ),
     "reward named like a key": ("correct_answer", "tools", ":5:", "unknown reward 'tools'"),
-    "a judge without a name": (
+    "a reward that is an example now": (
         PAID,
-        "judge: {}",
+        "judge: {model: m}",
         ":5:",
-        "rewards.judge: it needs a `model`: the name that the",
-    ),
-    "a judge elsewhere": (
-        PAID,
-        "judge: {model: m, url: http://10.0.0.1/v1}",
-        ":5:",
-        (
-            "sends completions to another machine: only the command line may ask for that"
-            " (ARGS=rewards.judge.url="
-        ),
-    ),
-    "a judge's password": (
-        PAID,
-        "judge: {model: m, url: https://me:x@localhost/v1}",
-        ":5:",
-        "url: expected such as",
-    ),
-    "a secret in a recipe": (
-        PAID,
-        "judge: {model: m, key: sk-x}",
-        ":5:",
-        "variable, JUDGE_KEY or the like",
-    ),
-    "another's secret": (
-        PAID,
-        "judge: {model: m, key: HF_TOKEN}",
-        ":5:",
-        "variable, JUDGE_KEY or the like",
-    ),
-    "a judge of steps": (
-        PAID,
-        f'{PAID}\n  judge: {{model: m, steps: "."}}',
-        ":6:",
-        "it grades whole completions",
-    ),
-    "a judge's verdicts": (
-        PAID,
-        "judge: {model: m, said: x}",
-        ":5:",
-        "said: it grades whole completions, and keeps",
-    ),
-    "a judge's log": (
-        PAID,
-        "judge: {model: m, log_metric: x}",
-        ":5:",
-        "log_metric: the trainer gives it; leave it out",
+        "unknown reward 'judge': copy docs/examples/judge.py, trust the copy",
     ),
     "another's state": (
         PAID,
         "brevity: {longest: 9, trainer_state: 1}",
         ":5:",
         "the trainer gives it; leave it out",
-    ),
-    "no port": (
-        PAID,
-        "judge: {model: m, url: http://127.0.0.1:65536/v1}",
-        ":5:",
-        "judge.url: expected such as http",
-    ),
-    "a port of no digits": (
-        PAID,
-        "judge: {model: m, url: http://127.0.0.1:٨٠/v1}",
-        ":5:",
-        "judge.url: expected such",
-    ),
-    "a judge without time": (
-        PAID,
-        "judge: {model: m, request_timeout: 0}",
-        ":5:",
-        "above 0 and at most 3,600, got 0",
-    ),
-    "a judge's key misspelt": (
-        PAID,
-        "judge: {model: m, rubrik: x}",
-        ":5:",
-        "'rubrik'; did you mean rubric?",
     ),
     "unknown data set": ("[arithmetic]", "[arithmetik]", ":3:", "did you mean arithmetic?"),
     "indivisible batch": (

@@ -485,11 +485,8 @@ def test_a_reward_that_is_left_out_is_not_held_against_the_others(tmp_path, caps
     recipe.write_text(whole.replace("  correct_answer: {weight: 1.0}\n", ""))
     check_recipe(recipe)
     assert "form is paid 0.25 and a right answer 0" in capsys.readouterr().out
-    learned, judge = (
-        "learned: {model: /no}\n  correct_answer",
-        "judge: {model: m, url: ftp://x}\n  correct_answer",
-    )
-    for said in ("corect_answer", learned, judge):
+    learned = "learned: {model: /no}\n  correct_answer"
+    for said in ("corect_answer", learned):
         recipe.write_text(whole.replace("correct_answer", said))
         with pytest.raises(SystemExit, match="2"):
             check_recipe(recipe)

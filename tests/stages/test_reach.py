@@ -367,14 +367,6 @@ RECIPES = {
         "sends the run to another machine",
         grpo("vllm_server_host: 10.0.0.1"),
     ),
-    "network: a judge": (
-        "sends completions to another",
-        reward("judge: {model: m, url: https://example.org/v1}"),
-    ),
-    "network: another's secret": (
-        "the name of an environment variable",
-        reward("judge: {model: m, key: HF_TOKEN}"),
-    ),
     "network: a file": ("there is no such file", train(f"'{ELSEWHERE}.jsonl'")),
     "files: a folder above": (
         "writes outside outputs/",

@@ -22,7 +22,7 @@ from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
 from training.model import load_tokenizer
-from training.trainer import Greedy, grpo_trainer, stop_at_the_end, with_advantage, without_padding
+from training.trainer import grpo_trainer, stop_at_the_end, with_advantage, without_padding
 
 STEPS, CUT = 8, 5  # three steps an epoch
 EPOCHS = [
@@ -284,45 +284,26 @@ def test_a_batch_of_more_problems_than_there_are_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "trls"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])]
+    ("name", "advantages"), [("tiny-arithmetic", [-2.472, 0.353]), ("tiny-rloo", [-0.25, 0.036])]
 )
-def test_a_judge_that_fails_moves_no_completion_and_with_trl_alone_it_would(
-    name, trls, monkeypatch, tmp_path
-):
-    """Sixteen right answers to two problems, of which the judge calls seven perfect and says
-    nothing of the others."""
-    given = [
-        "rewards={correct_answer: {}, judge: {model: m, weight: 0.25}}",
+def test_none_beside_the_number_of_another_reward_counts_as_0(name, advantages, tmp_path):
+    """Sixteen right answers to two problems, of which an own reward pays seven."""
+    overrides = [
+        "rewards={correct_answer: {}, tests.varied_reward.varied: {weight: 0.25}}",
         f"output_dir={tmp_path}",
+        "grpo.num_generations=8",
+        "grpo.max_completion_length=2",
     ]
-    given += ["grpo.num_generations=8", "grpo.max_completion_length=2"]
-    tiny = load_recipe(f"recipes/{name}.yaml", given, check=())
+    tiny = load_recipe(f"recipes/{name}.yaml", overrides, check=())
     tokenizer, problems = load_tokenizer(tiny), load_train(tiny)[0][:64]
-    trainer = grpo_trainer(
-        tiny, configs.training_config(tiny, "grpo"), tokenizer, problems, [], None
-    )
-    said = [None, *[1.0] * 7, *[None] * 8]
-    for reward, paid in zip(trainer.scores.rewards, ([1.0] * 16, said), strict=True):
-        reward.function = lambda paid=paid, **columns: paid
+    args = configs.training_config(tiny, "grpo")
+    trainer = grpo_trainer(tiny, args, tokenizer, problems, [], None)
+    correct_answer, own = trainer.scores.rewards
+    correct_answer.function = lambda **columns: [1.0] * 16
+    own.function = lambda **columns: [None, *[1.0] * 7, *[None] * 8]
     rows = [trainer.train_dataset[i // 8] for i in range(16)]
     trainer.model.train()
-    assert trainer._generate_and_score_completions(rows)["advantages"].tolist() == [0.0] * 16
-    written = list(trainer._logs["rewards"]["judge"])[-16:]
-    assert [None if each != each else each for each in written] == said
-    logged = {key: each[-1] for key, each in trainer._metrics["train"].items()}
-    assert (
-        logged["rewards/judge/mean"],
-        logged["rewards/judge/std"],
-        logged["groups_without_signal"],
-    ) == (1, 0, 1)
-    assert len(trainer._metrics["train"]["rewards/judge/mean"]) == 1
-    right = trainer.scores.rewards[0].function
-    trainer.scores.rewards[0].function = lambda **columns: [
-        None,
-        *[1.0] * 15,
-    ]  # no reward scores the first
-    assert trainer._generate_and_score_completions(rows)["advantages"].tolist() == [0.0] * 16
-    trainer.scores.rewards[0].function = right
-    monkeypatch.delattr(Greedy, "_calculate_rewards")
-    punished = trainer._generate_and_score_completions(rows)["advantages"].tolist()
-    assert punished == pytest.approx([trls[0], *[trls[1]] * 7, *[0] * 8], abs=1e-3)
+    output = trainer._generate_and_score_completions(rows)
+    expected = [advantages[0], *[advantages[1]] * 7, *[0] * 8]
+    assert output["advantages"].tolist() == pytest.approx(expected, abs=1e-3)
+    assert trainer._metrics["train"]["groups_without_signal"] == [0.5]

@@ -204,8 +204,7 @@ function groupDetail(number_, run, group) {
   const totals = [...logged];
   const size = totals.length;
   const batch = { completions: size + group.others.length, tokens: group.batch_tokens };
-  const silent = group.rows.some((row) => row.rewards.judge === null); // the mean of the group's verdicts stood in
-  const movable = !silent && settings.multi_objective_aggregation !== "normalize_then_sum" && totals.every((each) => each !== null);
+  const movable = settings.multi_objective_aggregation !== "normalize_then_sum" && totals.every((each) => each !== null);
   let drawn = totals.map((_, i) => i); // the completions in the order in which a thinner group takes them
   let few = size;
   const lowest = Math.min(0, ...totals.filter((each) => each !== null));
@@ -297,7 +296,7 @@ function groupDetail(number_, run, group) {
     const divisor = { group: `(${number(found.std)} + 0.0001)`, batch: `(${number(found.divisor - SMALLEST_STD)} of the batch + 0.0001)`, none: "1, not scaled" }[scaling(settings)];
     head.replaceChildren(
       "mean ", h("output", { "data-mean": found.mean }, number(found.mean)), ", std ", h("output", { "data-std": found.std }, number(found.std)),
-      movable ? `; advantage = (reward − mean) / ${divisor}` : `; ${silent ? "the judge failed on some" : "each reward is normalised before they are summed"}, so these are the advantages that the run logged`,
+      movable ? `; advantage = (reward − mean) / ${divisor}` : `; each reward is normalised before they are summed, so these are the advantages that the run logged`,
       moved ? " — you have moved rewards" : "",
     );
     const noise = deviationOfMean(totals, few);
