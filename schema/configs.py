@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from schema import hardware, stages
 from schema.faults import REFUSALS, Fault, RecipeError, nearest
 from schema.sections import Recipe
-from schema.values import RULES, Number, remote_trackers
+from schema.values import Number, remote_trackers, rule_of
 
 SECTIONS = {"adapter": "peft.LoraConfig", "quantization": "transformers.BitsAndBytesConfig"}
 SECTIONS |= {name: each.config for name, each in stages.STAGES.items()}
@@ -63,10 +63,9 @@ UNKNOWN = object()  # a default that is worked out when the class is imported
 
 
 class Field(NamedTuple):
-    """`switch`: its type is, or may be, true or false. `default`: its value where a recipe does not
-    set it."""
+    """`type`: as its class declares it. `default`: its value where a recipe does not set it."""
 
-    switch: bool
+    type: str
     default: Any
 
 
@@ -107,14 +106,14 @@ def _declared(body: list[ast.stmt]):
             if isinstance(node.value, ast.Call):
                 given = {each.arg: _literal(each.value) for each in node.value.keywords}
             if given.get("init") is not False:  # its class sets such a field itself
-                types = ast.unparse(node.annotation).split(" | ")
-                yield node.target.id, Field("bool" in types, given.get("default", UNKNOWN))
+                declared = ast.unparse(node.annotation)
+                yield node.target.id, Field(declared, given.get("default", UNKNOWN))
         elif (
             isinstance(node, ast.FunctionDef) and node.name == "__init__"
         ):  # a class that is no dataclass
             names = [argument.arg for argument in node.args.args[1:]]
             for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
-                yield key, Field(isinstance(default, bool), default)
+                yield key, Field(type(default).__name__, default)
 
 
 def _literal(value: ast.expr | None) -> Any:
@@ -139,10 +138,36 @@ def complaint(recipe: Recipe, section: str) -> str | None:
     fault."""
     build = {"adapter": adapter_config, "quantization": quantization_config}
     try:
-        build[section](recipe) if section in build else training_config(recipe, section)
+        if section in build:
+            build[section](recipe)
+        else:
+            return _against_schedule(training_config(recipe, section))
     except (*REFUSALS, AttributeError) as error:
         return " ".join(str(error).split()) or type(error).__name__
     return None
+
+
+def _against_schedule(config) -> str | None:
+    """What transformers says against the schedule of the learning rate; or that the rate is never
+    reached, as where the phases do not fit into the steps, or that it rises above itself."""
+    import torch
+    from transformers import get_scheduler
+
+    key = "lr_scheduler_kwargs" if config.lr_scheduler_kwargs else "lr_scheduler_type"
+    steps = config.max_steps if config.max_steps > 0 else 1000
+    warmup = config.get_warmup_steps(steps)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
+    arguments = (config.lr_scheduler_type, optimizer, warmup, steps, config.lr_scheduler_kwargs)
+    tried = {0, warmup, *range(0, steps, steps // 1000 + 1)}
+    try:
+        share = get_scheduler(*arguments).lr_lambdas[0]
+        highest = max(share(step) for step in tried)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        return f"{key}: {error}"
+    if config.max_steps < 1 or 0.99 <= highest <= 1.01:
+        return None
+    rate = f"{highest * config.learning_rate:g}"
+    return f"{key}: the rate reaches {rate}, not learning_rate, {config.learning_rate:g}"
 
 
 def training_config(recipe: Recipe, section: str):
@@ -214,15 +239,12 @@ def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
 def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
     """The values with a float for every number that may be a fraction: once the weights are loaded,
     some libraries refuse a 2 where 2.0 is meant."""
-    rules = RULES[section]
-    return {
-        key: (
-            float(value)
-            if isinstance(rules.get(key), Number) and not rules[key].whole and value is not None
-            else value
-        )
-        for key, value in given.items()
-    }
+    values = dict(given)
+    for key, value in given.items():
+        rule = rule_of(section, key, fields(section)[key].type)
+        if isinstance(rule, Number) and not rule.whole and value is not None:
+            values[key] = float(value)
+    return values
 
 
 def setting(recipe: Recipe, section: str, key: str) -> Any:

@@ -33,21 +33,20 @@ from schema.faults import (
 from schema.refused_keys import GONE_REWARDS
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import STAGES
-from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, SCHEDULES, count
+from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, count
 
 SUGGESTED = 8  # group sizes, at most
 # Losses of DPO for other divergences than reverse_kl (trl/trainer/dpo_trainer.py).
-OF_ANY_DIVERGENCE = (
-    "sigmoid",
-    "sigmoid_norm",
-    "hinge",
-    "ipo",
-    "exo_pair",
-    "robust",
-    "discopop",
-    "sft",
-)
-
+OF_ANY_DIVERGENCE = "sigmoid sigmoid_norm hinge ipo exo_pair robust discopop sft"
+CLIPPED = ("grpo", "dr_grpo", "dapo", "bnpo", "luspo")
+# Settings that trl reads only beside some values of another one (trl/trainer/grpo_trainer.py).
+READ_FOR = {
+    "delta": ("loss_type", CLIPPED),
+    "sapo_temperature_neg": ("loss_type", ("sapo",)),
+    "sapo_temperature_pos": ("loss_type", ("sapo",)),
+    "entropy_target": ("use_adaptive_entropy", ("True",)),
+    "scale_rewards": ("multi_objective_aggregation", ("sum_then_normalize",)),
+}
 
 # Rewards that pay for the answer, and rewards that pay for its form.
 TRUTH = ("correct_answer", "partial_credit", "brevity")
@@ -62,56 +61,34 @@ LEVELS = {"note": "cyan", "warning": "yellow", "error": "bold red"}  # and their
 
 
 def of_stage(name: str, section: dict, recipe: dict) -> Complaints:
-    """A section of a stage that trains: what is its own, and its schedule."""
+    """A section of a stage that trains: what is its own, and its warm-up."""
     yield from OWN[name](section, recipe) if name in OWN else ()
-    yield from _schedule(name, configs.defaults(name) | section)
+    yield from _warm_up(name, configs.defaults(name) | section)
 
 
 def dpo(section: dict, recipe: dict) -> Complaints:
     if recipe.get("tools"):
         yield (), f"dpo: {ONE_TURN}"
     values = configs.defaults("dpo") | section
-    losses, weights = (
-        section.get("loss_type", ["sigmoid"]),
-        values["loss_weights"],
-    )  # trl's default, made in a function
-    if weights is not None and len(weights) != len(losses):
-        message = (
-            f"dpo.loss_weights: expected a weight for each of {', '.join(losses)}, got"
-            f" {len(weights)}"
-        )
-        yield ("loss_weights",), message
+    losses = section.get("loss_type", ["sigmoid"])  # trl's default, made in a function
     # These trl says only when DPO begins, after all of GRPO.
     if "exo_pair" in losses and not values["label_smoothing"]:
-        yield (
-            ("label_smoothing",),
-            "dpo.label_smoothing: the loss exo_pair needs one above 0; its paper uses 1e-3",
-        )
-    if values["use_weighting"] and (wrong := {"aot", "aot_unpaired"} & set(losses)):
-        yield (
-            ("use_weighting",),
-            f"dpo.use_weighting: the loss {min(wrong)} sorts its pairs, and has no weights",
-        )
-    wrong = [each for each in losses if each not in OF_ANY_DIVERGENCE]
-    if wrong and values["f_divergence_type"] != "reverse_kl":
-        message = (
-            f"dpo.f_divergence_type: the loss {wrong[0]} is for reverse_kl alone; leave the key out"
-        )
-        yield ("f_divergence_type",), message
+        message = "the loss exo_pair needs one above 0; its paper uses 1e-3"
+        yield ("label_smoothing",), f"dpo.label_smoothing: {message}"
+    sorting = {"aot", "aot_unpaired"} & set(losses)
+    if values["use_weighting"] and sorting:
+        message = f"the loss {min(sorting)} sorts its pairs, and has no weights"
+        yield ("use_weighting",), f"dpo.use_weighting: {message}"
+    of_one = [each for each in losses if each not in OF_ANY_DIVERGENCE.split()]
+    if of_one and values["f_divergence_type"] != "reverse_kl":
+        message = f"the loss {of_one[0]} is for reverse_kl alone; leave the key out"
+        yield ("f_divergence_type",), f"dpo.f_divergence_type: {message}"
     if recipe.get("algorithm") == "rloo" and recipe.get("grpo", {}).get("beta"):
-        message = (
-            "grpo.beta: RLOO's advantages contain its KL, and DPO tells its pairs apart by them:"
-            " set it to 0"
-        )
-        yield (), message
+        message = "RLOO's advantages contain its KL, and DPO tells its pairs apart by them"
+        yield (), f"grpo.beta: {message}: set it to 0"
     if recipe.get("grpo", {}).get("log_completions") is False:
-        yield (
-            (),
-            (
-                "grpo.log_completions: DPO's pairs are the completions that the GRPO run writes:"
-                " leave it out"
-            ),
-        )
+        message = "DPO's pairs are the completions that the GRPO run writes: leave it out"
+        yield (), f"grpo.log_completions: {message}"
 
 
 def grpo(section: dict, recipe: dict) -> Complaints:
@@ -251,102 +228,31 @@ def _losses(values: dict, section: dict) -> Complaints:
     engine."""
     high = values["epsilon"] if values["epsilon_high"] is None else values["epsilon_high"]
     if values["loss_type"] == "cispo" and (values["epsilon_high"] or 0) < 1:
-        message = (
-            "grpo.epsilon_high: cispo caps each token's weight there; set it, to 1 or more (ScaleRL"
-            " uses 5)"
-        )
-        yield ("epsilon_high",), message
+        message = "cispo caps each token's weight there; set it, to 1 or more (ScaleRL uses 5)"
+        yield ("epsilon_high",), f"grpo.epsilon_high: {message}"
     if values["delta"] is not None and values["delta"] <= 1 + high:
-        yield (
-            ("delta",),
-            (
-                f"grpo.delta: {values['delta']} must be above 1 + {high}, the upper clip, to have"
-                " an effect"
-            ),
-        )
-    if values["delta"] is not None and values["loss_type"] in ("cispo", "sapo", "vespo"):
-        yield ("delta",), f"grpo.delta: {values['loss_type']} does not read it: leave it out"
-    for key in section.keys() & {"sapo_temperature_neg", "sapo_temperature_pos"}:
-        if values["loss_type"] != "sapo":
-            yield (key,), f"grpo.{key}: only grpo.loss_type: sapo reads it; leave it out"
-    for key in section.keys() & {
-        "entropy_target",
-        "entropy_coef_delta",
-        "entropy_coef_min",
-        "entropy_coef_max",
-    }:
-        if not values["use_adaptive_entropy"]:
-            yield (
-                (key,),
-                (
-                    f"grpo.{key}: only grpo.use_adaptive_entropy: true reads it; set that, or leave"
-                    " it out"
-                ),
-            )
-    if "scale_rewards" in section and values["multi_objective_aggregation"] == "normalize_then_sum":
-        message = (
-            "grpo.multi_objective_aggregation: normalize_then_sum scales each reward itself; leave"
-            " it out"
-        )
-        yield ("scale_rewards",), message
-    least, most = values["entropy_coef_min"], values["entropy_coef_max"]
-    if least > most:
-        yield (
-            ("entropy_coef_min",),
-            f"grpo.entropy_coef_min: {least} is above entropy_coef_max, {most}",
-        )
+        message = f"{values['delta']} must be above 1 + {high}, the upper clip, to have an effect"
+        yield ("delta",), f"grpo.delta: {message}"
+    for key in section.keys() & READ_FOR.keys():
+        setting, readers = READ_FOR[key]
+        if str(values[setting]) not in readers:
+            named = " or ".join(readers).lower()
+            message = f"only grpo.{setting}: {named} reads it; set that, or leave it out"
+            yield (key,), f"grpo.{key}: {message}"
     engine, other = ("vLLM", "transformers") if values["use_vllm"] else ("transformers", "vLLM")
     not_its = BY_TRANSFORMERS if values["use_vllm"] else BY_VLLM
     if wrong := [key for key in values["generation_kwargs"] or {} if key in not_its]:
-        message = (
-            f"grpo.generation_kwargs: {', '.join(wrong)} is an option of {other}, but {engine}"
-            " samples here"
-        )
-        yield ("generation_kwargs",), message
+        message = f"{', '.join(wrong)} is an option of {other}, but {engine} samples here"
+        yield ("generation_kwargs",), f"grpo.generation_kwargs: {message}"
 
 
-def _schedule(name: str, values: dict) -> Complaints:
-    """The schedule of the learning rate, and the steps that it covers."""
-    kind, given = values["lr_scheduler_type"], values["lr_scheduler_kwargs"] or {}
-    known, key = SCHEDULES[kind], ("lr_scheduler_kwargs",)
-    about = f"{name}.lr_scheduler_kwargs: "
-    if unknown := sorted(given.keys() - known.keys()):
-        takes = f"takes only {', '.join(known)}" if known else "takes none"
-        yield key, f"{about}{kind} {takes}, not {', '.join(unknown)}"
-    if "min_lr_rate" in known and len(given.keys() & {"min_lr", "min_lr_rate"}) != 1:
-        yield key, f"{about}{kind} needs min_lr or min_lr_rate, and not both"
-    if "num_decay_steps" in known and "num_decay_steps" not in given:
-        yield key, f"{about}{kind} needs num_decay_steps"
-    least, rate = given.get("min_lr"), values["learning_rate"]
-    if least is not None and least > rate:
-        yield (
-            key,
-            (
-                f"{about}min_lr {least:g} is above learning_rate {rate:g}; min_lr_rate is a share"
-                " of it"
-            ),
-        )
+def _warm_up(name: str, values: dict) -> Complaints:
+    """Whether steps are left to train at the learning rate. A warm-up that is no whole number is a
+    share of them, and -1 steps follow from the epochs."""
     steps, warmup = values["max_steps"], values["warmup_steps"]
-    if steps < 1 or not isinstance(
-        warmup, int
-    ):  # the steps follow from the epochs, or the warm-up is a share of them
-        return
-    if kind == "warmup_stable_decay":
-        phases = [given.get(each) for each in ("num_decay_steps", "num_stable_steps")]
-        total = warmup + sum(filter(None, phases))
-        if total > steps or (None not in phases and total != steps):
-            yield (
-                key,
-                (
-                    f"{about}warm-up, stable rate and decay take {total} steps in all, but"
-                    f" max_steps is {steps}"
-                ),
-            )
-    if steps <= warmup:
-        yield (
-            ("warmup_steps",),
-            f"{name}.warmup_steps: all {steps} steps would be warm-up; take fewer than that",
-        )
+    if steps > 0 and isinstance(warmup, int) and steps <= warmup:
+        message = f"all {steps} steps would be warm-up; take fewer than that"
+        yield ("warmup_steps",), f"{name}.warmup_steps: {message}"
 
 
 OWN = {"grpo": grpo, "dpo": dpo}

@@ -19,7 +19,7 @@ from schema.faults import (
     place_of,
 )
 from schema.names import describe
-from schema.refused_keys import AT_THE_TOP, GONE, RESERVED
+from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
 from schema.terminal import make_option
@@ -49,11 +49,11 @@ def _elsewhere(key: str, there: dict) -> str:
     }
     known |= {each: configs.fields(each) for each in configs.SECTIONS}
     inside = [each for each in known if key in known[each]]
-    if free := [each for each in inside if key not in RESERVED.get(each, {})]:
+    free = [each for each in inside if key not in reserved(each)]
+    if free:
         fitting = [each for each in free if each in there] or free
         return f"; it is a key of a section: {', '.join(f'{each}.{key}' for each in fitting)}"
-    reasons = dict.fromkeys(RESERVED[each][key] for each in inside)
-    return f": {'; or '.join(reasons)}" if reasons else ""
+    return f": {reserved(inside[0])[key]}" if inside else ""
 
 
 class Draft:
@@ -173,10 +173,9 @@ class Draft:
                     f"{section}: expected a mapping, got {self.values[section]!r}{write}",
                 )
             elif section in OWN_SECTIONS:
-                known = {
-                    each.name: (each.type is bool, each.default)
-                    for each in fields(OWN_SECTIONS[section])
-                }
+                own = fields(OWN_SECTIONS[section])
+                kinds = {each.name: "bool" if each.type is bool else "ours" for each in own}
+                known = {each.name: configs.Field(kinds[each.name], each.default) for each in own}
                 self._check_fields(section, known)
             elif section in configs.SECTIONS:
                 self._check_fields(section, configs.fields(section))
@@ -224,14 +223,14 @@ class Draft:
                 )
                 self.fault(keys, f"{name}: {message}")
 
-    def _check_fields(self, section: str, known: dict[str, tuple[bool, Any]]):
-        """Check the names and values of a section's keys. `known`: see `configs.Field`."""
-        reserved = RESERVED.get(section, {})
-        allowed = [name for name in known if name not in reserved]
+    def _check_fields(self, section: str, known: dict[str, configs.Field]):
+        """Check the names and values of a section's keys."""
+        reasons = reserved(section)
+        allowed = [name for name in known if name not in reasons]
         for key, value in self.values[section].items():
             name = f"{section}.{key}"
-            if key in reserved:
-                self.fault((section, key), f"{name} is not set here: {reserved[key]}")
+            if key in reasons:
+                self.fault((section, key), f"{name} is not set here: {reasons[key]}")
             elif key not in known and key in GONE:
                 self.fault((section, key), f"{name} does not exist: {GONE[key]}")
             elif key not in known:

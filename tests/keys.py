@@ -72,7 +72,7 @@ def reference() -> Iterator[str]:
     for section, path in configs.SECTIONS.items():
         ours = STAGES[section].defaults if section in STAGES else {}
         ours = {
-            key: value for key, value in ours.items() if key not in refused_keys.RESERVED[section]
+            key: value for key, value in ours.items() if key not in refused_keys.reserved(section)
         }
         yield f"- `{section}`: `{path}`" + "".join(
             f"; `{key}` is `{value}` by default" for key, value in ours.items()

@@ -319,7 +319,7 @@ def _lora_settings(folder: Path) -> dict[str, Any]:
         raise _refused(
             file, f"peft_type is {config.get('peft_type')!r}; only plain LoRA adapters are read"
         )
-    known, reserved, settings = configs.fields("adapter"), refused_keys.RESERVED["adapter"], {}
+    known, reserved, settings = configs.fields("adapter"), refused_keys.reserved("adapter"), {}
     for key, value in config.items():
         # A field of another version of peft is read by nothing here.
         if key not in known or key in FACTS or value in (None, {}, []):

@@ -82,7 +82,7 @@ AFTER = {
     ),
     "a weight for no loss of DPO": (
         "dpo: {loss_weights: [1.0, 0.5]}",
-        "a weight for each of sigmoid, got 2",
+        "Got 2 weights for 1 loss types",
     ),
     "a loss of DPO that is no list": (
         "dpo: {loss_type: sigmoid}",
@@ -127,14 +127,20 @@ AFTER = {
     "gone from trl": ("  max_prompt_length: 512", "trl has no limit on prompts any more"),
     "gone from transformers": ("  warmup_ratio: 0.1", "a number below 1 is a share"),
     "warm-up only": ("  warmup_steps: 2", "all 2 steps would be warm-up"),
-    "schedule's words": ("  lr_scheduler_kwargs: {min_lr: 0}", "linear takes none, not min_lr"),
+    "schedule's words": (
+        "  lr_scheduler_kwargs: {min_lr: 0}",
+        "get_linear_schedule_with_warmup() got an",
+    ),
     "clip without meaning": ("  delta: 1.1", "must be above 1 + 0.2"),
     "sapo's word": ("  sapo_temperature_neg: 1.1", "only grpo.loss_type: sapo reads it"),
     "a target of nothing": (
         "  entropy_target: 1.5",
         "only grpo.use_adaptive_entropy: true reads it",
     ),
-    "delta of sapo": ("  delta: 2.0\n  loss_type: sapo", "sapo does not read it"),
+    "delta of sapo": (
+        "  delta: 2.0\n  loss_type: sapo",
+        "or luspo reads it; set that",
+    ),
     "scaled by itself": (
         "  scale_rewards: none\n  multi_objective_aggregation: normalize_then_sum",
         "leave it out",
@@ -282,11 +288,11 @@ INSTEAD = {
         ":6:",
         "it is a key of a section: grpo.learning_rate",  # of those that the recipe has
     ),
-    "a key that each section refuses otherwise": (
+    "a key that no section takes": (
         "grpo:",
         "pad_token: x\ngrpo:",
         ":6:",
-        "'pad_token': set `model.chat_template`; or the tokenizer's own is used",
+        "'pad_token': set `model.chat_template`",
     ),
     "a key of the model": (
         "grpo:",
@@ -602,19 +608,19 @@ WRONG |= {
     "seed too large": (f"seed: {2**32}\n" + GOOD, ":1:", "from 0 to"),
     "schedule's lack": (
         GOOD + "  lr_scheduler_type: warmup_stable_decay\n",
-        ":6:",
-        "needs num_decay_steps",
+        ":9:",
+        "missing 1 required positional argument: 'num_decay_steps'",
     ),
     "a rate that rises": (
         GOOD + "  lr_scheduler_type: cosine_with_min_lr\n  lr_scheduler_kwargs: {min_lr: 0.1}\n",
         ":10:",
-        "min_lr 0.1 is above learning_rate 1e-06; min_lr_rate is a share of it",
+        "lr_scheduler_kwargs: the rate reaches 0.05",
     ),
     "steps that do not add up": (
         GOOD
         + "  lr_scheduler_type: warmup_stable_decay\n  lr_scheduler_kwargs: {num_decay_steps: 9}\n",
         ":10:",
-        "take 9 steps in all, but max_steps is 2",
+        "lr_scheduler_kwargs: the rate reaches 1.16",
     ),
     "cispo alone": (GOOD + "  loss_type: cispo\n", "", "set it, to 1 or more (ScaleRL uses 5)"),
     "two widths": (

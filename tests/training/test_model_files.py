@@ -18,7 +18,7 @@ from trl import GRPOTrainer
 from data import hub
 from schema.faults import RecipeError
 from schema.models import built_model
-from schema.refused_keys import RESERVED
+from schema.refused_keys import reserved
 from tests.waits import in_time
 from training import model_files, opening
 from training.model import looked_at
@@ -267,7 +267,7 @@ def test_an_adapters_settings_are_loras(theirs, base):
         and set(settings["target_modules"]) == {"q_proj", "v_proj"}
         and settings["use_rslora"]
     )
-    assert not settings.keys() & RESERVED["adapter"].keys() and "of_another_version" not in settings
+    assert not settings.keys() & reserved("adapter").keys() and "of_another_version" not in settings
     assert (
         json.loads((place / "adapter_config.json").read_text()) == {"peft_type": "LORA"} | settings
     )
