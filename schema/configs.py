@@ -29,10 +29,8 @@ WITHOUT_SIGNAL = "groups_without_signal"
 SAVE_STEPS = 50  # or the next multiple of a cycle, where the recipe does not say
 # Where GRPO's server is, which is no part of a run: its next start may find one elsewhere.
 PLACE = ("vllm_server_host", "vllm_server_port", "vllm_server_timeout", "vllm_group_port")
-PATTERNS, OF_EXPERTS = (
-    ("rank_pattern", "alpha_pattern"),
-    r".*\.",
-)  # what peft writes before the name of experts in them
+PATTERNS = ("rank_pattern", "alpha_pattern")
+OF_EXPERTS = r".*\."  # what peft writes before the name of experts in them
 # held-out problems in a batch, for each completion of a training batch, where transformers answers
 EVALUATED = 2
 
@@ -78,25 +76,20 @@ def fields(section: str) -> dict[str, Field]:
 def fields_of(package: str, file: str, name: str) -> dict[str, Field]:
     """Every field of a class in a file of a package: its own, and those of the classes above that
     it inherits from."""
-    tree = ast.parse(
-        (Path(find_spec(package).submodule_search_locations[0]) / file).read_text(encoding="utf-8")
-    )
+    folder = Path(find_spec(package).submodule_search_locations[0])
+    tree = ast.parse((folder / file).read_text(encoding="utf-8"))
     node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
-    above = [
-        _BY_NAME[each.id]
-        for each in reversed(node.bases)
-        if isinstance(each, ast.Name) and each.id in _BY_NAME
-    ]
-    return {key: field for each in above for key, field in fields_of(*each).items()} | dict(
-        _declared(node.body)
-    )
+    declared = {}
+    for base in reversed(node.bases):
+        if isinstance(base, ast.Name) and base.id in _BY_NAME:
+            declared |= fields_of(*_BY_NAME[base.id])
+    return declared | dict(_declared(node.body))
 
 
 def defaults(section: str) -> dict[str, Any]:
     """Name to default of every field whose default the source says."""
-    return {
-        key: field.default for key, field in fields(section).items() if field.default is not UNKNOWN
-    }
+    known = fields(section).items()
+    return {key: field.default for key, field in known if field.default is not UNKNOWN}
 
 
 def _declared(body: list[ast.stmt]):
@@ -108,9 +101,8 @@ def _declared(body: list[ast.stmt]):
             if given.get("init") is not False:  # its class sets such a field itself
                 declared = ast.unparse(node.annotation)
                 yield node.target.id, Field(declared, given.get("default", UNKNOWN))
-        elif (
-            isinstance(node, ast.FunctionDef) and node.name == "__init__"
-        ):  # a class that is no dataclass
+        # A class that is no dataclass.
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
             names = [argument.arg for argument in node.args.args[1:]]
             for key, default in zip(names, map(_literal, node.args.defaults), strict=True):
                 yield key, Field(type(default).__name__, default)
@@ -179,61 +171,41 @@ def training_config(recipe: Recipe, section: str):
         RecipeError: it was launched to be sharded, and here it would not be, or in float16.
     """
     arguments, kind = training_arguments(recipe, section), section_class(section)
-    sharded = "true" in (
-        os.environ.get("ACCELERATE_USE_FSDP"),
-        os.environ.get("ACCELERATE_USE_DEEPSPEED"),
-    )
-    if arguments.get("fp16") and sharded:
-        raise RecipeError(
-            [
-                Fault(
-                    recipe.place("model", "dtype"),
-                    "float16 is not sharded here: take ACCELERATE=ddp",
-                )
-            ]
-        )
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true"
+    deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true"
+    if arguments.get("fp16") and (fsdp or deepspeed):
+        message = "float16 is not sharded here: take ACCELERATE=ddp"
+        raise RecipeError([Fault(recipe.place("model", "dtype"), message)])
     if section == "grpo" and recipe.algorithm is not None:
         kind = _class(stages.algorithm(recipe.algorithm).config)
-        ours, theirs = (defaults(each) for each in ("grpo", recipe.algorithm))
-        arguments = {
-            key: value for key, value in ours.items() if key in theirs and theirs[key] != value
-        } | arguments
-        arguments = {
-            key: value for key, value in arguments.items() if key in fields(recipe.algorithm)
-        }
+        taken = fields(recipe.algorithm)
+        arguments = defaults("grpo") | arguments
+        arguments = {key: value for key, value in arguments.items() if key in taken}
     config = kind(**arguments)
-    if (
-        os.environ.get("ACCELERATE_USE_FSDP") == "true"
-        and config.distributed_state.distributed_type == "MULTI_CPU"
-    ):
-        raise RecipeError(
-            [
-                "accelerate has FSDP for GPUs alone, and would silently train with DDP:"
-                " ACCELERATE=cpu2"
-            ]
-        )
+    if fsdp and config.distributed_state.distributed_type == "MULTI_CPU":
+        message = "accelerate has FSDP for GPUs alone, and would silently train with DDP"
+        raise RecipeError([f"{message}: ACCELERATE=cpu2"])
     return config
 
 
 def training_arguments(recipe: Recipe, section: str) -> dict[str, Any]:
-    """The arguments that differ from the library's defaults: a few set here, and the recipe's own,
-    which win."""
+    """The arguments that differ from the library's defaults: what this machine decides, and what is
+    chosen."""
     has_gpu = hardware.gpu() is not None
-    if os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16" and not hardware.has_arithmetic(
-        "bfloat16"
-    ):
+    launched_in = os.environ.get("ACCELERATE_MIXED_PRECISION")
+    if launched_in == "bf16" and not hardware.has_arithmetic("bfloat16"):
         os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # or it would contradict our `bf16` below
     half = has_gpu and recipe.model.dtype == "float16"  # accelerate then scales the loss
-    machine = {
-        "use_cpu": not has_gpu,
-        "bf16": has_gpu and not half and hardware.has_arithmetic("bfloat16"),
-    }
-    machine |= {"fp16": True} if half else {}
-    return (
-        machine
-        | own_defaults(recipe, section)
-        | with_floats(section, getattr(recipe, section) or {})
-    )
+    in_bfloat16 = has_gpu and not half and hardware.has_arithmetic("bfloat16")
+    machine = {"use_cpu": not has_gpu, "bf16": in_bfloat16}
+    if half:
+        machine["fp16"] = True
+    return machine | chosen(recipe, section)
+
+
+def chosen(recipe: Recipe, section: str) -> dict[str, Any]:
+    """What we set in a section, and what the recipe does, which wins."""
+    return own_defaults(recipe, section) | with_floats(section, getattr(recipe, section) or {})
 
 
 def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -248,15 +220,15 @@ def with_floats(section: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def setting(recipe: Recipe, section: str, key: str) -> Any:
-    """The value of a section's field: the recipe's, or else ours, or else the library's default. It
-    imports no library; fields that a class computes from others must be read off `training_config`
-    instead."""
+    """The value of a section's field, as its config is built with it: the recipe's, or else ours,
+    or else the library's default. It imports no library; what the machine decides, and what a
+    class computes from others, must be read off `training_config` instead."""
     return settings(recipe, section)[key]
 
 
 def settings(recipe: Recipe, section: str) -> dict[str, Any]:
     """All of them, by name: see `setting`."""
-    return defaults(section) | own_defaults(recipe, section) | (getattr(recipe, section) or {})
+    return defaults(section) | chosen(recipe, section)
 
 
 def samples_from_server(recipe: Recipe) -> bool:
@@ -297,9 +269,8 @@ def shared_defaults(section: str) -> dict[str, Any]:
         # thousand tokens the rounding of the two engines alone gets there (trl issues 5815 and
         # 7269).
         "vllm_importance_sampling_mode": "token_truncate",
-        "vllm_server_host": (
-            "127.0.0.1"
-        ),  # trl's 0.0.0.0 would be every address of the machine to a server
+        # trl's 0.0.0.0 would be every address of the machine to a server.
+        "vllm_server_host": "127.0.0.1",
     }
     return {
         "report_to": "none",
@@ -345,11 +316,8 @@ def generation(grpo: dict, count: int | None = None) -> Generation:
     """Of a `grpo` section, on `count` processes, or else on as many as this one's launcher
     started."""
     values = defaults("grpo") | grpo
-    batch, accumulation = (
-        values["per_device_train_batch_size"],
-        values["gradient_accumulation_steps"],
-    )
-    batch *= count or processes()
+    accumulation = values["gradient_accumulation_steps"]
+    batch = values["per_device_train_batch_size"] * (count or processes())
     completions, steps = values["generation_batch_size"], values["steps_per_generation"]
     if not steps:
         steps = max(1, completions // batch) if completions else accumulation

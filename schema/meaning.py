@@ -98,34 +98,30 @@ def grpo(section: dict, recipe: dict) -> Complaints:
     if values["use_vllm"] and recipe.get("model", {}).get("revision"):
         message = (
             "trl has vLLM load the newest revision of the model, not model.revision; download that"
-            " one "
+            " one (`hf download … --revision … --local-dir folder`) and name the folder"
         )
-        message += "(`hf download … --revision … --local-dir folder`) and name the folder"
         yield ("use_vllm",), f"grpo.use_vllm: {message}"
     if values["use_vllm"] and recipe.get("quantization"):
         message = (
             "vLLM cannot take the quantised weights that trl would send it: set it to false, or"
-            " remove the "
+            " remove the section `quantization`"
         )
-        yield ("use_vllm",), f"grpo.use_vllm: {message}section `quantization`"
+        yield ("use_vllm",), f"grpo.use_vllm: {message}"
     if values["eval_steps"]:
         yield from _validation(recipe)
     tools = recipe.get("tools", [])
     if tools and values["use_vllm"]:
         yield ("use_vllm",), f"grpo.use_vllm: with `tools` {NOT_BY_VLLM}"
-    if (
-        tools and values["mask_truncated_completions"]
-    ):  # trl looks at the last token, which ends the turn that called
+    # trl looks at the last token, which ends the turn that called.
+    if tools and values["mask_truncated_completions"]:
         message = (
             "with `tools` trl takes a completion whose last call found no room for a whole one;"
             " leave it out"
         )
         yield ("mask_truncated_completions",), f"grpo.mask_truncated_completions: {message}"
     if "max_tool_calling_iterations" in section and not tools:
-        yield (
-            ("max_tool_calling_iterations",),
-            "grpo.max_tool_calling_iterations: only `tools` reads it; leave it out",
-        )
+        message = "only `tools` reads it; leave it out"
+        yield ("max_tool_calling_iterations",), f"grpo.max_tool_calling_iterations: {message}"
     yield from _batch(values, section)
     yield from _losses(values, section)
 
@@ -135,20 +131,15 @@ def _lacking(other: stages.Algorithm, section: dict, recipe: dict) -> Complaints
     for key in section:
         if key not in configs.fields(other.name):
             config = other.config.rpartition(".")[2]
-            yield (
-                (key,),
-                f"grpo.{key}: {other.made} has no such setting (trl.{config}): leave it out",
-            )
-    if any(
-        isinstance(each, dict) and "steps" in each for each in recipe.get("rewards", {}).values()
-    ):
+            message = f"{other.made} has no such setting (trl.{config}): leave it out"
+            yield (key,), f"grpo.{key}: {message}"
+    rewards = recipe.get("rewards", {}).values()
+    if any(isinstance(options, dict) and "steps" in options for options in rewards):
         message = "has one advantage for a completion, and none for its steps: leave `steps` out"
         yield ("algorithm",), f"algorithm: {other.name} {message}"
     if recipe.get("tools"):
-        yield (
-            ("algorithm",),
-            f"algorithm: {other.made} has no loop of `tools`: leave one of them out",
-        )
+        message = "has no loop of `tools`: leave one of them out"
+        yield ("algorithm",), f"algorithm: {other.made} {message}"
 
 
 def _validation(recipe: dict) -> Complaints:
@@ -156,23 +147,21 @@ def _validation(recipe: dict) -> Complaints:
     if recipe.get("rewards") and "correct_answer" not in recipe["rewards"]:
         message = (
             "held-out accuracy is the mean of the reward `correct_answer`, which this recipe lacks;"
-            " add it, with"
+            " add it, with weight 0 if it should not be paid"
         )
-        yield ("eval_steps",), f"grpo.eval_steps: {message} weight 0 if it should not be paid"
+        yield ("eval_steps",), f"grpo.eval_steps: {message}"
     choosing = recipe.get("evaluate", {}).get("checkpoint_problems", Evaluate.checkpoint_problems)
     validation = recipe.get("data", {}).get("validation", Data.validation)
     if choosing % processes():
         message = (
-            f"{processes()} processes cannot share {choosing} problems evenly; take a multiple of"
-            f" {processes()}"
+            f"{processes()} processes cannot share {choosing} problems evenly; take a multiple"
         )
-        yield ("eval_steps",), f"evaluate.checkpoint_problems: {message}"
+        yield ("eval_steps",), f"evaluate.checkpoint_problems: {message} of {processes()}"
     if validation <= choosing:
         message = (
             f"evaluate.checkpoint_problems = {choosing} problems choose the checkpoint, and none of"
-            " the "
+            f" the data.validation = {validation} is left to compare the stages: raise it"
         )
-        message += f"data.validation = {validation} is left to compare the stages: raise it"
         yield ("eval_steps",), f"grpo.eval_steps: {message}"
 
 
@@ -184,43 +173,37 @@ def _batch(values: dict, section: dict) -> Complaints:
         fitting = [size for size in sizes if sampled.completions % size == 0]
         near = sorted(sorted(fitting, key=lambda size: abs(size - group))[:SUGGESTED])
         instead = f"take {', '.join(map(str, near))}, or " if near else ""
-        yield (
-            ("num_generations",),
-            (
-                f"grpo.num_generations: groups of {group} do not fill a generation batch of"
-                f" {sampled.completions} completions ({processes()}"
-                f" process{'es' * (processes() > 1)} × {values['per_device_train_batch_size']}"
-                f" per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch"
-            ),
+        word = "process" if processes() == 1 else "processes"
+        message = (
+            f"groups of {group} do not fill a generation batch of {sampled.completions} completions"
+            f" ({processes()} {word} × {values['per_device_train_batch_size']}"
+            f" per_device_train_batch_size × {sampled.steps} steps); {instead}change the batch"
         )
+        yield ("num_generations",), f"grpo.num_generations: {message}"
     # Of a cycle's micro-steps and an update's, one must hold the other whole. Else a cycle ends
     # inside an update, and in each epoch elsewhere, because the last update of an epoch is shorter:
     # no `save_steps` would always fit.
     accumulated = values["gradient_accumulation_steps"]
     if sampled.cycle % accumulated and accumulated % sampled.cycle:
         whole = accumulated // sampled.cycle * sampled.cycle
-        yield (
-            ("gradient_accumulation_steps",),
-            (
-                f"grpo.gradient_accumulation_steps: {accumulated} neither divides a generation"
-                f" cycle of {sampled.cycle} micro-steps (steps_per_generation × num_iterations) nor"
-                " is a multiple of it, and a run resumed inside a cycle would differ; take"
-                f" {whole or gcd(accumulated, sampled.cycle)} or {whole + sampled.cycle}"
-            ),
+        message = (
+            f"{accumulated} neither divides a generation cycle of {sampled.cycle} micro-steps"
+            " (steps_per_generation × num_iterations) nor is a multiple of it, and a run resumed"
+            f" inside a cycle would differ; take {whole or gcd(accumulated, sampled.cycle)} or"
+            f" {whole + sampled.cycle}"
         )
+        yield ("gradient_accumulation_steps",), f"grpo.gradient_accumulation_steps: {message}"
         return
     # If neither is set, our own default of save_steps fits.
     saved = section.get("save_steps", values["eval_steps"])
     if values["save_strategy"] == "steps" and saved and saved % sampled.whole:
+        key = "save_steps" if "save_steps" in section else "eval_steps"
         message = (
             f"a checkpoint after {saved} steps falls inside a generation cycle of {sampled.cycle}"
-            " micro-steps, "
+            f" micro-steps, and a run resumed there would differ; take a multiple of"
+            f" {sampled.whole}"
         )
-        message += f"and a run resumed there would differ; take a multiple of {sampled.whole}"
-        yield (
-            ("save_steps" if "save_steps" in section else "eval_steps",),
-            f"grpo.save_steps: {message}",
-        )
+        yield (key,), f"grpo.save_steps: {message}"
 
 
 def _losses(values: dict, section: dict) -> Complaints:
@@ -256,22 +239,15 @@ def _warm_up(name: str, values: dict) -> Complaints:
 
 
 OWN = {"grpo": grpo, "dpo": dpo}
+PACKAGES = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 
 
 def model(section: dict, recipe: dict) -> Complaints:
     if (section.get("name_or_path") is None) == (section.get("build") is None):
-        both = (
-            ""
-            if section.get("build") is None
-            else "; `build: null`, or `name_or_path: null`, takes away a base's"
-        )
-        yield (
-            (),
-            (
-                "model: set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made"
-                f" here){both}"
-            ),
-        )
+        message = "set exactly one of `name_or_path` (a Hub id or a folder) and `build` (made here)"
+        if section.get("build") is not None:
+            message += "; `build: null`, or `name_or_path: null`, takes away a base's"
+        yield (), f"model: {message}"
     name = section.get("name_or_path")
     if name and (wrong := names.no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
@@ -280,26 +256,20 @@ def model(section: dict, recipe: dict) -> Complaints:
         yield ("build",), f"model.build: no builder {build!r}{nearest(build, models.BUILDERS)}"
     attention = section.get("attn_implementation")
     if section.get("dtype") == "float16":
-        instead = (
-            "leave adapter.modules_to_save out"
-            if recipe.get("adapter")
-            else "add an `adapter` section"
-        )
-        if not recipe.get("adapter") or recipe["adapter"].get("modules_to_save"):
-            message = (
-                f"float16 weights cannot be trained, only an adapter beside them: {instead}, or"
-                " take float32"
-            )
-            yield ("dtype",), f"model.dtype: {message}"
-    package = {"flash_attention_2": "flash_attn", "flash_attention_3": "flash_attn_interface"}.get(
-        str(attention)
-    )
+        instead = None
+        if not recipe.get("adapter"):
+            instead = "add an `adapter` section"
+        elif recipe["adapter"].get("modules_to_save"):
+            instead = "leave adapter.modules_to_save out"
+        if instead:
+            message = "float16 weights cannot be trained, only an adapter beside them"
+            yield ("dtype",), f"model.dtype: {message}: {instead}, or take float32"
+    package = PACKAGES.get(str(attention))
     if package and find_spec(package) is None:
         message = (
             f"{attention} needs the package {package}, which is not installed; transformers would"
-            " download a "
+            " download a kernel from the Hub instead; sdpa is as fast for most models"
         )
-        message += "kernel from the Hub instead; sdpa is as fast for most models"
         yield ("attn_implementation",), f"model.attn_implementation: {message}"
 
 
@@ -309,10 +279,8 @@ def adapter(section: dict, recipe: dict) -> Complaints:
         return
     for key in ("lora_dropout", "lora_bias", "use_dora"):
         if section.get(key):
-            yield (
-                (key,),
-                f"adapter.{key}: peft has none for adapter.target_parameters: leave it out",
-            )
+            message = "peft has none for adapter.target_parameters: leave it out"
+            yield (key,), f"adapter.{key}: {message}"
     if recipe.get("grpo", {}).get("use_vllm") or recipe.get("evaluate", {}).get("engine") == "vllm":
         message = (
             "vLLM has not been tried with them: set grpo.use_vllm: false and evaluate.engine:"
@@ -334,27 +302,21 @@ def data(section: dict, recipe: dict) -> Complaints:
     yield from _data_sets("data", "train", section.get("train"), names.TRAIN_KEYS)
     if section.get("dir") and not Path(section["dir"]).is_dir():
         yield ("dir",), f"data.dir: {section['dir']} is not a folder"
-    if section.get("own_solutions") is not None and recipe.get("sft") is None:
-        message = (
-            "data.own_solutions: they are for a warm start, and this recipe has no `sft` section:"
-            " add one"
-        )
-        yield ("own_solutions",), message
-    if section.get("own_solutions") is not None and recipe.get("tools"):
+    if section.get("own_solutions") is None:
+        return
+    if recipe.get("sft") is None:
+        message = "they are for a warm start, and this recipe has no `sft` section: add one"
+        yield ("own_solutions",), f"data.own_solutions: {message}"
+    if recipe.get("tools"):
         yield ("own_solutions",), f"data.own_solutions: {ONE_TURN}"
-    if section.get("own_solutions") is not None and section.get("worked") is not None:
-        message = (
-            "it counts the data's worked solutions, which data.own_solutions replaces: keep one of"
-            " them"
-        )
-        yield ("worked",), f"data.worked: {message}"
+    if section.get("worked") is not None:
+        message = "it counts the data's worked solutions, which data.own_solutions replaces"
+        yield ("worked",), f"data.worked: {message}: keep one of them"
 
 
 def evaluate(section: dict, recipe: dict) -> Complaints:
-    entries, default = (
-        section.get("benchmarks", []),
-        {each: getattr(Evaluate, each) for each in names.SAMPLED},
-    )
+    entries = section.get("benchmarks", [])
+    default = {key: getattr(Evaluate, key) for key in names.SAMPLED}
     own = {key: section[key] for key in default if key in section}
     yield from _data_sets("evaluate", "benchmarks", entries, names.BENCHMARK_KEYS, default | own)
     if isinstance(entries, list) and all(
@@ -362,20 +324,13 @@ def evaluate(section: dict, recipe: dict) -> Complaints:
     ):
         for label, times in Counter(names.benchmark_labels(entries)).items():
             if times > 1:
-                yield (
-                    ("benchmarks",),
-                    f"evaluate.benchmarks: {label} is named {times} times; their results would mix",
-                )
-    yield from (
-        (("samples",), f"evaluate.{each}")
-        for each in _greedy(default, own | {"top_p": 1}, "evaluate.")
-    )
+                message = f"{label} is named {times} times; their results would mix"
+                yield ("benchmarks",), f"evaluate.benchmarks: {message}"
+    for message in _greedy(default, own | {"top_p": 1}, "evaluate."):
+        yield ("samples",), f"evaluate.{message}"
     if section.get("engine") == "vllm" and recipe.get("quantization"):
-        message = (
-            "vllm would serve the adapter on unquantised weights, on which it was not trained: set"
-            " it to "
-        )
-        yield ("engine",), f"evaluate.engine: {message}transformers"
+        message = "vllm would serve the adapter on unquantised weights, on which it was not trained"
+        yield ("engine",), f"evaluate.engine: {message}: set it to transformers"
     if section.get("engine") == "vllm" and recipe.get("tools"):
         yield ("engine",), f"evaluate.engine: with `tools` {NOT_BY_VLLM}"
 
@@ -384,14 +339,12 @@ def _greedy(default: dict, own: dict, section: str = "") -> list[str]:
     """What is wrong with a benchmark's own sampling, or a section's, where its answers are
     greedy."""
     asked, wrong = default | own, []
-    if (
-        not asked["temperature"]
-        and asked["samples"] > 1
-        and own.keys() & {"samples", "temperature"}
-    ):
+    if asked["temperature"]:
+        return []
+    if asked["samples"] > 1 and own.keys() & {"samples", "temperature"}:
         message = "greedy answers to a problem would all be the same"
         wrong.append(f"samples: {asked['samples']} {message}; set {section}temperature")
-    if not asked["temperature"] and own.get("top_p", 1) < 1:
+    if own.get("top_p", 1) < 1:
         wrong.append("top_p: greedy answers do not read it; set temperature, or leave it out")
     return wrong
 
@@ -402,34 +355,27 @@ def _data_sets(
     """`shared`: the keys of every set, each with its rule. `sampling`: how benchmarks are answered
     that do not say."""
     for entry in entries if isinstance(entries, list) else []:
-        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            yield (
-                (key, item(entry)),
-                f"{section}.{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`",
-            )
-            continue
-        name, options = names.named(entry)
-        if not isinstance(options, dict):
-            yield (
-                (key, item(entry)),
-                f"{name}: expected arguments such as {{digits: 2}}, got {options!r}",
-            )
-            continue
-        try:
-            function = data_set(name)
-        except LookupError:
-            yield (
-                (key, item(entry)),
-                f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}",
-            )
-            continue
-        except ImportError as error:
-            yield (key, item(entry)), f"data set {name!r}: {error}"
-            continue
-        wrong = _of_set(function, options, shared)
-        if sampling and not wrong:
-            wrong = _greedy(sampling, names.own_sampling(entry))
-        yield from (((key, item(entry)), f"{name}: {message}") for message in wrong)
+        for message in _against_entry(f"{section}.{key}", entry, shared, sampling):
+            yield (key, item(entry)), message
+
+
+def _against_entry(key: str, entry: object, shared: dict, sampling: dict | None) -> list[str]:
+    """What is wrong with one data set in a list of them."""
+    if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
+        return [f"{key}: {entry!r} is neither a name nor a single `name: {{arguments}}`"]
+    name, options = names.named(entry)
+    if not isinstance(options, dict):
+        return [f"{name}: expected arguments such as {{digits: 2}}, got {options!r}"]
+    try:
+        function = data_set(name)
+    except LookupError:
+        return [f"unknown data set {name!r}{nearest_or_all(name, sorted(SETS))}"]
+    except ImportError as error:
+        return [f"data set {name!r}: {error}"]
+    messages = _of_set(function, options, shared)
+    if sampling and not messages:
+        messages = _greedy(sampling, names.own_sampling(entry))
+    return [f"{name}: {message}" for message in messages]
 
 
 def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
@@ -468,20 +414,17 @@ def _of_set(function: Callable, options: dict, shared: dict) -> list[str]:
 
 
 def rewards(section: dict, recipe: dict) -> Complaints:
+    mappings = {name: each for name, each in section.items() if isinstance(each, dict)}
+    weights = [options.get("weight", 1.0) for options in mappings.values()]
     if not section:
         yield (), "rewards: name at least one reward"
-    elif all(
-        isinstance(options, dict) and options.get("weight", 1.0) == 0
-        for options in section.values()
-    ):
+    elif len(mappings) == len(section) and all(weight == 0 for weight in weights):
         yield (), "rewards: all weights are 0, so nothing would be learned"
     yield from _steps_and_model(section, recipe)
     for name, options in section.items():
         if not isinstance(options, dict):
-            yield (
-                (name,),
-                f"rewards.{name}: expected a mapping such as {{weight: 1.0}}, got {options!r}",
-            )
+            message = f"expected a mapping such as {{weight: 1.0}}, got {options!r}"
+            yield (name,), f"rewards.{name}: {message}"
             continue
         if name == names.LEARNED:
             yield from models.reward_model(options)
@@ -508,31 +451,19 @@ def rewards(section: dict, recipe: dict) -> Complaints:
         for key in [each for each in names.GIVEN if each in arguments]:
             yield (name, key), f"{name}: {key}: the trainer gives it; leave it out"
         longest = options.get("longest")  # of another type: said above
-        if (
-            name == "brevity"
-            and type(longest) in (int, type(None))
-            and (refused := count().refusal(longest))
-        ):
-            yield (
-                (name, "longest"),
-                f"rewards.brevity.longest: {refused}; set it to grpo.max_completion_length",
-            )
+        refused = count().refusal(longest) if type(longest) in (int, type(None)) else None
+        if name == "brevity" and refused:
+            message = f"{refused}; set it to grpo.max_completion_length"
+            yield (name, "longest"), f"rewards.brevity.longest: {message}"
         # Whatever else a reward needs must be columns of the data: see missing_columns.
         if not names.is_reward(function):
-            yield from (
-                ((name,), f"{name}: {each}")
-                for each in names.missing_arguments(function, arguments)
+            for message in names.missing_arguments(function, arguments):
+                yield (name,), f"{name}: {message}"
+        elif not names.takes_columns(function):
+            message = (
+                "add `**columns` to its parameters: a reward is given every column of the data"
             )
-        elif not any(
-            p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()
-        ):
-            yield (
-                (name,),
-                (
-                    f"{name}: add `**columns` to its parameters: a reward is given every column of"
-                    " the data"
-                ),
-            )
+            yield (name,), f"{name}: {message}"
 
 
 def _steps_and_model(section: dict, recipe: dict) -> Complaints:
@@ -555,13 +486,11 @@ def _steps_and_model(section: dict, recipe: dict) -> Complaints:
 
 
 CHECKS = {
-    **{
-        "model": model,
-        "adapter": adapter,
-        "quantization": quantization,
-        "data": data,
-        "rewards": rewards,
-    },
+    "model": model,
+    "adapter": adapter,
+    "quantization": quantization,
+    "data": data,
+    "rewards": rewards,
     **{section: partial(of_stage, section) for section in STAGES},
     "evaluate": evaluate,
 }
@@ -583,18 +512,14 @@ def _unwise(recipe: Recipe) -> Complaints:
     """Each by the keys to change, those of the section too."""
     rate, group = (setting(recipe, "grpo", key) for key in ("learning_rate", "num_generations"))
     if recipe.adapter is not None and rate < 4e-6:
-        message = (
-            "is a learning rate for full fine-tuning; an adapter wants ten times that or more: try"
-            " 1e-5"
-        )
-        yield ("grpo", "learning_rate"), f"{rate:g} {message}"
+        message = "is a learning rate for full fine-tuning; an adapter wants ten times that or more"
+        yield ("grpo", "learning_rate"), f"{rate:g} {message}: try 1e-5"
     if group < 4:
         message = "the mean says little, and most groups are all right or all wrong; take 8 or more"
         yield ("grpo", "num_generations"), f"in a group of {group} {message}"
     paid = recipe.weights
-    form, truth = (
-        sum(each for name, each in paid.items() if (name in FORM) == of) for of in (True, False)
-    )
+    form = sum(weight for name, weight in paid.items() if name in FORM)
+    truth = sum(weight for name, weight in paid.items() if name not in FORM)
     if form >= truth:
         message = "the policy learns what pays more; give form a quarter of the answer's weight"
         yield ("rewards",), f"form is paid {form:g} and a right answer {truth:g}: {message}"
@@ -616,16 +541,11 @@ def _unwise(recipe: Recipe) -> Complaints:
         yield ("rewards", names.LEARNED), message
     answered = [recipe.evaluate, *names.samplings(recipe).values()]
     if recipe.evaluate.top_p < 1 and not any(each.temperature for each in answered):
-        yield (
-            ("evaluate", "top_p"),
-            "greedy answers do not read it: set evaluate.temperature, or leave it out",
-        )
+        message = "greedy answers do not read it: set evaluate.temperature, or leave it out"
+        yield ("evaluate", "top_p"), message
     if recipe.model.dtype == "float16":
-        message = (
-            "float16 overflows above 65,504, and such a step is skipped: take it on a GPU without"
-            " bfloat16"
-        )
-        yield ("model", "dtype"), message
+        message = "float16 overflows above 65,504, and such a step is skipped"
+        yield ("model", "dtype"), f"{message}: take it on a GPU without bfloat16"
     strict = recipe.strict or not any(name in paid for name in TRUTH)
     if recipe.sft is None and strict and set(paid) <= {*TRUTH, *FORM} and "tag_count" not in paid:
         message = (

@@ -241,6 +241,12 @@ def is_reward(function: Callable) -> bool:
     return "completions" in inspect.signature(function).parameters
 
 
+def takes_columns(reward: Callable) -> bool:
+    """Whether a reward takes every column of the data, by a `**`."""
+    parameters = inspect.signature(reward).parameters.values()
+    return any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+
 def _settings(name: str, options: dict) -> set[str]:
     """The arguments of a reward that are the recipe's to give: those it does, and those behind a
     `*` that have a default."""
