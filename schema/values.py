@@ -24,16 +24,8 @@ KNOWN_AS = {
     "True": "did you mean group?",
     "False": "did you mean none?",
 }
-OURS = (
-    "messages",
-    "tools",
-    "documents",
-    "add_generation_prompt",
-    "bos_token",
-    "eos_token",
-    "pad_token",
-    "unk_token",
-)
+# Arguments of a template that trl and transformers give it.
+OURS = "messages tools documents add_generation_prompt bos_token eos_token pad_token unk_token"
 MANY = 10**9  # steps, tokens or problems: no machine goes beyond that
 
 
@@ -52,11 +44,11 @@ class Number:
     def refusal(self, value: Any) -> str | None:
         if value in self.also and not isinstance(value, bool):
             return None
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = fits and (isinstance(value, int) or math.isfinite(value))
-        fits = fits and (not self.whole or isinstance(value, int))
-        fits = fits and (self.low < value if self.above else self.low <= value)
-        fits = fits and (value < self.high if self.below else value <= self.high)
+        kind = int if self.whole else int | float
+        fits = isinstance(value, kind) and not isinstance(value, bool)
+        fits = fits and self.low <= value <= self.high  # which no NaN is
+        fits = fits and not (self.above and value == self.low)
+        fits = fits and not (self.below and value == self.high)
         return None if fits else f"expected {self}, got {value!r:.80}"
 
     def __str__(self) -> str:
@@ -112,12 +104,12 @@ class Each:
             alone = not isinstance(value, list) and not self.kind.refusal(value)
             hint = f"; write [{value!s:.80}]" if alone else ""
             return f"expected a list that is not empty, got {value!r:.80}{hint}"
-        twice = [
-            f"{each!s:.80} is named twice"
-            for each in values
-            if self.once and values.count(each) > 1
-        ]
-        return next(filter(None, [*map(self.kind.refusal, values), *twice]), None)
+        for item in values:
+            if refused := self.kind.refusal(item):
+                return refused
+            if self.once and values.count(item) > 1:
+                return f"{item!s:.80} is named twice"
+        return None
 
 
 @dataclass(frozen=True)
@@ -156,13 +148,12 @@ class Span:
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, list) or len(value) != 2:
-            return (
-                f"expected a list of the lowest and the highest, each {self.kind}, got"
-                f" {value!r:.80}"
-            )
-        if wrong := next(filter(None, map(self.kind.refusal, value)), None):
-            return wrong
-        return None if value[0] <= value[1] else f"expected the lowest first, got {value!r}"
+            words = f"a list of the lowest and the highest, each {self.kind}"
+            return f"expected {words}, got {value!r:.80}"
+        refused = Each(self.kind).refusal(value)
+        if not refused and value[0] > value[1]:
+            refused = f"expected the lowest first, got {value!r}"
+        return refused
 
 
 class Arguments:
@@ -170,16 +161,13 @@ class Arguments:
 
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
-            return (
-                "expected a mapping from names to values, such as {enable_thinking: false}, got"
-                f" {value!r:.80}"
-            )
-        for name, each in value.items():
-            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in OURS:
+            words = "a mapping from names to values, such as {enable_thinking: false}"
+            return f"expected {words}, got {value!r:.80}"
+        for name, argument in value.items():
+            if not re.fullmatch(r"[A-Za-z]\w{0,60}", str(name)) or name in OURS.split():
                 return f"{name!r:.80} is no argument of a template that a recipe may set"
-            finite = not isinstance(each, float) or math.isfinite(each)
-            if not isinstance(each, bool | int | float | str) or len(str(each)) > 200 or not finite:
-                return f"{name}: expected a text, a number, true or false, got {each!r:.80}"
+            if not _is_plain(argument) or len(str(argument)) > 200:
+                return f"{name}: expected a text, a number, true or false, got {argument!r:.80}"
         return None
 
     def __str__(self) -> str:
@@ -193,25 +181,21 @@ class Where:
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping such as {{level: [4, 5]}}, got {value!r:.80}"
-        return next(filter(None, (self._of_column(*each) for each in value.items())), None)
+        for column, wanted in value.items():
+            if refused := self._of_column(wanted):
+                return f"{column}: {refused}"
+        return None
 
-    def _of_column(self, column: Any, wanted: Any) -> str | None:
-        if isinstance(wanted, dict):
-            wrong = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted) or (
-                not wanted and "it is empty"
-            )
-            if not wrong and wanted.get("min", -math.inf) > wanted.get("max", math.inf):
-                wrong = "`min` is above `max`"
-            return f"{column}: {wrong}" if wrong else None
-        plain = all(
-            isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each))
-            for each in (wanted if isinstance(wanted, list) else [wanted])
-        )
-        return (
-            None
-            if plain and wanted != []
-            else f"{column}: expected a value, a list of values, or {{min: …, max: …}}"
-        )
+    def _of_column(self, wanted: Any) -> str | None:
+        if isinstance(wanted, dict) and wanted:
+            refused = Keys({"min": ANY_NUMBER, "max": ANY_NUMBER}).refusal(wanted)
+            if not refused and wanted.get("min", -math.inf) > wanted.get("max", math.inf):
+                refused = "`min` is above `max`"
+            return refused
+        values = wanted if isinstance(wanted, list) else [wanted]
+        if values and all(_is_plain(value) for value in values):
+            return None
+        return "expected a value, a list of values, or {min: …, max: …}"
 
 
 class Switch:
@@ -221,9 +205,8 @@ class Switch:
         if isinstance(value, bool):
             return None
         old = str(value).lower() in ("yes", "no", "on", "off")
-        return f"expected true or false, got {value!r:.80}" + (
-            "; YAML 1.2 reads that as text" if old else ""
-        )
+        hint = "; YAML 1.2 reads that as text" if old else ""
+        return f"expected true or false, got {value!r:.80}{hint}"
 
 
 class Tool:
@@ -233,10 +216,8 @@ class Tool:
         # 1 is equal to true, and allows nothing.
         allowed = repr(value) == repr({"python": {"run_programs": True}})
         if "python" in (value if isinstance(value, dict) else [value]) and not allowed:
-            return (
-                "python runs what the policy writes: to allow it, write python: {run_programs:"
-                " true}"
-            )
+            remedy = "to allow it, write python: {run_programs: true}"
+            return f"python runs what the policy writes: {remedy}"
         return None if allowed else OneOf(("calculator", "python")).refusal(value)
 
 
@@ -250,9 +231,14 @@ class PerModule:
     def refusal(self, value: Any) -> str | None:
         if not isinstance(value, dict) or not value:
             return f"expected a mapping from modules' names to values, got {value!r:.80}"
-        return self.names.refusal(list(value)) or next(
-            filter(None, map(self.kind.refusal, value.values())), None
-        )
+        return self.names.refusal(list(value)) or Each(self.kind).refusal(list(value.values()))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a text, a number, true or false."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | int)
 
 
 def count(low: int = 1, high: int = MANY, *also) -> Number:
@@ -278,11 +264,8 @@ PATTERNS = Each(Pattern(r"(\.\*\\\.)?" + MODULE.pattern, MODULE.words))
 
 def remote_trackers(report_to: Any) -> list[str]:
     """Those of a recipe's trackers that send a run to another machine."""
-    return [
-        each
-        for each in (report_to if isinstance(report_to, list) else [report_to])
-        if each in REMOTE_TRACKERS
-    ]
+    trackers = report_to if isinstance(report_to, list) else [report_to]
+    return [tracker for tracker in trackers if tracker in REMOTE_TRACKERS]
 
 
 def rule_of(section: str, key: str, type: str) -> Any | None:
