@@ -39,16 +39,22 @@ SPACES = (
 )
 
 
+def _fields(section: str) -> dict[str, configs.Field]:
+    """The keys that a section may have: its library's, or ours."""
+    if section in configs.SECTIONS:
+        return configs.fields(section)
+    declared = {}
+    for own in fields(OWN_SECTIONS[section]):
+        declared[own.name] = configs.Field("bool" if own.type is bool else "", own.default)
+    return declared
+
+
 def _elsewhere(key: str, there: dict) -> str:
     """Which section has a key that stands at the top, those of the recipe before others, or why
     none has; empty where nothing is known of it."""
     if said := (AT_THE_TOP | GONE).get(key):
         return f": {said}"
-    known = {
-        each: [field.name for field in fields(section)] for each, section in OWN_SECTIONS.items()
-    }
-    known |= {each: configs.fields(each) for each in configs.SECTIONS}
-    inside = [each for each in known if key in known[each]]
+    inside = [each for each in (*OWN_SECTIONS, *configs.SECTIONS) if key in _fields(each)]
     free = [each for each in inside if key not in reserved(each)]
     if free:
         fitting = [each for each in free if each in there] or free
@@ -112,12 +118,10 @@ class Draft:
         # A reward's name may itself contain dots; the last part is its argument, unless the value
         # is its whole mapping.
         if keys[0] == "rewards" and len(keys) > 2:
-            whole = value.lstrip().startswith("{")
-            keys = (
-                ("rewards", ".".join(keys[1:]))
-                if whole
-                else ("rewards", ".".join(keys[1:-1]), keys[-1])
-            )
+            if value.lstrip().startswith("{"):
+                keys = ("rewards", ".".join(keys[1:]))
+            else:
+                keys = ("rewards", ".".join(keys[1:-1]), keys[-1])
         place = Place(f"override {text}")
         if not equals or not all(keys):
             self.faults.append(Fault(place, f"write an override as section.key=value; {SPACES}"))
@@ -129,9 +133,8 @@ class Draft:
                 self.places.setdefault(keys[:depth], place)
             section = section[key]
             if not isinstance(section, dict):
-                self.faults.append(
-                    Fault(place, f"{'.'.join(keys[:depth])} is not a section, and has no keys")
-                )
+                message = f"{'.'.join(keys[:depth])} is not a section, and has no keys"
+                self.faults.append(Fault(place, message))
                 return
         try:
             section[keys[-1]] = value_of(value)
@@ -145,17 +148,13 @@ class Draft:
     # Checking -------------------------------------------------------------------------------------
 
     def check(self):
-        for key in (
-            self.values
-        ):  # with those that have no value: a misspelt one would not remove the base's
+        # With those that have no value: a misspelt one would not remove the base's.
+        for key in self.values:
             if key == "base":
                 self.fault((key,), "base: only a recipe's file names what it builds on")
             elif key not in KEYS:
-                self.fault(
-                    (key,),
-                    "unknown section"
-                    f" {key!r}{_elsewhere(key, self.values) or nearest(key, (*KEYS, 'base'))}",
-                )
+                hint = _elsewhere(key, self.values) or nearest(key, (*KEYS, "base"))
+                self.fault((key,), f"unknown section {key!r}{hint}")
         self.values = {key: value for key, value in self.values.items() if value is not None}
         meant = {match for key in self.values if key not in KEYS for match in closest(key, KEYS)}
         for key in REQUIRED:
@@ -168,17 +167,10 @@ class Draft:
             if not isinstance(self.values[section], dict):
                 first = fields(OWN_SECTIONS[section])[0].name if section in OWN_SECTIONS else None
                 write = f": write {section}: {{{first}: …}}" if first else ""
-                self.fault(
-                    (section,),
-                    f"{section}: expected a mapping, got {self.values[section]!r}{write}",
-                )
-            elif section in OWN_SECTIONS:
-                own = fields(OWN_SECTIONS[section])
-                kinds = {each.name: "bool" if each.type is bool else "ours" for each in own}
-                known = {each.name: configs.Field(kinds[each.name], each.default) for each in own}
-                self._check_fields(section, known)
-            elif section in configs.SECTIONS:
-                self._check_fields(section, configs.fields(section))
+                message = f"expected a mapping, got {self.values[section]!r}{write}"
+                self.fault((section,), f"{section}: {message}")
+            elif section != "rewards":
+                self._check_fields(section)
         sound = self._sound()
         for section, complaints in meaning.CHECKS.items():
             if isinstance(self.values.get(section), dict):
@@ -199,10 +191,8 @@ class Draft:
         if Path("outputs").resolve() not in Path(folder).resolve().parents:
             reaching["output_dir",] = folder, "writes outside outputs/"
         if host is not None and host not in LOCAL_HOSTS:
-            reaching["grpo", "vllm_server_host"] = (
-                host,
-                "sends the run to another machine, or opens a server to it",
-            )
+            what = "sends the run to another machine, or opens a server to it"
+            reaching["grpo", "vllm_server_host"] = host, what
         for section in STAGES:
             trackers = sound.get(section, {}).get("report_to")
             if remote_trackers(trackers):
@@ -223,9 +213,9 @@ class Draft:
                 )
                 self.fault(keys, f"{name}: {message}")
 
-    def _check_fields(self, section: str, known: dict[str, configs.Field]):
+    def _check_fields(self, section: str):
         """Check the names and values of a section's keys."""
-        reasons = reserved(section)
+        known, reasons = _fields(section), reserved(section)
         allowed = [name for name in known if name not in reasons]
         for key, value in self.values[section].items():
             name = f"{section}.{key}"
@@ -238,24 +228,21 @@ class Draft:
                 self.fault((section, key), f"unknown key {name}{answer}")
             elif kind := CHECKED_BY_MEANING.get((section, key)):
                 if not isinstance(value, kind):
-                    self.fault(
-                        (section, key), f"{name}: expected {describe(kind)}, got {value!r:.80}"
-                    )
+                    message = f"expected {describe(kind)}, got {value!r:.80}"
+                    self.fault((section, key), f"{name}: {message}")
             elif wrong := values.refusal(section, key, value, *known[key]):
                 self.fault((section, key), f"{name}: {wrong}")
 
     def _sound(self) -> dict[str, Any]:
         """The values without those that are faulty by themselves, to ask whether the others go
         together. A section that is not a mapping becomes an empty one."""
+        faulty = set(self.faulty) - CHECKED_BY_MEANING.keys()
         sound = {}
         for section, value in self.values.items():
             if section not in RULES["recipe"]:
-                sound[section] = {
-                    key: each
-                    for key, each in (value.items() if isinstance(value, dict) else ())
-                    if (section, key) not in self.faulty or (section, key) in CHECKED_BY_MEANING
-                }
-            elif (section,) not in self.faulty:
+                keys = value.items() if isinstance(value, dict) else ()
+                sound[section] = {key: each for key, each in keys if (section, key) not in faulty}
+            elif (section,) not in faulty:
                 sound[section] = value
         return sound
 

@@ -116,12 +116,9 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
         mark = getattr(error, "problem_mark", None)
         line = mark.line if mark else -1
         lines = text.splitlines()
-        tab = mark and line < len(lines) and "\t" in lines[line]
-        problem = (
-            "a tab; YAML is indented with spaces"
-            if tab
-            else getattr(error, "problem", None) or str(error)
-        )
+        problem = getattr(error, "problem", None) or str(error)
+        if mark and line < len(lines) and "\t" in lines[line]:
+            problem = "a tab; YAML is indented with spaces"
         hint = INDENTATION if problem.startswith(("expected <block end>", "mapping values")) else ""
         raise Unreadable(f"not valid YAML: {problem}{hint}", line + 1) from None
     except ValueError as error:  # a number or a date that Python cannot hold
@@ -133,10 +130,10 @@ def read(text: str) -> tuple[Any, list[tuple[tuple, int]]]:
 def _require_plain_values(value: Any):
     if isinstance(value, int) and abs(value) > 1e300:
         raise Unreadable("not valid YAML: a number of hundreds of digits")
-    for each in (
-        value if isinstance(value, list) else value.values() if isinstance(value, dict) else []
-    ):
-        _require_plain_values(each)
+    if isinstance(value, dict):
+        value = list(value.values())
+    for item_value in value if isinstance(value, list) else []:
+        _require_plain_values(item_value)
 
 
 def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
@@ -157,10 +154,8 @@ def _keys(node, above: tuple, construct: Callable) -> list[tuple[tuple, int]]:
 
 
 def _require_plain(text: str):
-    documents, expects_key = (
-        0,
-        [],
-    )  # the latter of each level: whether a key is next, None in a list
+    documents = 0
+    expects_key: list[bool | None] = []  # of each level: whether a key is next, None in a list
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
         anchor, tag, value = (getattr(event, name, None) for name in ("anchor", "tag", "value"))
@@ -172,11 +167,8 @@ def _require_plain(text: str):
         if re.search("[\ud800-\udfff]", value or ""):
             raise Unreadable(r"half of a character (\ud800 to \udfff): write all of it", line)
         if isinstance(event, events.AliasEvent) or anchor or value == "<<":
-            message = (
-                "an alias, an anchor or a merge (*, &, <<): write the value out, since people read"
-                " recipes"
-            )
-            raise Unreadable(message, line)
+            message = "an alias, an anchor or a merge (*, &, <<): write the value out"
+            raise Unreadable(f"{message}, since people read recipes", line)
         if isinstance(event, events.NodeEvent):
             if tag:
                 raise Unreadable(f"a tag ({tag}): a recipe has plain values only", line)

@@ -127,20 +127,14 @@ AFTER = {
     "gone from trl": ("  max_prompt_length: 512", "trl has no limit on prompts any more"),
     "gone from transformers": ("  warmup_ratio: 0.1", "a number below 1 is a share"),
     "warm-up only": ("  warmup_steps: 2", "all 2 steps would be warm-up"),
-    "schedule's words": (
-        "  lr_scheduler_kwargs: {min_lr: 0}",
-        "get_linear_schedule_with_warmup() got an",
-    ),
+    "schedule's words": ("  lr_scheduler_kwargs: {min_lr: 0}", "got an unexpected keyword"),
     "clip without meaning": ("  delta: 1.1", "must be above 1 + 0.2"),
     "sapo's word": ("  sapo_temperature_neg: 1.1", "only grpo.loss_type: sapo reads it"),
     "a target of nothing": (
         "  entropy_target: 1.5",
         "only grpo.use_adaptive_entropy: true reads it",
     ),
-    "delta of sapo": (
-        "  delta: 2.0\n  loss_type: sapo",
-        "or luspo reads it; set that",
-    ),
+    "delta of sapo": ("  delta: 2.0\n  loss_type: sapo", "or luspo reads it; set that"),
     "scaled by itself": (
         "  scale_rewards: none\n  multi_objective_aggregation: normalize_then_sum",
         "leave it out",
