@@ -23,13 +23,12 @@ LONGER = {
     "rewards/verifier/equal.py": 606,
     "rewards/verifier/notation.py": 516,
     "rewards/verifier/value.py": 589,
-    "schema/meaning.py": 764,
-    "schema/values.py": 531,
-    "training/run_folder.py": 512,
+    "schema/meaning.py": 577,
+    "training/run_folder.py": 509,
 }
 # The lines of Python that the house may have. A change that needs more raises its number and says
 # why in its message.
-BUDGET = {"rewards/verifier/": 6_950, "tests/": 29_100, "everything else": 20_600}
+BUDGET = {"rewards/verifier/": 6_950, "tests/": 29_200, "everything else": 19_800}
 # Take seconds to import, or need not be installed.
 HEAVY = {
     "accelerate",
