@@ -31,7 +31,7 @@ def nothing_installed(monkeypatch):
 
 def told(recipe: str, *overrides: str, stages=("grpo", "evaluate"), accelerate=None) -> list[str]:
     recipe = load_recipe(f"recipes/{recipe}.yaml", overrides, check=())
-    return [message for _, message in missing(recipe, stages, launch(accelerate, None))]
+    return [fault.message for fault in missing(recipe, stages, launch(accelerate, None))]
 
 
 def test_vllm_for_training_and_for_evaluation():

@@ -449,6 +449,7 @@ def test_a_recipe_on_a_base(clone):
 def test_a_recipe_a_reward_and_data_of_ones_own(clone, tiny_qwen2, math_data, monkeypatch):
     """Those of the pages, word for word, with a tiny model in place of Qwen's; beside their one
     problem, some that are like GSM8K's."""
+    shutil.rmtree(clone / "outputs/mine", ignore_errors=True)  # the notebook may have made one
     of_data = (ROOT / "docs/your-data.md").read_text(encoding="utf-8")
     run_command(
         shlex.split(next(each for each in COMMANDS if each.startswith("cp "))),

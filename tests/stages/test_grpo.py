@@ -32,7 +32,7 @@ from tests.support import (
 )
 from tests.waits import run_command
 from training.model import load_tokenizer
-from training.progress import PARTS
+from training.watch import PARTS
 from viewer.groups import tokens
 
 
