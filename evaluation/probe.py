@@ -27,8 +27,8 @@ from schema.terminal import make_command, row, say
 from training import memory
 from training.checkpoints import sha256, write_whole
 from training.model import base_model
+from training.prompts import rows_that_fit
 from training.run_folder import PASS_RATES, warm_start_of
-from training.trainer import fitting
 from training.writing import link_inside
 
 # Of what a completion depends on, what changes no pass rate but by chance and rounding: `weights`
@@ -81,7 +81,7 @@ def sampled_at(recipe: Recipe, temperature: float, top_p: float = 1.0) -> Recipe
 def drawn(recipe: Recipe, tokenizer: PreTrainedTokenizerBase, rows: list[dict]) -> list[int]:
     """Indices of the training rows whose prompts GRPO takes, in the order of the seed: the first so
     many are probed."""
-    taken = set(map(id, fitting(recipe, memory.model_config(recipe), tokenizer, rows)))
+    taken = set(map(id, rows_that_fit(recipe, memory.model_config(recipe), tokenizer, rows)))
     ids = [i for i, row in enumerate(rows) if id(row) in taken]
     random.Random(recipe.seed).shuffle(ids)
     return ids

@@ -67,25 +67,26 @@ CHAINS = tuple(each.name for each in _STAGES if each.warm_start)  # targets that
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What trains in the stage `grpo`. `made`: as a card calls it. `config`: trl's class.
-    `trainer`: the class of training/trainer.py. `shown`: what the page is told of settings that
-    GRPO has and this has not.
+    """What trains in the stage `grpo`, by the trainer of its name in training/trainer.py.
+
+    Attributes:
+        made: its name in a card.
+        config: trl's class.
+        shown: what the page shows of settings that GRPO has and this has not.
     """
 
     name: str
     made: str
     config: str
-    trainer: str
     shown: dict[str, Any] = field(default_factory=dict)
 
 
 _ALGORITHMS = (
-    Algorithm("grpo", "GRPO", "trl.trainer.GRPOConfig", "GreedyEvaluation"),
+    Algorithm("grpo", "GRPO", "trl.trainer.GRPOConfig"),
     Algorithm(
         "rloo",
         "RLOO",
         "trl.trainer.RLOOConfig",
-        "LeaveOneOut",
         {
             "loss_type": "rloo",
             "scale_rewards": "none",

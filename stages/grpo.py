@@ -26,9 +26,10 @@ def main(recipe: Recipe):
 
 def rewarded(start: Start) -> Iterator[Training | Trained]:
     from evaluation.probe import chosen
+    from training.saved_adapter import check_adapter
     from training.stopwatch import time_by_part
     from training.train import sharded
-    from training.trainer import check_adapter, grpo_trainer
+    from training.trainer import grpo_trainer
     from training.vllm_server import require_server
 
     recipe, tokenizer = start.recipe, start.tokenizer

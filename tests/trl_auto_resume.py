@@ -13,7 +13,7 @@ from schema.names import bind_reward
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training.model import load_model, load_tokenizer
-from training.trainer import with_prompts
+from training.prompts import prompt_dataset
 
 if __name__ == "__main__":
     recipe = load_recipe(sys.argv[1], sys.argv[2:], check=("grpo",))
@@ -25,7 +25,7 @@ if __name__ == "__main__":
         model=load_model(recipe, tokenizer, recipe.stage_dir("sft")),
         reward_funcs=[bind_reward(name, options) for name, options in recipe.rewards.items()],
         args=args,
-        train_dataset=with_prompts(load_train(recipe)[0], tokenizer, recipe.prompt.system),
+        train_dataset=prompt_dataset(load_train(recipe)[0], tokenizer, recipe.prompt.system),
         processing_class=tokenizer,
     )
     last = get_last_checkpoint(args.output_dir) if Path(args.output_dir).is_dir() else None

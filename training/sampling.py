@@ -88,50 +88,6 @@ def _copy(weight: torch.nn.Parameter) -> tuple[torch.Tensor, dict]:
     return copy, {}
 
 
-@torch.inference_mode()
-def log_probabilities(
-    model: torch.nn.Module, prompts: list[list[int]], autocast: torch.dtype | None = None
-) -> torch.Tensor:
-    """Log-probabilities of the prompts' own tokens, all but each prompt's first: shape (sum of
-    len(prompt) - 1,).
-
-    Args:
-        prompts: token ids.
-        autocast: compute under autocast to it.
-    """
-    training = model.training
-    model.eval()
-    found = []
-    for ids in prompts:
-        batch = torch.tensor([ids], device=next(model.parameters()).device)
-        with torch.autocast(batch.device.type, autocast, enabled=autocast is not None):
-            logits = model(input_ids=batch).logits[0, :-1].float()
-        found.append(torch.log_softmax(logits, -1).gather(-1, batch[0, 1:, None])[:, 0].cpu())
-    model.train(training)
-    return torch.cat(found)
-
-
-def adapter_error(
-    trained: torch.nn.Module,
-    clean: torch.nn.Module,
-    prompts: list[list[int]],
-    autocast: torch.dtype | None = None,
-) -> float:
-    """The largest difference, in nats, between a token's log-probability under the trained policy
-    and under its saved adapter on a clean base. `autocast`: to which the trainer has wrapped the
-    policy."""
-    clean = clean.to(next(trained.parameters()).device)
-    return (
-        (
-            log_probabilities(trained, prompts, autocast)
-            - log_probabilities(clean, prompts, autocast)
-        )
-        .abs()
-        .max()
-        .item()
-    )
-
-
 def mergeable(model: PeftModel) -> bool:
     """Whether merging gives the adapted model. It rounds a quantised weight anew, changes a weight
     that two layers share (a head tied to its embedding) in both, and cannot add the adapter's bias

@@ -190,7 +190,7 @@ def main():
             (run_folder, ("lock",)),
             (RunFolder, ("begin", "finish")),
             (grpo, ("find_run",)),
-            (trainer, ("fitting",)),
+            (trainer, ("rows_that_fit",)),
         ):
             for name in names:
                 timed(owner, name)

@@ -24,7 +24,7 @@ from schema.configs import training_arguments
 from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training.model import load_tokenizer
-from training.trainer import with_prompts
+from training.prompts import prompt_dataset
 
 RECIPE = "recipes/tiny-arithmetic.yaml"
 
@@ -67,7 +67,7 @@ def trl_config(root: Path, overrides: list[str]) -> Path:
     set."""
     recipe = load_recipe(RECIPE, overrides)
     rows, _ = load_train(recipe)
-    dataset: Dataset = with_prompts(rows, load_tokenizer(recipe), recipe.prompt.system)
+    dataset: Dataset = prompt_dataset(rows, load_tokenizer(recipe), recipe.prompt.system)
     (root / "data").mkdir()
     dataset.to_parquet(root / "data" / "train.parquet")
     arguments = {

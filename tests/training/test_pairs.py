@@ -97,4 +97,4 @@ def test_trl_still_prepares_its_rows_where_ours_are_left_alone():
     source = inspect.getsource(DPOTrainer)
     assert source.count("train_dataset = self._prepare_dataset(train_dataset, ") == 1
     assert '"prompt_ids",' in source and '"chosen_ids",' in source and '"rejected_ids",' in source
-    assert trainer.Tokenised.__mro__[1] is DPOTrainer
+    assert trainer.DPO.__mro__[1] is DPOTrainer

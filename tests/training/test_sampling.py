@@ -22,12 +22,12 @@ from training.model import load_model, load_tokenizer
 from training.sampling import (
     _copy,
     keep_base_exact,
-    log_probabilities,
     mergeable,
     sample_merged,
     share_prompts,
     surviving_share,
 )
+from training.saved_adapter import log_probabilities
 
 SHORT = [
     "data.validation=40",

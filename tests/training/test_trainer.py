@@ -21,8 +21,9 @@ from tests.evaluation import test_vllm
 from tests.stages import test_gpu
 from tests.support import run_program, run_stage, write_lines
 from training import train as training
+from training.lean_loss import with_advantage, without_padding
 from training.model import load_tokenizer
-from training.trainer import grpo_trainer, stop_at_the_end, with_advantage, without_padding
+from training.trainer import grpo_trainer, stop_at_the_end
 
 STEPS, CUT = 8, 5  # three steps an epoch
 EPOCHS = [
@@ -221,7 +222,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from training.trainer import Reshard
+from training.callbacks import Reshard
 store = f"file://{sys.argv[1]}/store"
 distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
 mesh = torch.distributed.init_device_mesh("cpu", (1,))

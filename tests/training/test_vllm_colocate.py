@@ -25,7 +25,8 @@ from schema.recipe import load_recipe
 from tests.support import GPU_TABLE, ROOT, WITH_VLLM, has_lines
 from tests.waits import run_command, start_command, until
 from training.model import load_tokenizer
-from training.trainer import grpo_trainer, with_prompts
+from training.prompts import prompt_dataset
+from training.trainer import grpo_trainer
 
 pytestmark = WITH_VLLM
 GPU = torch.cuda.is_available()
@@ -241,7 +242,7 @@ def test_an_evaluation_while_training_is_greedy(run):
         return answer
 
     run.vllm.generate = seen
-    problems = with_prompts(run.rows[:16], run.trainer.processing_class, run.system)
+    problems = prompt_dataset(run.rows[:16], run.trainer.processing_class, run.system)
     for _ in range(2):
         run.trainer.evaluate(problems)
     run.vllm.generate = generate
