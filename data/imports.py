@@ -44,7 +44,7 @@ def named_function(path: str, parameter: str) -> Callable:
     _require_trusted(files.values())
     for module_name, file in files.items():  # the last is the module itself
         loaded = _loaded(module_name, file)
-    function = getattr(loaded, name, None)
+    function = vars(loaded).get(name)
     if function is None:
         raise ImportError(f"{module} has no function {name}")
     if not inspect.isfunction(function):

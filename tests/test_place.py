@@ -36,6 +36,12 @@ def test_a_planted_reader_is_caught(path):
         path.read_text()
 
 
+def test_a_users_own_rewards_are_not_copied():
+    names = ["mine.py", "outputs", "README.md", "recipes"]
+    assert place.not_copied(str(place.SOURCE), names) == {"mine.py", "outputs"}
+    assert place.not_copied(str(place.SOURCE / "rewards"), ["tools.py"]) == set()
+
+
 @pytest.mark.skipif(
     place.TEMPORARY == place.REAL_HOME, reason="the home is the temporary folder, which tests use"
 )
