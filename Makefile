@@ -123,7 +123,7 @@ known_extras = import sys, tomllib; known = tomllib.load(open("pyproject.toml", 
   sys.exit("".join(f"EXTRAS={each}: there is no such part; there are: {chr(44).join(known)}\n" for each in sys.argv[1:] if each not in known).strip() or 0)
 
 # The Dockerfile installs before it copies the code, and where there is no GPU. torch for CPUs asks no driver.
-would_run = $(if $(wildcard schema),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m schema.hardware $(WANTED))
+would_run = $(if $(wildcard machine),$(if $(filter cpu,$(TORCH)),CUDA_VISIBLE_DEVICES=-1) $(BIN)/python -m machine.hardware $(WANTED))
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -312,7 +312,7 @@ bench-rewards: setup  ## compare the verifier with its peers: agreement, through
 	@$(PY) tests.bench.rewards
 
 # A user's own files beside these are not ours to lint.
-ROOMS := data docs/examples evaluation rewards runs schema stages tests training viewer
+ROOMS := console data docs/examples evaluation machine rewards runs schema stages tests training viewer
 
 lint: setup  ## check the code with ruff
 	@$(BIN)/ruff check $(ROOMS)

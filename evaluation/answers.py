@@ -12,18 +12,18 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+from console.faults import RecipeError
+from console.terminal import say
 from data import prompt
 from data.problems import judged_by
 from evaluation import report
 from rewards.verifier import judge_all
 from runs.folder import CONTROL, hash_of, weights_hash
 from schema.configs import setting
-from schema.faults import RecipeError
 from schema.names import no_such_folder
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from schema.terminal import say
 from training.checkpoints import is_adapter
 
 

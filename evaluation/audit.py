@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from transformers import TrainerState
 
+from console.terminal import say
 from data import prompt
 from data.gold import gold_answer, read_check
 from data.problems import AS_MESSAGES, for_rewards
@@ -21,7 +22,6 @@ from rewards.verifier import judge_all
 from schema.configs import size_of_run
 from schema.names import LEARNED
 from schema.recipe import Recipe
-from schema.terminal import say
 from training.scoring import guarded_rewards
 
 GOLDS = 200  # golds of the training data that the verifier is tried on

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from console.faults import RecipeError
+from console.terminal import code, duration, row
 from evaluation import pictures, report, run_pages
 from evaluation.statistics import over_seeds, seeds_verdict, verdict
 from runs.folder import Run, is_of, read_run, texts, title, weights_hash
 from schema import configs
 from schema.configs import ACCURACY, WITHOUT_SIGNAL
-from schema.faults import RecipeError
 from schema.sections import flat
 from schema.stages import CHAINS, STAGES
-from schema.terminal import code, duration, row
 from training.writing import link_inside
 
 SEED = r"seed-\d{1,10}"

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from console.faults import Fault, RecipeError
 from rewards.verifier.extract import last_turn
 from schema import configs
-from schema.faults import Fault, RecipeError
 from schema.names import tools_of
 from schema.recipe import Recipe
 from schema.sections import Sampling

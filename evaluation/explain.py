@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from console.faults import Fault, RecipeError
 from data import prompt
 from data.json_files import read_object
 from schema.configs import generation, setting
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from schema.stages import finished
 from training.checkpoints import altered, checkpoints_of, step_of

@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 import torch
 
+from console.faults import Fault, RecipeError, RunStopped
+from console.terminal import make_command, say
 from data import prompt
 from data.problems import for_rewards
 from evaluation import own_solutions
@@ -22,15 +24,13 @@ from evaluation.audit import (
 )
 from evaluation.probe import chosen
 from schema.configs import setting
-from schema.faults import Fault, RecipeError, RunStopped
 from schema.meaning import fault_at, not_seen
 from schema.names import LEARNED, missing_columns
-from schema.problem_sets import load_train, prompt_lengths
 from schema.recipe import Recipe
 from schema.stages import finished
-from schema.terminal import make_command, say
 from training import memory
 from training.model import checked, load_tokenizer
+from training.problem_sets import load_train, prompt_lengths
 from training.reward_model import reward_model_files
 from training.run_folder import not_probed
 

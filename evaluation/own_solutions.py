@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from console.faults import Fault, RecipeError
+from console.terminal import make_command
 from data import prompt
 from evaluation.answers import Contestant, judged
 from evaluation.probe import RepeatedAnswers, drawn, sampled_at
 from evaluation.run_pages import accepted_of
 from schema.configs import processes, setting
-from schema.faults import Fault, RecipeError
 from schema.names import reward_function
 from schema.recipe import Recipe
-from schema.terminal import make_command
 from training.checkpoints import write_whole
 
 FOLDER = "own_solutions"

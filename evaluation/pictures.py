@@ -4,9 +4,9 @@ probe."""
 from pathlib import Path
 from typing import NamedTuple
 
+from console.terminal import clean
 from evaluation.statistics import wilson
 from schema.configs import ACCURACY, RIGHT, WITHOUT_SIGNAL
-from schema.terminal import clean
 
 COLUMNS = 3
 FEW = 30  # points; that many can each be seen

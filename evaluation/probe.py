@@ -14,6 +14,8 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
+from console.faults import Fault, RecipeError
+from console.terminal import make_command, row, say
 from data import prompt
 from data.json_files import LARGEST, all_lines
 from evaluation import pictures
@@ -21,9 +23,7 @@ from evaluation.answers import Answers, Contestant, answer_settings
 from evaluation.report import batches
 from evaluation.statistics import all_alike, interval, wilson
 from schema.configs import setting, with_floats
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import make_command, row, say
 from training import memory
 from training.checkpoints import sha256, write_whole
 from training.model import base_model

@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from console.terminal import code, fenced, inline, row
 from data.json_files import read_lines
 from evaluation import pictures
 from evaluation.statistics import change, interval, majority, paired_difference, pass_at_k, verdict
 from runs.folder import CONTROL, read_answers
 from schema.stages import CHAINS, STAGES
-from schema.terminal import code, fenced, inline, row
 from training.checkpoints import write_whole
 
 EXAMPLES = 3  # of each kind of flip

@@ -17,6 +17,8 @@ from typing import Any
 from huggingface_hub import ModelCardData
 from ruamel.yaml import YAML
 
+from console.faults import RecipeError
+from console.terminal import clean, code, duration, fenced
 from data import own
 from data.json_files import read_object
 from data.prompt import messages, transcript
@@ -35,12 +37,10 @@ from runs.folder import (
 )
 from schema import configs
 from schema.configs import ACCURACY, RIGHT
-from schema.faults import RecipeError
-from schema.models import BUILDERS
 from schema.names import RESERVED, named
 from schema.stages import STAGES, algorithm
-from schema.terminal import clean, code, duration, fenced
 from training.checkpoints import is_adapter, write_whole
+from training.tiny_models import BUILDERS
 from training.watch import PARTS, advice_on
 from training.writing import link_inside, lock
 

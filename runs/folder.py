@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from console.faults import RecipeError
 from data.json_files import LARGEST, all_lines, read_lines, read_object
 from data.sources import DataError, read_parquet
 from schema import configs
 from schema.configs import RIGHT
-from schema.faults import RecipeError
 from schema.stages import STAGES
 from schema.text import Unreadable, saved
 

@@ -11,8 +11,9 @@ from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schema import hardware, stages
-from schema.faults import REFUSALS, Fault, RecipeError, nearest
+from console.faults import REFUSALS, Fault, RecipeError, nearest
+from machine import hardware
+from schema import stages
 from schema.sections import Recipe
 from schema.values import Number, remote_trackers, rule_of
 

@@ -15,12 +15,7 @@ from math import gcd
 from pathlib import Path
 
 import rewards as rewards_room
-from data import SETS
-from data.own import column_faults, of_file
-from data.problems import data_set
-from schema import configs, models, names, stages
-from schema.configs import generation, processes, setting
-from schema.faults import (
+from console.faults import (
     Complaints,
     Fault,
     NotReached,
@@ -30,7 +25,13 @@ from schema.faults import (
     nearest,
     nearest_or_all,
 )
+from data import SETS
+from data.own import column_faults, of_file
+from data.problems import data_set
+from schema import configs, names, stages
+from schema.configs import generation, processes, setting
 from schema.refused_keys import GONE_REWARDS
+from schema.reward_model import reward_model_faults
 from schema.sections import Data, Evaluate, Recipe
 from schema.stages import STAGES
 from schema.values import BY_TRANSFORMERS, BY_VLLM, LARGEST_GROUP, count
@@ -252,8 +253,8 @@ def model(section: dict, recipe: dict) -> Complaints:
     if name and (wrong := names.no_such_folder(name)):
         yield ("name_or_path",), f"model.name_or_path: {wrong}"
     build = section.get("build")
-    if isinstance(build, str) and build not in models.BUILDERS:
-        yield ("build",), f"model.build: no builder {build!r}{nearest(build, models.BUILDERS)}"
+    if isinstance(build, str) and build not in names.BUILDERS:
+        yield ("build",), f"model.build: no builder {build!r}{nearest(build, names.BUILDERS)}"
     attention = section.get("attn_implementation")
     if section.get("dtype") == "float16":
         instead = None
@@ -427,7 +428,7 @@ def rewards(section: dict, recipe: dict) -> Complaints:
             yield (name,), f"rewards.{name}: {message}"
             continue
         if name == names.LEARNED:
-            yield from models.reward_model(options)
+            yield from reward_model_faults(options)
             continue
         for key, rule in names.REWARD_KEYS.items():
             if key in options and (wrong := rule.refusal(options[key])):

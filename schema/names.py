@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import rewards
+from console.faults import Fault, nearest, nearest_or_all, said_by_library
 from data.imports import named_function
 from data.own import FILE_TYPES
 from data.problems import data_set, likely_column
 from rewards.tools import TOOLS
-from schema.faults import Fault, nearest, nearest_or_all, said_by_library
 from schema.sections import SAMPLED, Recipe, Sampling
 from schema.values import RULES, Number, Pattern, Where, count
 
@@ -185,6 +185,8 @@ REWARD_KEYS |= {"steps": Pattern(r"(?s).{1,20}", 'the text between two steps, su
 GIVEN = ("prompt", "prompts", "think_opened", "completions", "completion_ids")
 GIVEN += ("trainer_state", "log_extra", "log_metric")
 TRL = "trl.rewards."
+# The models that training/tiny_models.py builds without a download.
+BUILDERS = ("tiny-qwen3", "tiny-qwen3-tools", "smollm2-135m-instruct")
 LEARNED = "learned"  # the reward model that trl asks: no function
 # Columns of a run's files of completions, where each reward has one by its function's name.
 RESERVED = ("step", "prompt", "completion", "advantage", "gold", "tokens", "truncated", "steps")

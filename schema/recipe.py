@@ -6,9 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from data.imports import is_trusted
-from schema import configs, meaning, values
-from schema.faults import (
+from console.faults import (
     Fault,
     Place,
     RecipeError,
@@ -18,11 +16,13 @@ from schema.faults import (
     nearest_or_all,
     place_of,
 )
+from console.terminal import make_option
+from data.imports import is_trusted
+from schema import configs, meaning, values
 from schema.names import describe
 from schema.refused_keys import AT_THE_TOP, GONE, reserved
 from schema.sections import OWN_SECTIONS, Recipe
 from schema.stages import STAGES
-from schema.terminal import make_option
 from schema.text import REQUIRED, Unreadable, read_with_bases, value_of
 from schema.values import LOCAL_HOSTS, RULES, remote_trackers
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from schema.faults import Place, place_of
+from console.faults import Place, place_of
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,8 @@ class Model:
     """Which weights.
 
     `name_or_path`: a Hub id or a folder. Example: `Qwen/Qwen2.5-Math-1.5B`
-    `build`: instead of it, the name of a builder of `schema/models.py`, which makes a model without
-    a download. Example: `smollm2-135m-instruct`
+    `build`: instead of it, the name of a builder of `training/tiny_models.py`, which makes a model
+    without a download. Example: `smollm2-135m-instruct`
     `revision`: the branch, tag or commit of a Hub id. Example: `main`
     `dtype`: what the weights are kept in.
     `attn_implementation`: how attention is computed; transformers chooses where it is not said.

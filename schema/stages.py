@@ -2,6 +2,7 @@
 reads it here. What the keys of a section may be is in schema/values.py and
 schema/refused_keys.py."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,13 @@ def algorithm(named: object) -> Algorithm:
     """By what a recipe's key `algorithm` holds: GRPO where that is nothing, or nothing that is
     known."""
     return ALGORITHMS.get(str(named), ALGORITHMS["grpo"])
+
+
+def chain() -> str | None:
+    """The target for which `make` runs this stage as one of several, and goes on with the next by
+    itself; None where it runs this stage alone."""
+    target = os.environ.get("MAKE_TARGET")
+    return target if target in CHAINS else None
 
 
 def finished(stage: Path | str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML, YAMLError, events
 
-from schema.faults import Fault, Place, RecipeError, item, nearest_or_all
+from console.faults import Fault, Place, RecipeError, item, nearest_or_all
 from schema.values import MAY_BE_NOTHING
 
 LARGEST = 64 * 1024  # bytes; the largest recipe here has 2,000

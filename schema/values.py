@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schema.faults import nearest, nearest_or_all
+from console.faults import nearest, nearest_or_all
 from schema.stages import ALGORITHMS
 
 # What a name that is used elsewhere means here, where the nearest name would mean something else.

@@ -4,7 +4,7 @@ import shlex
 import sys
 
 import schema  # noqa: F401 - what libraries read when they are imported
-from schema.faults import end, on_signals
+from console.faults import end, on_signals
 
 SEVERAL = ("ARGS", "MODEL", "FILE", "RUN", "RUNS")  # options of `make` that hold several words
 

@@ -10,6 +10,8 @@ right answer given plainly.
 import random
 import sys
 
+from console.faults import RecipeError
+from console.terminal import make_command, say
 from data.problems import for_rewards
 from evaluation.audit import (
     Pay,
@@ -21,12 +23,10 @@ from evaluation.audit import (
     with_wrong_answers,
     without_reward_model,
 )
-from schema.faults import RecipeError
 from schema.names import missing_columns
-from schema.problem_sets import train_and_held_out
 from schema.recipe import Recipe
-from schema.terminal import make_command, say
 from stages.cli import run
+from training.problem_sets import train_and_held_out
 
 
 def main(recipe: Recipe, rows: int = 100):

@@ -10,15 +10,15 @@ import shlex
 import sys
 from pathlib import Path
 
+from console.faults import RecipeError
+from console.terminal import clean, make_command, say
 from data import prompt
 from data.problems import LONGEST
+from machine import fit
 from runs.folder import find
-from schema import hardware
-from schema.faults import RecipeError
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import finished
-from schema.terminal import clean, make_command, say
 from stages.cli import quiet_libraries, run
 from training.run_folder import recipe_of
 
@@ -32,7 +32,7 @@ empty line  ends"""
 def main(run: list[str]):
     """Ask a run's policy questions of your own."""
     path = find(run)[0]
-    recipe = hardware.fitted(recipe_of(path))
+    recipe = fit.to_machine(recipe_of(path))
     quiet_libraries()
     if not finished(path):
         raise RecipeError([f"{path} is not finished: its policy can be asked when it is"])

@@ -10,11 +10,11 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from schema import hardware, problem_sets
-from schema.configs import SECTIONS, size_of_run
-from schema.faults import Fault, RecipeError
-from schema.hardware import card_named
-from schema.launch import (
+from console.faults import Fault, RecipeError
+from console.terminal import clean, make_command, say
+from machine import fit, hardware
+from machine.hardware import card_named
+from machine.launch import (
     counted,
     incomplete,
     launch,
@@ -23,11 +23,12 @@ from schema.launch import (
     read_for,
     recipe_arguments,
 )
+from schema.configs import SECTIONS, size_of_run
 from schema.meaning import LEVELS, fault_at, not_seen, warnings_of
 from schema.recipe import Recipe, refused_values
 from schema.stages import STAGES
-from schema.terminal import clean, make_command, say
 from stages.cli import mistakes_reported, quiet_libraries
+from training import problem_sets
 from training.run_folder import as_yaml, not_probed
 
 
@@ -117,7 +118,7 @@ def _missing(
     launched: dict,
     card: float | None,
 ) -> list[Fault]:
-    """What `schema.launch.missing` says. The machine that has the `card` may have the packages."""
+    """What `machine.launch.missing` says. The machine that has the `card` may have the packages."""
     level, where = ("note", ", on the machine with that card") if card else ("error", "")
     installed = not_installed(recipe, stages, launched)
     packages = [Fault(fault.place, f"{fault.message}{where}", level) for fault in installed]
@@ -137,7 +138,7 @@ def fitted_to_machine(recipe: Recipe, card: float | None) -> tuple[Recipe, list[
     """The recipe as this machine would run it, unless it is checked for a `card` elsewhere; and
     what to say about it."""
     try:
-        fitted = recipe if card else hardware.fitted(recipe)
+        fitted = recipe if card else fit.to_machine(recipe)
     except RecipeError as error:
         return recipe, [
             Fault(fault.place or "this machine", fault.message) for fault in error.faults

@@ -14,8 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from data.sources import DataError
-from schema.faults import (
+from console.faults import (
     NO_MEMORY,
     OUT_OF_MEMORY,
     RecipeError,
@@ -24,9 +23,10 @@ from schema.faults import (
     is_out_of_memory,
     on_signals,
 )
-from schema.launch import launch, launch_arguments, read_for, recipe_arguments
+from console.terminal import clean, complain, is_main_process
+from data.sources import DataError
+from machine.launch import launch, launch_arguments, read_for, recipe_arguments
 from schema.recipe import Recipe
-from schema.terminal import clean, complain, is_main_process
 from training.machines import FAILED, LINGER, is_lost, leave, leave_group
 from training.writing import unwritten
 

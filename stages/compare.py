@@ -8,8 +8,8 @@ recipe's seeds' folder.
 import glob
 from pathlib import Path
 
-from schema.faults import RecipeError
-from schema.terminal import say, say_markdown
+from console.faults import RecipeError
+from console.terminal import say, say_markdown
 from stages.cli import run
 from training.checkpoints import write_whole
 from training.writing import link_inside

@@ -3,11 +3,11 @@ drops them."""
 
 from collections import defaultdict
 
+from console.terminal import say
 from data.problems import overlaps
-from schema.problem_sets import load_benchmarks, train_and_held_out
 from schema.recipe import Recipe
-from schema.terminal import say
 from stages.cli import quiet_libraries, run
+from training.problem_sets import load_benchmarks, train_and_held_out
 
 SHOWN = 5
 

@@ -7,8 +7,8 @@ Left out on purpose: sampling of its own, and a choice of checkpoint.
 
 from collections.abc import Iterator
 
+from console.faults import Fault, RecipeError
 from schema import configs
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage

@@ -14,20 +14,20 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from console.faults import Fault, RecipeError
+from console.terminal import make_command, make_line, say, say_markdown, say_panel
+from machine import fit
+from machine.launch import require
 from runs.folder import hash_of, weights_hash
-from schema import hardware
-from schema.faults import Fault, RecipeError
-from schema.launch import require
-from schema.models import built_model
 from schema.names import samplings, tools_of
-from schema.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from schema.recipe import Recipe
 from schema.sections import Sampling
 from schema.stages import STAGES, finished
-from schema.terminal import make_command, make_line, say, say_markdown, say_panel
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
+from training.problem_sets import load_benchmarks, share_held_out, train_and_held_out
 from training.run_folder import PACKAGES
+from training.tiny_models import built_model
 from training.writing import link_inside, lock
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
             [Fault(recipe.place("evaluate"), "no evaluate.benchmarks to evaluate on")]
         )
     say(f"evaluate: {recipe.name} on its {'held-out problems' if held_out else 'benchmarks'}")
-    dtype, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    dtype, recipe = recipe.model.dtype, fit.to_machine(recipe)
     require(recipe, ("evaluate",))
     root = recipe.stage_dir("eval") / "models" if model else recipe.stage_dir("eval")
     if wrong := link_inside(recipe.stage_dir("eval")):
@@ -76,7 +76,7 @@ def main(recipe: Recipe, held_out: bool = False, model: list[str] | None = None)
     if begun and not model:
         say(f"left out, for it is not finished: {', '.join(begun)}")
     if not all(is_checked(root / name, contestants, rows) for name, rows in problems.items()):
-        say(f"evaluate: {hardware.line(recipe, dtype)}")
+        say(f"evaluate: {fit.device_line(recipe, dtype)}")
         quiet_libraries()
 
         from evaluation.engines import shared

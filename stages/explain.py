@@ -6,10 +6,10 @@ run's folder, which `make view` draws.
 
 import json
 
+from console.faults import RecipeError
+from console.terminal import make_line, say
+from machine import fit
 from runs.folder import completion_files, find
-from schema import hardware
-from schema.faults import RecipeError
-from schema.terminal import make_line, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.run_folder import recipe_of
@@ -45,7 +45,7 @@ def main(run: list[str], step: str | None, row: str):
             else f"; the steps whose completions were written: {some}"
         )
         raise RecipeError([f"{error}{told}"]) from None
-    recipe = hardware.fitted(recipe_of(path))
+    recipe = fit.to_machine(recipe_of(path))
     quiet_libraries()
 
     from evaluation.explain import explained

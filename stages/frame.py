@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from console.faults import RecipeError
+from console.terminal import is_main_process, make_command, make_line, say
 from data.json_files import read_object
-from schema import configs, hardware
-from schema.faults import RecipeError
-from schema.launch import require
-from schema.problem_sets import load_train
+from machine import fit
+from machine.launch import require
+from schema import configs
 from schema.recipe import Recipe, require_values
-from schema.stages import STAGES, Stage
-from schema.terminal import chain, is_main_process, make_command, make_line, say
+from schema.stages import STAGES, Stage, chain
 from schema.values import remote_trackers
 from stages.cli import quiet_libraries
 from training.machines import require_same, run_facts
+from training.problem_sets import load_train
 from training.run_folder import (
     RunFolder,
     find_run,
@@ -76,7 +77,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
         RecipeError: something must be changed first. RunStopped: the training ended before its end.
     """
     stage = STAGES[name]
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
     require(recipe, (name,))
     warm_start, learns_from = _begins_with(recipe, stage)
     folder = find_run(recipe, name, to_train=True)
@@ -85,7 +86,7 @@ def train_stage(name: str, recipe: Recipe, own: Callable[[Start], Iterator[Train
         if stopped := (read_object(folder.path / "summary.json") or {}).get("stopped"):
             say(str(stopped)[:1000])
         return
-    say(f"{name}: {hardware.line(recipe, asked)}")
+    say(f"{name}: {fit.device_line(recipe, asked)}")
     if sent := remote_trackers(configs.setting(recipe, name, "report_to")):
         say(f"{name}: this run is sent to {' and '.join(sent)}")
     quiet_libraries()

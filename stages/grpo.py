@@ -9,14 +9,14 @@ the reference policy is then the warm start, of which the trainer keeps a frozen
 from collections.abc import Iterator
 from pathlib import Path
 
+from console.faults import RunStopped
+from console.terminal import duration
 from data.problems import weighted
-from schema.faults import RunStopped
-from schema.problem_sets import share_held_out
 from schema.recipe import Recipe
-from schema.terminal import duration
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.checkpoints import damage
+from training.problem_sets import share_held_out
 
 
 def main(recipe: Recipe):

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
-from schema.faults import EXIT_CODES, on_signals
-from schema.hardware import wrong_count
-from schema.terminal import clean
+from console.faults import EXIT_CODES, on_signals
+from console.terminal import clean
+from machine.hardware import wrong_count
 from stages.cli import write_lines
 from training.machines import FAILED
 

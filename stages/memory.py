@@ -3,16 +3,16 @@ the same model."""
 
 import dataclasses
 
-from schema import hardware
-from schema.faults import NotReached
-from schema.hardware import card_named
-from schema.launch import launch
-from schema.problem_sets import prompt_lengths, train_and_held_out
+from console.faults import NotReached
+from console.terminal import make_command, say, say_markdown
+from machine import fit
+from machine.hardware import card_named
+from machine.launch import launch
 from schema.recipe import Recipe, require_values
-from schema.terminal import make_command, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.memory import GIB, PROMPT_TOKENS, Parts, Setting, estimate, fits, shards, this_card
 from training.model import load_tokenizer
+from training.problem_sets import prompt_lengths, train_and_held_out
 
 LORA = {"r": 32, "lora_alpha": 64, "target_modules": "all-linear"}
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
@@ -104,7 +104,7 @@ def main(
     if launched["num_processes"] == 1:  # a launcher's processes build their own configs
         require_values(recipe, "grpo")
     if not card:
-        recipe = hardware.fitted(recipe)
+        recipe = fit.to_machine(recipe)
     longest, whose = (prompt_tokens, "as given") if prompt_tokens else longest_prompt(recipe)
     say_markdown(table(recipe, longest, shards(launched), card or this_card()))
     say(

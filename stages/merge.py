@@ -9,11 +9,11 @@ import dataclasses
 
 from peft import PeftModel
 
+from console.faults import RecipeError
+from console.terminal import make_command, say
 from evaluation.run_pages import model_card
 from runs.folder import read_run
-from schema.faults import RecipeError
 from schema.recipe import Recipe
-from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training.checkpoints import write_whole
 from training.model import load_model, load_tokenizer

@@ -5,13 +5,13 @@ A stage of its own, which one process runs: a launcher's other processes would w
 only for half an hour.
 """
 
-from schema import hardware
-from schema.faults import Fault, RecipeError
-from schema.launch import require
-from schema.problem_sets import load_train
+from console.faults import Fault, RecipeError
+from console.terminal import make_command, say
+from machine import fit
+from machine.launch import require
 from schema.recipe import Recipe
-from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
+from training.problem_sets import load_train
 from training.run_folder import find_run
 from training.writing import lock
 
@@ -26,7 +26,7 @@ def main(recipe: Recipe, if_needed: bool = False):
             "it has no `data.own_solutions`: its warm start learns from the data's worked solutions"
         )
         raise RecipeError([Fault(recipe.place("data"), message)])
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
     if (sft := find_run(recipe, "sft")).finished:
         say(f"own solutions: the warm start is finished already, in {sft.path}")
         return
@@ -38,7 +38,7 @@ def main(recipe: Recipe, if_needed: bool = False):
 
     folder = recipe.stage_dir(own_solutions.FOLDER)
     lock(folder)
-    say(f"own solutions: {hardware.line(recipe, asked)}")
+    say(f"own solutions: {fit.device_line(recipe, asked)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)

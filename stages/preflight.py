@@ -16,14 +16,14 @@ import os
 import sys
 from collections import defaultdict
 
-from schema.faults import Fault, RecipeError
-from schema.hardware import wrong_count
-from schema.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
+from console.faults import Fault, RecipeError
+from console.terminal import clean
+from machine.hardware import wrong_count
+from machine.launch import counted, launch, launch_arguments, missing, read_for, recipe_arguments
 from schema.meaning import warnings_of
-from schema.problem_sets import refused_here
 from schema.stages import STAGES
-from schema.terminal import clean
 from stages.cli import mistakes_reported
+from training.problem_sets import refused_here
 from training.run_folder import conflict, not_probed
 
 OWN = "own_solutions"

@@ -7,18 +7,18 @@ much of the sampling would be in vain. `data.pass_rate` then chooses the problem
 
 import argparse
 
+from console.faults import RecipeError
+from console.terminal import make_command, make_line, say, say_markdown
 from evaluation import probe
 from evaluation.engines import engine
-from schema import hardware
+from machine import fit
+from machine.launch import require
 from schema.configs import setting
-from schema.faults import RecipeError
-from schema.launch import require
-from schema.problem_sets import load_train
 from schema.recipe import Recipe
 from schema.stages import finished
-from schema.terminal import make_command, make_line, say, say_markdown
 from stages.cli import quiet_libraries, run
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.run_folder import PASS_RATES
 from training.writing import lock
 
@@ -28,13 +28,13 @@ PROBLEMS = 512
 def main(recipe: Recipe, problems: int | None = None, samples: int | None = None):
     """Measure how often the policy that GRPO starts from solves each training problem, sampled as
     GRPO will."""
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
     require(recipe, ("evaluate",))
     folder, group = recipe.stage_dir("probe"), setting(recipe, "grpo", "num_generations")
     lock(folder)
     policy = probe.starting_policy(recipe)
     label = "sft" if policy.trained else "base"
-    say(f"probe: {hardware.line(recipe, asked)}")
+    say(f"probe: {fit.device_line(recipe, asked)}")
     quiet_libraries()
     tokenizer = load_tokenizer(recipe)
     rows, _ = load_train(recipe)

@@ -12,25 +12,26 @@ import time
 
 import torch
 
+from console.faults import OUT_OF_MEMORY, RunStopped
+from console.terminal import make_command, say
 from data import prompt
-from schema import configs, hardware
-from schema.faults import OUT_OF_MEMORY, RunStopped
-from schema.launch import require
-from schema.problem_sets import load_train
+from machine import fit
+from machine.launch import require
+from schema import configs
 from schema.recipe import Recipe, require_values
-from schema.terminal import make_command, say
 from stages.cli import quiet_libraries, run
 from training import memory
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.train import out_of_memory
 from training.trainer import grpo_trainer
 
 
 def main(recipe: Recipe):
     """Try a recipe's largest step, for real, and say how much memory it took."""
-    asked, recipe = recipe.model.dtype, hardware.fitted(recipe)
+    asked, recipe = recipe.model.dtype, fit.to_machine(recipe)
     require(recipe, ("grpo",))
-    say(f"probe: {hardware.line(recipe, asked)}")
+    say(f"probe: {fit.device_line(recipe, asked)}")
     quiet_libraries()
     began = time.monotonic()
     require_values(recipe, "grpo")

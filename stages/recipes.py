@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from schema.terminal import say
+from console.terminal import say
 from schema.text import Unreadable, text_of
 from stages.cli import mistakes_reported
 

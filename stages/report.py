@@ -7,11 +7,11 @@ curves and its card, from the files in its folder.
 
 from pathlib import Path
 
+from console.faults import Fault, RecipeError
+from console.terminal import say, say_markdown
 from evaluation import run_pages
 from evaluation.report import write
 from runs.folder import LABELS
-from schema.faults import Fault, RecipeError
-from schema.terminal import say, say_markdown
 from stages.cli import run
 from training.writing import link_inside
 

@@ -6,12 +6,12 @@ held-out problems.
 import re
 from pathlib import Path
 
+from console.faults import Fault, RecipeError
+from console.terminal import inline, make_command, row, say, say_markdown
 from data.json_files import parsed
 from evaluation.report import compared
 from evaluation.statistics import over_seeds, seeds_verdict
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import inline, make_command, row, say, say_markdown
 from schema.values import RULES
 from stages.cli import run
 from training.checkpoints import write_whole

@@ -10,12 +10,12 @@ because the warm start is a place to begin from, not a result.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from console.faults import Fault, RecipeError, said_by_library
+from console.terminal import is_main_process, say
 from data import prompt
 from schema import configs
-from schema.faults import Fault, RecipeError, said_by_library
 from schema.names import tools_of
 from schema.recipe import Recipe
-from schema.terminal import is_main_process, say
 from stages.cli import run
 from stages.frame import Start, Trained, Training, train_stage
 from training.run_folder import sealed, take_over

@@ -3,9 +3,9 @@ tracker: `python -m stages.trust my_rewards.py recipes/mine.yaml`."""
 
 from pathlib import Path
 
+from console.faults import Fault, RecipeError, nearest_or_all
+from console.terminal import say
 from data import imports
-from schema.faults import Fault, RecipeError, nearest_or_all
-from schema.terminal import say
 from stages.cli import run
 
 

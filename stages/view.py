@@ -9,9 +9,9 @@ import re
 import sys
 from pathlib import Path
 
+from console.faults import RecipeError
+from console.terminal import say
 from runs.folder import find, name_of
-from schema.faults import RecipeError
-from schema.terminal import say
 from stages.cli import run
 from viewer.page import ODD, complaint, serve, whole
 

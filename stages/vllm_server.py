@@ -6,12 +6,14 @@ import shlex
 import sys
 from pathlib import Path
 
+from console.faults import Fault, RecipeError
+from console.terminal import make_command, say
+from machine.fit import to_machine
+from machine.hardware import nvidia_gpus
+from machine.launch import require
 from schema.configs import samples_from_server, setting
-from schema.faults import Fault, RecipeError
-from schema.hardware import fitted, nvidia_gpus
-from schema.launch import require
 from schema.recipe import Recipe
-from schema.terminal import chain, make_command, say
+from schema.stages import chain
 from stages.cli import run
 
 
@@ -31,7 +33,7 @@ def main(recipe: Recipe):
     folder = checked(base_model(recipe), recipe.model.revision)  # vLLM reads it by itself
     # flashinfer would compile its sampler with nvcc, which most machines lack.
     environment = {"VLLM_USE_FLASHINFER_SAMPLER": "0"} | server_gpus(recipe)
-    words = vllm_server.command(fitted(recipe), folder)
+    words = vllm_server.command(to_machine(recipe), folder)
     variables = [f"{name}={value}" for name, value in environment.items()]
     say(f"vllm-server: {' '.join(variables)} {shlex.join(words)}")
     if not chain():

@@ -16,9 +16,9 @@ from tests import place
 
 CHECKOUT = place.enter()  # before the libraries, which read the environment once
 
-from schema.models import built_model  # noqa: E402
 from tests import waits  # noqa: E402
 from tests.support import CHAIN, COUNTED, GPU_TABLE, OF_DPO, OWN_REWARDS, run_stage  # noqa: E402
+from training.tiny_models import built_model  # noqa: E402
 
 os.environ["TRUST_FILES"] = OWN_REWARDS
 place.trust_list_in(CHECKOUT)
@@ -122,7 +122,7 @@ def tiny_moe(tmp_path_factory) -> Path:
     import torch
     from transformers import AutoTokenizer, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-    from schema.models import built_model
+    from training.tiny_models import built_model
 
     folder = tmp_path_factory.mktemp("models") / "tiny-moe"
     tokenizer = AutoTokenizer.from_pretrained(built_model("tiny-qwen3", 42))

@@ -10,9 +10,9 @@ from trl import GRPOTrainer
 
 from schema import configs
 from schema.names import bind_reward
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training.model import load_model, load_tokenizer
+from training.problem_sets import load_train
 from training.prompts import prompt_dataset
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ import os
 import re
 from pathlib import Path
 
+from console.faults import RecipeError
+from console.terminal import say
 from data.json_files import LARGEST, read_object
-from schema.faults import RecipeError
-from schema.terminal import say
 
 MANIFEST = "manifest.json"
 

@@ -8,12 +8,22 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from schema.faults import RecipeError
+from console.faults import RecipeError
 from schema.sections import flat
 from training.run_folder import PACKAGES, RunFolder
 from training.writing import remove_unused
 
-ROOMS = ("data", "evaluation", "rewards", "runs", "schema", "stages", "training")
+ROOMS = (
+    "console",
+    "data",
+    "evaluation",
+    "machine",
+    "rewards",
+    "runs",
+    "schema",
+    "stages",
+    "training",
+)
 LINGER = 15  # seconds in which a process that has lost another waits for its launcher to end it
 FAILED = 3  # as a run that stopped rather than go wrong
 

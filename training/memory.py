@@ -22,9 +22,9 @@ from transformers import (
     PreTrainedModel,
 )
 
+from console.faults import said_by_library
+from machine.launch import shares_weights
 from schema import configs
-from schema.faults import said_by_library
-from schema.launch import shares_weights
 from schema.recipe import Recipe
 from training.model import base_model, looked_at, not_loaded
 from training.sampling import adapted_layers

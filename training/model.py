@@ -19,9 +19,7 @@ from transformers import (
 )
 from transformers.integrations import is_deepspeed_zero3_enabled
 
-from data import hub, prompt
-from schema import configs, hardware
-from schema.faults import (
+from console.faults import (
     NO_MEMORY,
     OUT_OF_MEMORY,
     Fault,
@@ -31,13 +29,16 @@ from schema.faults import (
     RunStopped,
     is_out_of_memory,
 )
-from schema.models import built_model
+from console.terminal import say
+from data import hub, prompt
+from machine import hardware
+from schema import configs
 from schema.recipe import Recipe
-from schema.terminal import say
 from training import model_files
 from training.chat_template import arguments_set, template_of
 from training.checkpoints import is_adapter
 from training.opening import AUTO, CAUSAL_LM, Chat
+from training.tiny_models import built_model
 
 # Where a model comes with its own code, transformers asks at the terminal whether to run it. Here
 # it must not ask.

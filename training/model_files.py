@@ -21,8 +21,8 @@ from typing import Any
 
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
+from console.faults import Fault, RecipeError
 from schema import configs, refused_keys, values
-from schema.faults import Fault, RecipeError
 from training import opening
 from training.opening import CAUSAL_LM, Chat
 

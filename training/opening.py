@@ -23,9 +23,9 @@ from transformers import (
     PreTrainedModel,
 )
 
+from console.faults import Fault, Place, RecipeError
 from data import hub, prompt
 from data.limits import Exceeded, limited
-from schema.faults import Fault, Place, RecipeError
 from training.chat_template import template_of
 
 SECONDS = 20  # of processor time; the largest known model and tokenizer take a few

@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from transformers import StoppingCriteria, StoppingCriteriaList, TrainerCallback
 
+from console.terminal import duration, say_panel
 from schema.configs import RIGHT, WITHOUT_SIGNAL
 from schema.recipe import Recipe
-from schema.terminal import duration, say_panel
 from training.checkpoints import write_whole
 from training.watch import History
 

@@ -4,13 +4,13 @@ dataset that trl takes."""
 from datasets import Dataset
 from pyarrow import ArrowException
 
+from console.faults import Fault, RecipeError
+from console.terminal import say
 from data import prompt
 from data.problems import for_rewards
 from data.sources import DataError
 from schema import configs
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import say
 
 
 def rows_that_fit(recipe: Recipe, config, tokenizer, rows: list[dict]) -> list[dict]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
+from console.faults import is_out_of_memory
 from data import hub
-from schema.faults import is_out_of_memory
 from schema.names import LEARNED
 from schema.recipe import Recipe
 from training.model import load_weights, looked_at, refused

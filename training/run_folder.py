@@ -18,16 +18,17 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from console.faults import Fault, RecipeError
+from console.terminal import is_main_process, make_command, say
 from data import hub
 from data.json_files import read_object
 from data.problems import judged_by
-from schema import configs, hardware
+from machine import fit, hardware
+from schema import configs
 from schema.configs import processes, setting, without_place
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe, load_recipe
 from schema.sections import flat
-from schema.stages import STAGES, algorithm, finished
-from schema.terminal import chain, is_main_process, make_command, say
+from schema.stages import STAGES, algorithm, chain, finished
 from schema.text import Unreadable, saved
 from training.checkpoints import checkpoints_of, newest_good, seal, sha256, write_whole
 from training.writing import link_inside, lock
@@ -280,7 +281,7 @@ def conflict(recipe: Recipe, stage: str) -> Fault | None:
             str(path / "recipe.yaml"),
             f"{message}{path} away, or give this run its own folder (output_dir)",
         )
-    depends_on = _depends_on(hardware.fitted(recipe), stage)
+    depends_on = _depends_on(fit.to_machine(recipe), stage)
     found = {key: there.get(key) for key in depends_on}
     if isinstance(found["data"], dict):
         found["data"] = _data_of(found["data"], stage)

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from trl import GRPOTrainer
 
+from console.terminal import say
 from data import prompt
 from schema.recipe import Recipe
-from schema.terminal import say
 from training.model import load_model
 
 

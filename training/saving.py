@@ -16,9 +16,9 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import TrainerCallback
 
+from console.faults import RunStopped
+from console.terminal import say
 from schema.configs import ACCURACY, RIGHT
-from schema.faults import RunStopped
-from schema.terminal import say
 from training.checkpoints import (
     MANIFEST,
     checkpoints_of,

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import torch
 
+from console.faults import EXIT_CODES, RunStopped
+from console.terminal import clean
 from data.imports import raised, shown
 from data.problems import AS_MESSAGES, likely_column
-from schema.faults import EXIT_CODES, RunStopped
 from schema.names import LEARNED, bind_reward
 from schema.recipe import Recipe
-from schema.terminal import clean
 
 SHARE = 0.1  # of a reward's rows may be faulty, counted over at least LEAST of them
 LEAST = 100

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from transformers.utils import get_json_schema
 from trl import chat_template_utils as templates
 
+from console.faults import Fault, RecipeError
 from data import prompt
 from data.limits import Exceeded, limited
 from schema.configs import setting
-from schema.faults import Fault, RecipeError
 from schema.names import tools_of
 from schema.recipe import Recipe
 from training import opening

@@ -30,9 +30,7 @@ from transformers import (
     TrainerState,
 )
 
-from data import hub
-from schema.configs import setting
-from schema.faults import (
+from console.faults import (
     EXIT_CODES,
     OUT_OF_MEMORY,
     REFUSALS,
@@ -42,9 +40,11 @@ from schema.faults import (
     on_signals,
     raised_by,
 )
+from console.terminal import is_main_process, make_command, say
+from data import hub
+from schema.configs import setting
 from schema.recipe import Recipe
-from schema.stages import STAGES
-from schema.terminal import chain, is_main_process, make_command, say
+from schema.stages import STAGES, chain
 from training import model_files
 from training.checkpoints import kept, sealed_here
 from training.machines import in_group, is_lost, leave, leave_group

@@ -10,8 +10,8 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 from transformers import PreTrainedModel, Trainer, TrainerCallback
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
+from console.faults import Fault, RecipeError, said_by_library
 from schema import configs
-from schema.faults import Fault, RecipeError, said_by_library
 from schema.names import prepare_rewards, tools_of
 from schema.recipe import Recipe
 from training.callbacks import Reshard, SameOrder

@@ -7,10 +7,10 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
+from console.faults import Fault, RecipeError
+from console.terminal import is_main_process, make_command, say
 from schema.configs import samples_from_server, setting, vllm_dtype
-from schema.faults import Fault, RecipeError
 from schema.recipe import Recipe
-from schema.terminal import is_main_process, make_command, say
 from training.model import base_model
 
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import IO
 
-from schema.faults import Fault, RecipeError, RunStopped
+from console.faults import Fault, RecipeError, RunStopped
+from console.terminal import make_line, say
 from schema.stages import finished
-from schema.terminal import make_line, say
 from training.checkpoints import kept
 
 _locks: dict[Path, IO] = {}

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from console.terminal import make_line
 from evaluation.statistics import wilson
 from runs.folder import (
     evaluations,
@@ -22,7 +23,6 @@ from schema import configs
 from schema.configs import RIGHT
 from schema.sections import flat
 from schema.stages import STAGES, algorithm
-from schema.terminal import make_line
 from training.watch import advice_on
 
 # trl's settings that the page works with; their defaults are trl's own.

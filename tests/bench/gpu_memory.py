@@ -28,14 +28,15 @@ from peft import get_peft_model
 from torch.utils.checkpoint import checkpoint
 
 from data import prompt
-from schema import configs, hardware
-from schema.launch import recipe_arguments
-from schema.problem_sets import load_train
+from machine import fit
+from machine.launch import recipe_arguments
+from schema import configs
 from schema.recipe import Recipe, load_recipe
 from stages import memory as memory_table
 from stages import probe_memory
 from training import memory
 from training.model import load_model, load_tokenizer
+from training.problem_sets import load_train
 
 ARMS = ("full", "LoRA", "QLoRA", "PPO, full", "PPO, LoRA")
 LOGITS = 256  # tokens whose logits the PPO step holds at once
@@ -130,7 +131,7 @@ def measure(recipe: Recipe, arm: str) -> str:
     tokens = len(
         prompt.prompt_ids(tokenizer, prompt.messages(longest["problem"], recipe.prompt.system))
     )
-    recipe = dataclasses.replace(hardware.fitted(recipe), grpo=recipe.grpo | {"use_vllm": False})
+    recipe = dataclasses.replace(fit.to_machine(recipe), grpo=recipe.grpo | {"use_vllm": False})
     recipe = memory_table.variants(recipe)[arm.removeprefix("PPO, ")]
     parts = memory.estimate(recipe, tokens)
     if arm.startswith("PPO"):

@@ -18,11 +18,12 @@ import torch
 from peft import PeftModel, get_peft_model
 
 from data import prompt
-from schema import configs, hardware
-from schema.launch import recipe_arguments
-from schema.problem_sets import load_train
+from machine import fit
+from machine.launch import recipe_arguments
+from schema import configs
 from schema.recipe import Recipe, load_recipe
 from training.model import load_model, load_tokenizer
+from training.problem_sets import load_train
 from training.sampling import keep_base_exact, surviving_share
 
 SIZES = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)  # standard deviations of B
@@ -111,13 +112,13 @@ def main():
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_intermixed_args()
     asked = load_recipe(options.recipe, options.overrides, check=())
-    recipe = hardware.fitted(asked)
+    recipe = fit.to_machine(asked)
     tokenizer = load_tokenizer(recipe)
     model = policy_in(recipe, recipe.model.dtype, tokenizer)
     keep_base_exact(model)
     batch = batch_of(recipe, tokenizer, model)
     print(
-        f"{hardware.line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of"
+        f"{fit.device_line(recipe, asked.model.dtype)}; {len(batch['input_ids'])} completions of"
         f" {options.tokens} tokens"
     )
     resize(model, SIZES[-1])

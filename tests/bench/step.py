@@ -17,12 +17,12 @@ import torch
 from trl import GRPOTrainer
 from trl.trainer.utils import shuffle_sequence_dict, split_tensor_dict
 
+from machine.launch import recipe_arguments
 from schema import configs
-from schema.launch import recipe_arguments
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training import sampling
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.trainer import grpo_trainer
 
 SIDES = ("all", "ours")

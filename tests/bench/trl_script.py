@@ -21,9 +21,9 @@ from ruamel.yaml import YAML
 from safetensors.torch import load_file
 
 from schema.configs import training_arguments
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.prompts import prompt_dataset
 
 RECIPE = "recipes/tiny-arithmetic.yaml"

@@ -7,12 +7,12 @@ import time
 import pandas as pd
 import pytest
 
+from console.faults import RecipeError
 from data.gold import boxed, gold_answer
 from data.problems import load, overlaps, split_validation
 from data.sources import DataError
-from schema.faults import RecipeError
-from schema.problem_sets import load_train, train_and_held_out
 from schema.recipe import load_recipe
+from training.problem_sets import load_train, train_and_held_out
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from data import hub
 from data.own import RAW, TAKEN
 from data.problems import for_rewards, judged_by, load, weighted
 from data.sources import DataError, DataNotReached
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import ROOT
 from tests.waits import run_command
+from training.problem_sets import load_train
 
 CHAT = [
     {"role": "system", "content": "Be brief."},

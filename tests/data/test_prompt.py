@@ -6,12 +6,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from data import prompt
-from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.sft import tokenised
 from tests.support import ROOT, TEMPLATES
 from training.chat_template import with_arguments
 from training.model import load_tokenizer
+from training.tiny_models import built_model
 
 SYSTEM = "Think."
 OPENING = (

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from console.faults import RunStopped
 from rewards import verifier
-from schema.faults import RunStopped
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines, run_stage
 from training.scoring import guarded_rewards

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from console.faults import RecipeError
 from evaluation.compare_runs import difference, read_arms, table
 from runs.folder import read_run
-from schema.faults import RecipeError
 from stages import compare
 from tests.evaluation.test_report import answers
 from tests.support import refused

@@ -11,7 +11,7 @@ import pytest
 from evaluation import answers
 from evaluation.answers import Contestant
 from evaluation.engines import _by_vllm, engine, shared
-from schema import hardware
+from machine import hardware
 from schema.names import benchmark_labels, samplings
 from schema.recipe import RecipeError, load_recipe
 from schema.sections import Sampling

@@ -10,12 +10,12 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
+from console.faults import RecipeError
 from evaluation import explain
-from schema.faults import RecipeError
-from schema.models import built_model
 from schema.recipe import load_recipe
 from tests.support import run_stage
 from training.step_rewards import normalise, spread
+from training.tiny_models import built_model
 
 TEXTS = ["<think>1+1=2</think>\n<answer>2</answer>", "<answer>12</answer>", "7", "<think>9"]
 ADVANTAGES = [1.2, -0.4, 0.0, -0.8]

@@ -10,12 +10,12 @@ from markdown_it import MarkdownIt
 from data import prompt
 from evaluation.engines import generate
 from evaluation.run_pages import QUESTION
-from schema.models import built_model
 from schema.recipe import load_recipe
 from schema.sections import Sampling
 from tests import stage_process
 from tests.support import ROOT, run_stage
 from training.model import load_model, load_tokenizer
+from training.tiny_models import built_model
 
 SHORT = [
     "model.build=null",

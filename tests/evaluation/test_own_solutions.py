@@ -6,10 +6,10 @@ import pytest
 from data import prompt
 from evaluation import own_solutions
 from evaluation.answers import judged
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from schema.sections import OwnSolutions
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 
 TINY = "recipes/tiny-arithmetic.yaml"
 ROW = {"problem": "What is 1 + 1?", "solution": "2", "reasoning": "the data's own", "source": "x"}

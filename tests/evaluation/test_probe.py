@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from console.faults import RecipeError
 from evaluation import probe
 from evaluation.engines import generate
 from evaluation.statistics import all_alike
-from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from schema.sections import Sampling
 from tests.support import write_lines

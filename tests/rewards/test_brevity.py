@@ -1,7 +1,7 @@
 import pytest
 
+from console.faults import RecipeError
 from rewards import brevity, correct_answer
-from schema.faults import RecipeError
 from schema.recipe import load_recipe
 
 RIGHT, WRONG = "<think>2+3=5</think><answer>5</answer>", "<think>2+3=6</think><answer>6</answer>"

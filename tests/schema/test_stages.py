@@ -5,10 +5,11 @@ from dataclasses import fields
 
 import pytest
 
+from schema import names
 from schema.sections import Recipe
 from schema.stages import ALGORITHMS, CHAINS, STAGES
 from tests.support import ROOT
-from training import trainer
+from training import tiny_models, trainer
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -27,3 +28,7 @@ def test_a_stage(stage):
 
 def test_an_algorithm():
     assert trainer.TRAINERS.keys() == ALGORITHMS.keys()
+
+
+def test_the_schema_knows_the_builders_of_models():
+    assert set(names.BUILDERS) == set(tiny_models.BUILDERS)

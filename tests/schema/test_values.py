@@ -20,10 +20,10 @@ from transformers.trainer_callback import DefaultFlowCallback
 from transformers.training_args import OptimizerNames
 from trl import GRPOTrainer
 
+from console.faults import RecipeError, RunStopped
 from data.sources import DataError
 from schema import configs, refused_keys, values
 from schema.configs import SECTIONS
-from schema.faults import RecipeError, RunStopped
 from schema.recipe import load_recipe
 from schema.refused_keys import reserved
 from schema.sections import OWN_SECTIONS

@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from evaluation import findings
-from schema import hardware, meaning
-from schema.launch import launch
-from schema.models import built_model
+from machine import hardware
+from machine.launch import launch
+from schema import meaning
 from schema.recipe import read_recipe
 from stages import check
 from tests.support import DISTINCT, ROOT, TEMPLATES, programs, refused, run_stage, write_lines
+from training.tiny_models import built_model
 
 PLANTED = """\
 model: {{name_or_path: {model}, dtype: float16}}
@@ -62,7 +63,7 @@ def check_recipe(path, overrides=()):
 
 
 def test_every_planted_mistake_is_found_in_one_run(tiny_qwen2, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
+    monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
     # else float16 becomes float32
     monkeypatch.setattr(hardware, "has_arithmetic", lambda dtype: True)
     train, exam = tmp_path / "train.jsonl", tmp_path / "exam.jsonl"
@@ -101,7 +102,7 @@ def test_a_shipped_recipe_is_clean(path, tiny_qwen2, math_data, tmp_path, capsys
     if Path(path).stem == "tiny-rft":  # which samples another recipe's warm start
         (tmp_path / "summary.json").write_text('{"steps": 1}')
         overrides.append(f"data.own_solutions.model={tmp_path}")
-    monkeypatch.setattr("schema.launch.find_spec", lambda package: package)
+    monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
     monkeypatch.setattr(meaning, "FEW", 0)  # of which the data here has too few
     check_recipe(path, overrides)
     out = capsys.readouterr().out
@@ -149,7 +150,7 @@ def test_a_card_without_bfloat16_has_a_remedy():
 
 
 def test_what_is_not_installed_here_is_a_note_for_a_card_elsewhere(capsys, monkeypatch):
-    monkeypatch.setattr("schema.launch.find_spec", lambda package: None)
+    monkeypatch.setattr("machine.launch.find_spec", lambda package: None)
     recipe, faults = read_recipe("recipes/tiny-arithmetic.yaml", ["grpo.use_vllm=true"], check=())
     missing = (
         "override grpo.use_vllm=true: grpo.use_vllm: vllm is not installed: make setup EXTRAS=vllm"
@@ -200,7 +201,7 @@ def test_what_trl_refuses_is_one_message_before_a_step(stage):
 
 def test_without_a_network_the_rest_is_checked(capsys, monkeypatch):
     monkeypatch.delenv("MATH_DATA_DIR", raising=False)
-    monkeypatch.setattr("schema.launch.find_spec", lambda package: package)
+    monkeypatch.setattr("machine.launch.find_spec", lambda package: package)
     check_recipe("recipes/qwen-math-lora.yaml")
     out = capsys.readouterr().out
     assert "not seen: model Qwen/Qwen2.5-Math-1.5B" in out

@@ -130,7 +130,7 @@ def test_a_launch_ends_as_its_processes_did(processes, program, code, tmp_path):
 
 PROCESS = """
 import os, time
-from schema.faults import RecipeError, RunStopped
+from console.faults import RecipeError, RunStopped
 from stages.cli import mistakes_reported
 
 first = os.environ["RANK"] == "0"

@@ -18,7 +18,6 @@ import pytest
 
 from data import prompt
 from schema import configs
-from schema.models import built_model
 from schema.recipe import read_recipe
 from schema.sections import OWN_SECTIONS
 from schema.text import value_of
@@ -28,6 +27,7 @@ from tests import keys, stage_process
 from tests.stages.test_makefile import mark
 from tests.support import ACCELERATE, ROOMS, ROOT, SHIPPED, write_lines
 from tests.waits import run_command
+from training.tiny_models import built_model
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import is_bitsandbytes_available
 
-from schema import hardware
+from machine import hardware
 from tests.support import GPU_TABLE, ROOT, read_lines, run_program, run_stage
 from tests.waits import run_command
 
@@ -131,10 +131,10 @@ def test_the_device_and_its_driver(tmp_path):
 
 ASKED = """
 import torch
-from schema import hardware
+from machine import fit, hardware
 from schema.recipe import load_recipe
 recipe = load_recipe("recipes/smollm2-arithmetic.yaml", check=())
-hardware.line(hardware.fitted(recipe), "bfloat16")
+fit.device_line(fit.to_machine(recipe), "bfloat16")
 print([each for each in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(each)])
 """
 

@@ -15,7 +15,6 @@ from transformers import AutoTokenizer
 
 from data.problems import weighted
 from schema.configs import ACCURACY
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import (
     CHAIN,
@@ -32,6 +31,7 @@ from tests.support import (
 )
 from tests.waits import run_command
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.watch import PARTS
 from viewer.groups import tokens
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from schema import hardware
+from machine import hardware
 from stages import launch
 from tests.stage_process import free_port
 from tests.support import ROOT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schema.terminal import make_line
+from console.terminal import make_line
 from tests.support import ROOT, write_program
 from tests.waits import run_command
 
@@ -304,10 +304,10 @@ def test_setup_refuses_a_part_that_does_not_exist(checkout):
 
 
 def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
-    question, download = "-m schema.hardware dev vllm\n", "uv pip install"
+    question, download = "-m machine.hardware dev vllm\n", "uv pip install"
     # nothing to ask with: the Dockerfile copies it later
     assert question not in setup(checkout, "EXTRAS=vllm").stdout
-    (checkout / "schema").mkdir()
+    (checkout / "machine").mkdir()
     said = setup(checkout, "EXTRAS=vllm").stdout
     assert 0 < said.index(question) < said.index(download)
     said = setup(checkout, "EXTRAS=vllm", "TORCH=cpu").stdout
@@ -315,7 +315,7 @@ def test_setup_asks_before_it_downloads_whether_it_would_run(checkout):
 
 
 def test_the_question_of_setup_needs_no_package():
-    command = [sys.executable, "-S", "-m", "schema.hardware", "dev"]
+    command = [sys.executable, "-S", "-m", "machine.hardware", "dev"]
     done = run_command(
         command, cwd=ROOT, env={"CUDA_VISIBLE_DEVICES": "-1"}, capture_output=True, text=True
     )

@@ -10,7 +10,6 @@ import pytest
 
 from evaluation.report import batches
 from schema.configs import without_place
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import (
     CHAIN,
@@ -23,6 +22,7 @@ from tests.support import (
     same_weights,
     write_lines,
 )
+from training.problem_sets import load_train
 from training.run_folder import as_yaml
 
 RECIPE = "recipes/tiny-arithmetic.yaml"

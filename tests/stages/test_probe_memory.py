@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from schema.faults import RunStopped
+from console.faults import RunStopped
 from schema.recipe import load_recipe
 from stages import probe_memory
 

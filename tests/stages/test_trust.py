@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from console.faults import RecipeError
 from data import imports
-from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import frame
 from stages.trust import main

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from trl.scripts import vllm_serve
 
-from schema.faults import RecipeError
+from console.faults import RecipeError
 from schema.recipe import load_recipe
 from stages import vllm_server as stage
 from tests import stage_process, vllm_stand_in

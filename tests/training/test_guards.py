@@ -18,7 +18,7 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from transformers import TrainerControl
 
-from schema.faults import RunStopped
+from console.faults import RunStopped
 from tests.support import run_program
 from training import checkpoints, saving, train
 from training.saving import Checkpoints, FiniteNumbers
@@ -206,7 +206,7 @@ import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
-from schema.faults import RunStopped
+from console.faults import RunStopped
 from training.saving import FiniteNumbers
 distributed.init_process_group("gloo")
 mesh = torch.distributed.init_device_mesh("cpu", (2,))

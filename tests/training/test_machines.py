@@ -4,7 +4,7 @@ launches."""
 import accelerate.utils
 import pytest
 
-from schema.faults import RecipeError
+from console.faults import RecipeError
 from schema.recipe import load_recipe
 from training import machines
 from training.run_folder import find_run

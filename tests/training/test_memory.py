@@ -5,14 +5,14 @@ import torch
 from peft import get_peft_model
 
 from evaluation.findings import model_findings
+from machine.hardware import card_named
+from machine.launch import launch
 from schema import configs
-from schema.hardware import card_named
-from schema.launch import launch
-from schema.problem_sets import train_and_held_out
 from schema.recipe import load_recipe
 from stages import memory as memory_table
 from training import memory
 from training.model import load_model, load_tokenizer
+from training.problem_sets import train_and_held_out
 
 LORA = "adapter={r: 16, lora_alpha: 32, target_modules: all-linear}"
 NF4 = "quantization={load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true}"

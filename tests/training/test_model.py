@@ -13,15 +13,15 @@ from peft import LoraConfig, get_peft_model
 from torch.profiler import ProfilerActivity, profile
 from transformers import BertConfig, BertLMHeadModel
 
+from console.faults import RecipeError
 from data import hub
-from schema.faults import RecipeError
-from schema.models import built_model
 from schema.recipe import load_recipe
 from stages.cli import quiet_libraries
 from tests.support import run_stage
 from tests.waits import in_time
 from training import model_files, opening
 from training.model import load_model, load_tokenizer, name_base
+from training.tiny_models import built_model
 
 
 def row_by_row(model) -> tuple[bool, torch.Tensor]:

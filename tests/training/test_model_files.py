@@ -15,13 +15,13 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOTrainer
 
+from console.faults import RecipeError
 from data import hub
-from schema.faults import RecipeError
-from schema.models import built_model
 from schema.refused_keys import reserved
 from tests.waits import in_time
 from training import model_files, opening
 from training.model import looked_at
+from training.tiny_models import built_model
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_a_line_says_what_a_person_watches(logs, step, steps, seconds, line):
 def test_what_is_wrong_is_red_on_a_terminal(environment, plain):
     leader, follower = pty.openpty()
     tty.setraw(follower)  # or it would wait for who reads
-    command = [sys.executable, "-c", "from schema.terminal import complain; complain('wrong')"]
+    command = [sys.executable, "-c", "from console.terminal import complain; complain('wrong')"]
     run_command(
         command,
         cwd=ROOT,

@@ -122,7 +122,7 @@ def test_resumed_to_the_bit(stage, overrides, processes, tiny_qwen2, tmp_path):
 
 HALF = """
 import torch, transformers
-from schema import hardware
+from machine import hardware
 from stages.cli import run
 from stages.grpo import main
 hardware.has_arithmetic = lambda dtype: True

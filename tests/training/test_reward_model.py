@@ -10,12 +10,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from evaluation.findings import model_findings
-from schema.launch import launch
-from schema.models import built_model
-from schema.problem_sets import train_and_held_out
+from machine.launch import launch
 from schema.recipe import Recipe, load_recipe, read_recipe
 from tests.support import read_lines, run_stage
+from training.problem_sets import train_and_held_out
 from training.scoring import guarded_rewards
+from training.tiny_models import built_model
 
 TINY = "recipes/tiny-arithmetic.yaml"
 

@@ -14,8 +14,8 @@ from transformers.utils import is_bitsandbytes_available
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
+from console.faults import RecipeError
 from schema import configs
-from schema.faults import RecipeError
 from schema.recipe import load_recipe
 from tests.support import LORA, NF4, run_program, run_stage
 from training.model import load_model, load_tokenizer

@@ -8,7 +8,7 @@ from math import nan
 import pytest
 import torch
 
-from schema.faults import RunStopped
+from console.faults import RunStopped
 from training.scoring import GuardedReward, Scores, without_signal
 
 TINY = "recipes/tiny-arithmetic.yaml"

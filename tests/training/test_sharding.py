@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schema.faults import RecipeError
+from console.faults import RecipeError
 from tests.support import run_stage
 from training.checkpoints import seal
 from training.train import require_same_sharding, train

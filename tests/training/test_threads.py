@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from schema import hardware
+from machine import hardware
 from tests.support import CHAIN, copied, read_lines, run_stage, same_weights
 
 

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from console.faults import RecipeError
 from data import prompt
 from data.made import products
 from data.problems import load
@@ -14,8 +15,7 @@ from rewards.completion import answered, content
 from rewards.tools import TOOLS, calculator, python
 from rewards.verifier.checks import NotHeld
 from runs.folder import completion_files
-from schema import configs, models
-from schema.faults import RecipeError
+from schema import configs
 from schema.names import tools_of
 from schema.recipe import load_recipe
 from schema.sections import Sampling
@@ -24,6 +24,7 @@ from stages.sft import tokenised
 from tests.support import TEMPLATES
 from training import chat_template, memory, opening
 from training.model import load_tokenizer
+from training.tiny_models import _TINY_CHAT_TEMPLATE
 from training.tools import ids_of_results, in_turns, message_of, results, use_tools, worked
 from training.trainer import grpo_trainer
 from viewer import groups
@@ -319,9 +320,9 @@ def test_an_evaluation_judges_the_last_turn(calling):
             "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c }}{%"
             " endfor %}\n{% endfor %}"
         ),
-        models._TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
-        "{{ messages | length }}" + models._TINY_CHAT_TEMPLATE,
-        "{% if messages[-1].role == 'tool' %}{{ 1 / 0 }}{% endif %}" + models._TINY_CHAT_TEMPLATE,
+        _TINY_CHAT_TEMPLATE + "{% if add_generation_prompt %}<think>{% endif %}",
+        "{{ messages | length }}" + _TINY_CHAT_TEMPLATE,
+        "{% if messages[-1].role == 'tool' %}{{ 1 / 0 }}{% endif %}" + _TINY_CHAT_TEMPLATE,
     ],
     ids=[
         "without tools",
@@ -359,7 +360,7 @@ def test_a_template_that_turns_hostile_where_there_are_tools_is_refused_in_one_l
 ):
     monkeypatch.setattr(opening, "SECONDS", 2 if "s" in said.split() else opening.SECONDS)
     monkeypatch.setattr(opening, "MEMORY", 0.25)
-    template = f"{{% if {where} %}}{does}{{% endif %}}{models._TINY_CHAT_TEMPLATE}"
+    template = f"{{% if {where} %}}{does}{{% endif %}}{_TINY_CHAT_TEMPLATE}"
     with pytest.raises(
         RecipeError,
         match=f"^recipes/tiny-tools.yaml:8: tools: the model's chat template takes {said} for a",

@@ -14,7 +14,6 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from evaluation import engines
 from schema import configs
-from schema.problem_sets import load_train, share_held_out
 from schema.recipe import RecipeError, load_recipe
 from stages import probe_memory
 from tests.evaluation import test_vllm
@@ -23,6 +22,7 @@ from tests.support import run_program, run_stage, write_lines
 from training import train as training
 from training.lean_loss import with_advantage, without_padding
 from training.model import load_tokenizer
+from training.problem_sets import load_train, share_held_out
 from training.trainer import grpo_trainer, stop_at_the_end
 
 STEPS, CUT = 8, 5  # three steps an epoch

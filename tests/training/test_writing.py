@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from schema.faults import RecipeError
+from console.faults import RecipeError
 from stages import parted
 from tests import stage_process
 from tests.support import ROOT, as_process_1, run_stage, send

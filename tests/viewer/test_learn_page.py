@@ -9,11 +9,11 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from schema import configs
-from schema.problem_sets import load_train
 from schema.recipe import load_recipe
 from tests.support import ROOT, read_lines
 from tests.viewer import bandit
 from training.model import load_tokenizer
+from training.problem_sets import load_train
 from training.trainer import grpo_trainer
 
 PAGE = (ROOT / "docs/learn.md").read_text(encoding="utf-8")

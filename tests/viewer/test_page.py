@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 import uvicorn
 
-from schema.faults import RecipeError
-from schema.terminal import UNSEEN
+from console.faults import RecipeError
+from console.terminal import UNSEEN
 from stages import view
 from tests.support import ROOT, refused
 from tests.viewer import made

@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
+from console.faults import RecipeError
 from evaluation import report
 from runs.folder import find, inside, name_of
-from schema.faults import RecipeError
 from tests.support import write_lines
 from tests.viewer import made
 from viewer import runs

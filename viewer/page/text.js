@@ -13,7 +13,7 @@ function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-// What a reader would not see, or what would change how the rest is read, as schema/terminal.py has it.
+// What a reader would not see, or what would change how the rest is read, as console/terminal.py has it.
 const UNSEEN = /[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{10ffff}]|(?<![\u0600-\u109f\u2190-\u2bff\u{1f000}-\u{1faff}])[\u200c\u200d\ufe0f]|[\u200c\u200d](?![\u0600-\u109f\u2190-\u2bff\u{1f000}-\u{1faff}])/gu;
 
 /** The text with a mark in place of every character that a reader would not see. */

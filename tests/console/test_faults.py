@@ -5,7 +5,7 @@ import pytest
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from schema.faults import Fault, Place, RecipeError, said_by_library
+from console.faults import Fault, Place, RecipeError, said_by_library
 from schema.names import missing_columns
 from schema.recipe import load_recipe
 from tests.schema.test_recipe import GOOD

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt  # which rich needs
 
+from console.terminal import _turned, clean, code, fenced, inline, make_command, make_line, row
 from schema.recipe import load_recipe
-from schema.terminal import _turned, clean, code, fenced, inline, make_command, make_line, row
 from stages import parted
 from tests.support import ROOT
 from tests.waits import run_command
 
 TABLE = (
-    "from schema.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n|"
+    "from console.terminal import say_markdown; say_markdown('| GiB | full |\\n| --- | ---: |\\n|"
     " \\x1b[1m | 0.5 |')"
 )
 
@@ -47,7 +47,7 @@ def test_a_table_that_is_too_wide_stands_upright():
     command = [
         sys.executable,
         "-c",
-        f"from schema.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})",
+        f"from console.terminal import say_markdown; say_markdown({chr(10).join(lines)!r})",
     ]
     leader, follower = pty.openpty()
     run_command(

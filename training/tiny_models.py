@@ -1,22 +1,11 @@
-"""Models that a recipe names, without a library: those that need no Hub, each written by its
-builder; and the options of the reward model that trl asks.
-"""
+"""Models that need no Hub: each is written by its builder, by the name in `model.build`."""
 
 import shutil
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from schema.faults import Complaints, RecipeError, nearest
-from schema.names import LEARNED, REWARD_KEYS, no_such_folder
-from schema.values import RULES
-
-# All options of a reward model: trl asks it itself, and knows no others.
-OF_LEARNED = {
-    "model": RULES["model"]["name_or_path"],
-    "revision": RULES["model"]["revision"],
-    "weight": REWARD_KEYS["weight"],
-}
+from console.faults import RecipeError
 
 # One token per character: what a policy of this size can learn in a minute leaves no room for
 # merges.
@@ -29,25 +18,6 @@ _TINY_CHAT_TEMPLATE = (
     " call.function.arguments | tojson }}}</tool_call>{% endfor %}{% if message.role == 'assistant'"
     " %}{{ eos_token }}{% endif %}{{ '\\n' }}{% endfor %}"
 )
-
-
-def reward_model(options: dict) -> Complaints:
-    """What is wrong with the options of the recipe's reward model."""
-    about = f"rewards.{LEARNED}"
-    refusals = {}
-    for key, value in options.items():
-        if key in OF_LEARNED:
-            refusals[key] = OF_LEARNED[key].refusal(value)
-        else:
-            near = nearest(key, OF_LEARNED)
-            refusals[key] = f"trl asks the model itself, which has no such option{near}"
-    if "model" not in options:
-        yield (LEARNED,), f"{about}: it needs a `model`: {OF_LEARNED['model'].words}"
-    elif not refusals["model"]:
-        refusals["model"] = no_such_folder(options["model"])
-    for key, refusal in refusals.items():
-        if refusal:
-            yield (LEARNED, key), f"{about}.{key}: {refusal}"
 
 
 # The tools' form of Qwen, in two tokens and what stands between them.

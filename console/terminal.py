@@ -7,9 +7,7 @@ import os
 import re
 import shlex
 import sys
-
-from schema.sections import Recipe
-from schema.stages import CHAINS
+from typing import Protocol
 
 # What a terminal or a reader obeys or does not see: controls, marks of direction, line separators,
 # blank letters, variation selectors, tags, lone surrogates and private characters.
@@ -134,14 +132,13 @@ def row(cells: list[str]) -> str:
 # Commands -----------------------------------------------------------------------------------------
 
 
-def chain() -> str | None:
-    """The target for which `make` runs this stage as one of several, and goes on with the next by
-    itself; None where it runs this stage alone."""
-    target = os.environ.get("MAKE_TARGET")
-    return target if target in CHAINS else None
+class AskedFor(Protocol):
+    """A recipe, as far as a command names it: `asked_for` holds make's options of it."""
+
+    asked_for: dict[str, str | list]
 
 
-def make_command(target: str, recipe: Recipe, **options: list) -> str:
+def make_command(target: str, recipe: AskedFor, **options: list) -> str:
     """The `make` line for a recipe and the overrides and the launcher it was asked for with, as the
     next step a stage prints. `options`: see `make_line`."""
     # What stands on make's command line is in the environment of what it runs.

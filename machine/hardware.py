@@ -7,7 +7,6 @@ at the top it imports no package.
 
 import contextlib
 import ctypes
-import dataclasses
 import os
 import platform
 import re
@@ -18,8 +17,7 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-from schema.faults import RecipeError
-from schema.sections import Recipe
+from console.faults import RecipeError
 
 # What each dtype needs of a CPU, by torch's names (torch.cpu.get_capabilities): any of these.
 INSTRUCTIONS = {
@@ -80,48 +78,6 @@ def has_arithmetic(dtype: str) -> bool:
         return False
     found = torch.cpu.get_capabilities()
     return any(found.get(each) for each in INSTRUCTIONS[dtype])
-
-
-def fitted(recipe: Recipe) -> Recipe:
-    """The recipe with float32 in place of a dtype that this machine would emulate. The run folder
-    and the answers of an evaluation record which dtype it was.
-
-    Raises:
-        RecipeError: there is a GPU that torch cannot use, and nobody asked for the CPU.
-    """
-    refuse_unusable_gpu()
-    asked = recipe.model.dtype
-    if has_arithmetic(asked):
-        return recipe
-    quantization, evaluate = recipe.quantization, recipe.evaluate
-    if recipe.adapter is not None and evaluate.engine == "vllm":
-        # vLLM's kernels for adapters have no float32, and the evaluation would fail after all the
-        # training.
-        evaluate = dataclasses.replace(evaluate, engine="transformers")
-    if quantization and quantization.get("bnb_4bit_compute_dtype") == asked:
-        quantization = quantization | {"bnb_4bit_compute_dtype": "float32"}
-    return dataclasses.replace(
-        recipe,
-        model=dataclasses.replace(recipe.model, dtype="float32"),
-        quantization=quantization,
-        evaluate=evaluate,
-    )
-
-
-def line(recipe: Recipe, asked: str) -> str:
-    """Device, dtype, attention and processes of a stage.
-
-    Args:
-        recipe: as `fitted` gave it; `asked`: the dtype that stands in the recipe.
-    """
-    dtype = recipe.model.dtype
-    if dtype != asked:
-        dtype += f" (this machine has no arithmetic for the recipe's {asked})"
-    processes = int(os.environ.get("WORLD_SIZE", 1))
-    attention = recipe.model.attn_implementation or ATTENTION
-    return (
-        f"{device()}; {dtype}; attention {attention}; {processes} process{'es' * (processes > 1)}"
-    )
 
 
 def device() -> str:
@@ -283,7 +239,7 @@ def wrong_count(launched: dict) -> str | None:
     for, having asked for the CPU too.
 
     Args:
-        launched: see `schema.launch.launch`.
+        launched: see `machine.launch.launch`.
     """
     processes, machines = launched["num_processes"], launched.get("num_machines", 1)
     if (

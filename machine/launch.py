@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from console.faults import Fault, RecipeError, nearest_or_all
+from machine.hardware import no_compiler
 from schema.configs import setting
-from schema.faults import Fault, RecipeError, nearest_or_all
-from schema.hardware import no_compiler
 from schema.names import LEARNED
 from schema.recipe import Recipe, read_recipe
 from schema.stages import STAGES, finished

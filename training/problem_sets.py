@@ -6,17 +6,17 @@ import random
 from dataclasses import replace
 from numbers import Real
 
+from console.faults import Fault, NotReached, RecipeError, item
+from console.terminal import say
 from data import prompt
 from data.gold import RUNS, read_check
 from data.problems import Overlap, for_rewards, is_here, load, overlaps, split_validation
 from data.sources import DataError, DataNotReached
 from rewards import correct_answer
 from schema.configs import setting
-from schema.faults import Fault, NotReached, RecipeError, item
 from schema.names import WORDS, benchmark_labels, missing_columns, named
 from schema.recipe import Recipe
 from schema.stages import finished
-from schema.terminal import say
 
 NONE_WORKED = (
     "no training problem has a worked solution to learn from: name its column, as `columns:"

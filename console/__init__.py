@@ -1,0 +1,1 @@
+"""What a person reads: faults, and lines on a terminal."""
