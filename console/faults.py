@@ -14,13 +14,11 @@ from typing import NamedTuple
 # What libraries raise when they refuse the values they are given.
 REFUSALS = (ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, ImportError)
 
-# Of a stage that a signal ended. 75: EX_TEMPFAIL of sysexits.h, try again later; SIGHUP: the
-# terminal is gone.
+# Exit codes of a stage that a signal ended. 75 is EX_TEMPFAIL of sysexits.h: try again later. A
+# SIGHUP means that the terminal is gone.
 EXIT_CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
-OUT_OF_MEMORY, NO_MEMORY = (
-    4,
-    "out of memory; `make memory` says what the recipe needs",
-)  # exit code and message
+OUT_OF_MEMORY = 4  # exit code
+NO_MEMORY = "out of memory; `make memory` says what the recipe needs"
 
 
 class Place(NamedTuple):
@@ -42,17 +40,17 @@ def place_of(keys: tuple, places: Mapping[tuple, Place], otherwise: Place) -> Pl
 
 
 def item(value: object) -> tuple[str]:
-    """What stands for an item of a list among the keys of a place, whichever items are beside
-    it."""
+    """The key of a list's item in a place. It does not depend on the items beside it."""
     return (repr(value),)
 
 
 class Fault(NamedTuple):
-    """What is wrong in what a user wrote.
+    """A mistake in what a user wrote.
 
-    `place`: where it stands, or a name such as `model a/b`; empty where the message says it.
-    `level`: error (it will not run as written), warning (it will run and disappoint), or note.
-    `unseen`: what could not be checked.
+    Attributes:
+        place: where it stands, or a name such as `model a/b`; empty where the message says it.
+        level: error (it will not run as written), warning (it will run and disappoint), or note.
+        unseen: what could not be checked.
     """
 
     place: Place | str
@@ -68,8 +66,7 @@ class Fault(NamedTuple):
         return f"{self.level}: {self}"
 
 
-# Faults of a section, each by the keys below it and what is wrong there: schema/recipe.py adds the
-# place.
+# The faults of a section: the keys below it, and the message. schema/recipe.py adds the place.
 Complaints = Iterator[tuple[tuple, str]]
 
 
@@ -78,8 +75,8 @@ class RecipeError(Exception):
     without a place."""
 
     def __init__(self, faults: Iterable[Fault | str]):
-        self.faults = [each if isinstance(each, Fault) else Fault("", each) for each in faults]
-        super().__init__("\n".join(map(str, self.faults)))
+        self.faults = [fault if isinstance(fault, Fault) else Fault("", fault) for fault in faults]
+        super().__init__("\n".join(str(fault) for fault in self.faults))
 
 
 class NotReached(RecipeError):
@@ -123,14 +120,15 @@ def raised_by(error: BaseException) -> str | None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether there was too little memory. On a CPU torch says so in words alone, and so does the
     system."""
-    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return named or re.search("(can't|Cannot) allocate memory", str(error)) is not None
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return re.search("(can't|Cannot) allocate memory", str(error)) is not None
 
 
 @contextlib.contextmanager
 def said_by_library(place: Place | str) -> Iterator[None]:
-    """Turn a library's complaint about the values it is given in the block into a fault. An error
-    in our own code keeps its stack trace.
+    """Turn a library's complaint about the values that the block passes to it into a fault. An
+    error in our own code keeps its stack trace.
 
     Raises:
         RecipeError: with the library's message.
@@ -138,11 +136,11 @@ def said_by_library(place: Place | str) -> Iterator[None]:
     try:
         yield
     except REFUSALS as error:
-        if (package := raised_by(error)) is None:
+        package = raised_by(error)
+        if package is None:
             raise
-        raise RecipeError(
-            [Fault(place, f"{package} says: {' '.join(str(error).split())}")]
-        ) from error
+        message = f"{package} says: {' '.join(str(error).split())}"
+        raise RecipeError([Fault(place, message)]) from error
 
 
 def on_signals(handler: Callable, numbers: Iterable[int] = tuple(EXIT_CODES)):

@@ -1,6 +1,6 @@
-"""What a stage says to a person: on the terminal once, whatever the number of processes, and in
-Markdown; with texts of others that neither rewrite it nor hide in it, and commands that can be
-pasted whatever the names in them hold.
+"""What a stage prints for a person, and what it writes as Markdown. It prints once, whatever the
+number of processes. Texts of strangers can neither rewrite the terminal nor hide in it, and
+commands can be pasted whatever the names in them hold.
 """
 
 import os
@@ -58,13 +58,9 @@ def say_markdown(text: str):
         from rich.markdown import Markdown
 
         console = Console()
-        console.print(
-            Markdown(
-                re.sub(
-                    r"(?m)(^\|.*\n?)+", lambda table: _turned(table[0], console.width), clean(text)
-                )
-            )
-        )
+        tables = re.compile(r"(?m)(^\|.*\n?)+")
+        fitted = tables.sub(lambda table: _turned(table[0], console.width), clean(text))
+        console.print(Markdown(fitted))
     else:
         say(text)
 
@@ -76,8 +72,9 @@ def _turned(table: str, width: int) -> str:
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in [lines[0], *lines[2:]]]
     if max(map(len, lines)) <= width or len(rows) >= len(rows[0]):
         return table
-    head, *columns = ["|".join(["", *cells, ""]) for cells in zip(*rows, strict=True)]
-    return "\n".join([head, "| --- |" + " ---: |" * (len(rows) - 1), *columns, ""])
+    columns = ["|".join(["", *cells, ""]) for cells in zip(*rows, strict=True)]
+    columns.insert(1, "| --- |" + " ---: |" * (len(rows) - 1))
+    return "\n".join(columns) + "\n"
 
 
 def say_panel(title: str, lines: list[str]):
@@ -101,13 +98,17 @@ def duration(seconds: float) -> str:
     """The seconds as a person would say them: 8.3 h, 2 min, 45 s."""
     if seconds > 5400:
         return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+    if seconds > 90:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s"
 
 
-def code(text: object, most: int = 200) -> str:
+def code(text: object, longest: int = 200) -> str:
     """A text as inline code, on one line, which it cannot end."""
     line = " ".join(clean(str(text)).split()).replace("`", "'") or " "
-    return f"`{line[:most]}{'…' if len(line) > most else ''}`"
+    if len(line) > longest:
+        line = line[:longest] + "…"
+    return f"`{line}`"
 
 
 def inline(name: object) -> str:
@@ -126,7 +127,8 @@ def fenced(text: str, language: str = "") -> list[str]:
 
 def row(cells: list[str]) -> str:
     """A row of a table. A | in a cell, in code too, begins no other one."""
-    return " | ".join(["", *(each.replace("|", r"\|") for each in cells), ""]).strip()
+    escaped = [cell.replace("|", r"\|") for cell in cells]
+    return " | ".join(["", *escaped, ""]).strip()
 
 
 # Commands -----------------------------------------------------------------------------------------
@@ -151,22 +153,21 @@ def make_line(target: str, **options: str | list) -> str:
     it, and make, which takes an option as it stands, neither. A list is several words, which
     stages/__init__.py parts again.
     """
-    return " ".join(
-        ["make", target, *(make_option(name, value) for name, value in options.items())]
-    )
+    words = [make_option(name, value) for name, value in options.items()]
+    return " ".join(["make", target, *words])
 
 
 def make_option(name: str, value: str | list) -> str:
-    """One of them, as `ARGS="a 'b c'"` for a and b c: see `make_line`."""
+    """An option of a `make` command, as `ARGS="a 'b c'"` for the words a and b c: see
+    `make_line`."""
     if isinstance(value, list):
-        words = map(str, value)
-        value = " ".join(
-            shlex.quote(each) if re.search(r"[\s'\"\\]|^$", each) else each for each in words
-        )
+        value = " ".join(_quoted_word(str(word)) for word in value)
     quoted = shlex.quote(value)
     # In double quotes it reads better; but an ! there would recall an older command.
-    return (
-        f"{name}={quoted}"
-        if quoted == value or re.search(r'["$`\\!]', value)
-        else f'{name}="{value}"'
-    )
+    if quoted == value or re.search(r'["$`\\!]', value):
+        return f"{name}={quoted}"
+    return f'{name}="{value}"'
+
+
+def _quoted_word(word: str) -> str:
+    return shlex.quote(word) if re.search(r"[\s'\"\\]|^$", word) else word

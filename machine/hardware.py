@@ -25,10 +25,8 @@ INSTRUCTIONS = {
     "float16": ("avx512_fp16", "amx_fp16", "fp16_arith"),
 }
 UNKNOWN = "of unknown version"
-CUDA, DRIVER = (
-    13,
-    580,
-)  # what torch is built for (cuda-toolkit in requirements.lock), and the first driver with it
+CUDA = 13  # what torch is built for (cuda-toolkit in requirements.lock)
+DRIVER = 580  # the first driver that has it
 # transformers' choice where a model supports it; load_model says so where it does not
 ATTENTION = "sdpa"
 # Levels of ONEDNN_MAX_CPU_ISA at which oneDNN does without them: a user, or a test, has switched
@@ -55,11 +53,10 @@ def gpu() -> str | None:
 
     if torch.cuda.is_available():
         return "cuda"
-    return (
-        "mps"
-        if os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps" and torch.backends.mps.is_available()
-        else None
-    )
+    wants_apples = os.environ.get("ACCELERATE_TORCH_DEVICE") == "mps"
+    if wants_apples and torch.backends.mps.is_available():
+        return "mps"
+    return None
 
 
 @cache
@@ -70,14 +67,14 @@ def has_arithmetic(dtype: str) -> bool:
         return True
     import torch
 
+    if gpu() and dtype == "float16":
+        return True
     if gpu():
-        return dtype == "float16" or (
-            gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        )
+        return gpu() == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in WITHOUT:
         return False
-    found = torch.cpu.get_capabilities()
-    return any(found.get(each) for each in INSTRUCTIONS[dtype])
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in INSTRUCTIONS[dtype])
 
 
 def device() -> str:
@@ -112,29 +109,33 @@ def choose_threads(parameters: int):
         torch.set_num_threads(1)
 
 
-def keep_threads(began: object) -> str:
+def keep_threads(threads_before: object) -> str:
     """Compute with the number of threads a run began with, or return a line that says why not.
 
     Args:
-        began: that number, as the run's folder has it; anything else where it has none.
+        threads_before: that number, as the run's folder has it; anything else where it has none.
     """
     import torch
 
     threads = torch.get_num_threads()
-    if gpu() or type(began) is not int or began < 1 or began == threads:
+    has_number = type(threads_before) is int and threads_before >= 1
+    if gpu() or not has_number or threads_before == threads:
         return ""
     if "OMP_NUM_THREADS" in os.environ:
-        return f"began with {began} threads, goes on with {threads}, as OMP_NUM_THREADS says"
-    torch.set_num_threads(began)
+        return (
+            f"began with {threads_before} threads, goes on with {threads}, as OMP_NUM_THREADS says"
+        )
+    torch.set_num_threads(threads_before)
     return ""
 
 
 def cpu_name() -> str:
     file = Path("/proc/cpuinfo")
-    found = (
-        re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.is_file() else None
-    )
-    return found[1] if found else platform.processor() or platform.machine()
+    text = file.read_text() if file.is_file() else ""
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    if name:
+        return name[1]
+    return platform.processor() or platform.machine()
 
 
 def refuse_unusable_gpu():
@@ -193,14 +194,16 @@ def old_glibc(parts: list[str]) -> str | None:
     pip would call compilers that are not there: of torch, and for vLLM of llguidance and, on Arm,
     tilelang."""
     name, version = platform.libc_ver()
-    what, minor = "torch", 28
+    package = "torch"
+    minor = 28
     if "vllm" in parts:
-        what, minor = "vLLM", 34 if platform.machine() == "aarch64" else 31
+        package = "vLLM"
+        minor = 34 if platform.machine() == "aarch64" else 31
     if name != "glibc" or int(version.split(".")[1]) >= minor:
         return None
     return (
-        f"{what} needs glibc 2.{minor}, and this system has {version}: take a newer system, or the"
-        " Dockerfile"
+        f"{package} needs glibc 2.{minor}, and this system has {version}: take a newer system, or"
+        " the Dockerfile"
     )
 
 
@@ -208,11 +211,14 @@ def no_compiler() -> str | None:
     """What Triton lacks for a GPU, or None. Before its first kernel it compiles a launcher, with
     the compiler and the header that triton/runtime/build.py takes."""
     chosen = os.environ.get("CC")
-    found = any(map(shutil.which, ("gcc", "clang") if chosen is None else (chosen,)))
-    wrong = f" (CC names {chosen}, which is none: unset CC)" if chosen else ""
-    lacking = [] if found else [f"a C compiler{wrong}"]
+    compilers = ("gcc", "clang") if chosen is None else (chosen,)
+    lacking = []
+    if not any(shutil.which(compiler) for compiler in compilers):
+        reason = f" (CC names {chosen}, which is none: unset CC)" if chosen else ""
+        lacking.append(f"a C compiler{reason}")
     header = Path(sysconfig.get_path("include", "posix_prefix"), "Python.h")
-    lacking += [] if header.is_file() else [str(header)]
+    if not header.is_file():
+        lacking.append(str(header))
     if not lacking or not gpus_to_use():
         return None
     python = f"python3.{sys.version_info.minor}"
@@ -239,12 +245,12 @@ def wrong_count(launched: dict) -> str | None:
     for, having asked for the CPU too.
 
     Args:
-        launched: see `machine.launch.launch`.
+        launched: what `machine.launch.launch` returned.
     """
-    processes, machines = launched["num_processes"], launched.get("num_machines", 1)
-    if (
-        processes > 1 and launched.get("distributed_type") == "NO"
-    ):  # accelerate would start one, and say nothing
+    processes = launched["num_processes"]
+    machines = launched.get("num_machines", 1)
+    if processes > 1 and launched.get("distributed_type") == "NO":
+        # accelerate would start one, and say nothing
         return (
             f"PROCESSES={processes}: this launcher starts one, whatever the number; ACCELERATE=ddp"
             " starts more"
@@ -254,66 +260,64 @@ def wrong_count(launched: dict) -> str | None:
             f"PROCESSES={processes}: {machines} machines cannot share so many; count all machines'"
             " processes"
         )
-    gpus, visible = len(nvidia_gpus()), os.environ.get("CUDA_VISIBLE_DEVICES")
-    whose = "this machine has"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = len(nvidia_gpus())
+    subject = "this machine has"
     if gpus and visible is not None:
-        gpus, whose = len(visible.split(",")), f"CUDA_VISIBLE_DEVICES={visible} leaves"
-    here, wsl = (
-        processes // machines,
-        Path("/dev/dxg").exists(),
-    )  # where GPUs have no devices that could be counted
-    if launched.get("use_cpu") or processes == 1 or gpus >= here or (wsl and not gpus):
+        gpus = len(visible.split(","))
+        subject = f"CUDA_VISIBLE_DEVICES={visible} leaves"
+    processes_of_machine = processes // machines
+    cannot_count = Path("/dev/dxg").exists() and not gpus  # in WSL, GPUs have no devices
+    enough = gpus >= processes_of_machine or cannot_count
+    if launched.get("use_cpu") or processes == 1 or enough:
         return None
     if visible in ("", "-1"):
-        gpus, whose = 0, f"CUDA_VISIBLE_DEVICES={visible} leaves"
         if launched.get("asked"):
             return None
-    instead = (
-        f"PROCESSES={gpus * machines}"
-        if gpus
-        else "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
+        gpus = 0
+        subject = f"CUDA_VISIBLE_DEVICES={visible} leaves"
+    remedy = "leave ACCELERATE out, or take ACCELERATE=cpu2 to try two"
+    if gpus:
+        remedy = f"PROCESSES={gpus * machines}"
+    return (
+        f"{processes_of_machine} processes want a GPU each, and {subject} {gpus or 'none'}:"
+        f" {remedy}"
     )
-    return f"{here} processes want a GPU each, and {whose} {gpus or 'none'}: {instead}"
 
 
 def cuda_of_driver() -> int:
     """The newest CUDA that the driver offers, 12080 for 12.8, or 0 where there is no telling. The
     driver's own version says less: cuda-compat offers a newer one."""
-    found = ctypes.c_int()
+    version = ctypes.c_int()
     with contextlib.suppress(OSError):
-        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(found))
-    return found.value
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    return version.value
 
 
 def driver() -> str:
     """Version of the NVIDIA kernel driver."""
     file = Path("/proc/driver/nvidia/version")
-    found = (
-        re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", file.read_text())
-        if file.is_file()
-        else None
-    )
-    if found:
-        return found[1]
-    with contextlib.suppress(
-        OSError, subprocess.SubprocessError
-    ):  # no such program, or one that hangs
-        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        said = subprocess.run(
-            command, capture_output=True, text=True, timeout=10, check=True
-        ).stdout.split()
-        return said[0] if said else UNKNOWN
+    text = file.read_text() if file.is_file() else ""
+    version = re.search(r"Kernel Module\b.*?\s(\d+\.[\d.]+)", text)
+    if version:
+        return version[1]
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    # There may be no such program, or one that hangs.
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        versions = answer.stdout.split()
+        return versions[0] if versions else UNKNOWN
     return UNKNOWN
 
 
 def card_named(text: str) -> float:
-    """The GiB of a card that is given by its name or by them.
+    """The GiB of a card, from its name or from a number of GiB.
 
     Raises:
-        RecipeError: it is neither.
+        RecipeError: the text is neither.
     """
-    if named := CARDS.get(text.upper()):
-        return named
+    if text.upper() in CARDS:
+        return CARDS[text.upper()]
     with contextlib.suppress(ValueError):
         if 0 < float(text) < 1000:  # CARD=4090 is meant as a name
             return float(text)

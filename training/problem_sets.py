@@ -26,37 +26,59 @@ NONE_WORKED = (
 
 
 def refused_here(recipe: Recipe, trains: bool) -> list[Fault]:
-    """What a stage will refuse of the problems that are read on this machine, without the Hub and
-    without a function of the user's: known before a library is imported. `trains`: whether one will
-    learn from them."""
-    train, benchmarks = (
-        [each for each in entries if is_here(named(each)[0], recipe.data.dir)]
-        for entries in (recipe.data.train, recipe.evaluate.benchmarks)
+    """What a stage will refuse among the problems that are read on this machine, without the Hub
+    and without a function of the user's. No library needs to be imported to know it.
+
+    Args:
+        trains: whether a stage will learn from them.
+    """
+    train = _read_here(recipe, recipe.data.train)
+    benchmarks = _read_here(recipe, recipe.evaluate.benchmarks)
+    is_complete = train == recipe.data.train
+    validation = recipe.data.validation if is_complete else 0
+    local = replace(
+        recipe,
+        data=replace(recipe.data, train=train, validation=validation),
+        evaluate=replace(recipe.evaluate, benchmarks=benchmarks),
     )
-    whole = train == recipe.data.train
-    data = replace(recipe.data, train=train, validation=recipe.data.validation if whole else 0)
     with contextlib.redirect_stdout(io.StringIO()):  # the stage says what it reads
-        here = replace(recipe, data=data, evaluate=replace(recipe.evaluate, benchmarks=benchmarks))
-        rows, _, wrong = read(here, whole)
-    fit = unfit(rows, recipe) if whole and trains else []
-    return [fault for error in wrong.values() for fault in error.faults] + fit
+        rows, _, errors = read(local, is_complete)
+    faults = []
+    for error in errors.values():
+        faults += error.faults
+    if is_complete and trains:
+        faults += unfit(rows, recipe)
+    return faults
+
+
+def _read_here(recipe: Recipe, entries: list) -> list:
+    """The data sets among these that are made or read on this machine."""
+    return [entry for entry in entries if is_here(named(entry)[0], recipe.data.dir)]
 
 
 def read(
-    recipe: Recipe, whole: bool = True
+    recipe: Recipe, is_complete: bool = True
 ) -> tuple[list[dict], list[Overlap], dict[str, RecipeError]]:
-    """The training rows, which of them the benchmarks ask too (if these are the `whole`), and what
-    cannot be read, each with why."""
-    rows, found, wrong = [], [], {}
+    """The training rows, those that the benchmarks ask too, and why something cannot be read, by
+    what that is.
+
+    Args:
+        is_complete: whether the recipe's training rows are all there; if not, none is compared
+            with the benchmarks.
+    """
+    rows = []
+    overlapping = []
+    errors = {}
     try:
-        rows = train_and_held_out(recipe)[0] if recipe.data.train else []
+        if recipe.data.train:
+            rows, _ = train_and_held_out(recipe)
     except RecipeError as error:
-        wrong["the data"] = error
+        errors["the data"] = error
     try:
-        found = overlaps_to_drop(rows if whole else [], recipe)
+        overlapping = overlaps_to_drop(rows if is_complete else [], recipe)
     except RecipeError as error:
-        wrong["the benchmarks"] = error
-    return rows, found, wrong
+        errors["the benchmarks"] = error
+    return rows, overlapping, errors
 
 
 def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
@@ -66,36 +88,38 @@ def unfit(rows: list[dict], recipe: Recipe) -> list[Fault]:
     rewarded = [for_rewards(row) for row in rows]
     faults = missing_columns(recipe, list(rewarded[0]))
     for column in rewarded[0]:
-        kinds = {}
-        for row in (
-            rewarded if column != "answer" else ()
-        ):  # which is text where several sets have several types
-            if (value := row[column]) is not None:
-                kinds.setdefault(
-                    (
-                        type(value)
-                        if isinstance(value, bool) or not isinstance(value, Real)
-                        else float
-                    ),
-                    row["source"],
-                )
-        if len(kinds) > 1:
-            has = " and ".join(
-                f"{WORDS.get(kind, kind.__name__)} in {source}" for kind, source in kinds.items()
+        # `answer` becomes text where several sets have several types.
+        source_of_type = {} if column == "answer" else _types(rewarded, column)
+        if len(source_of_type) > 1:
+            types = " and ".join(
+                f"{WORDS.get(kind, kind.__name__)} in {source}"
+                for kind, source in source_of_type.items()
             )
             message = (
-                f"data.train: the column {column!r} has {has}: give it one type, or rename one of"
+                f"data.train: the column {column!r} has {types}: give it one type, or rename one of"
                 " them"
             )
             faults.append(Fault(recipe.place("data", "train"), message))
-    learns = (
+    learns_from_data = (
         recipe.sft is not None
         and recipe.data.own_solutions is None
         and not finished(recipe.stage_dir("sft"))
     )
-    if learns and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
+    if learns_from_data and not any(row["reasoning"] for row in rows[: recipe.data.worked]):
         faults.append(Fault(recipe.place("sft"), f"sft: {NONE_WORKED}"))
     return faults
+
+
+def _types(rows: list[dict], column: str) -> dict[type, str]:
+    """The types of a column's values, each with a data set that has it; all numbers are float."""
+    source_of_type = {}
+    for row in rows:
+        value = row[column]
+        if value is None:
+            continue
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        source_of_type.setdefault(float if is_number else type(value), row["source"])
+    return source_of_type
 
 
 def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
@@ -109,13 +133,13 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 
     with PartialState().main_process_first():
         rows, held_out = train_and_held_out(recipe)
-        found = overlaps_to_drop(rows, recipe)
-    if found:
+        overlapping = overlaps_to_drop(rows, recipe)
+    if overlapping:
         say(
-            f"data: {len(found):,} training problems dropped that overlap with the benchmarks (make"
-            " decontaminate)"
+            f"data: {len(overlapping):,} training problems dropped that overlap with the benchmarks"
+            " (make decontaminate)"
         )
-    dropped = {overlap.row for overlap in found}
+    dropped = {overlap.row for overlap in overlapping}
     rows = [row for i, row in enumerate(rows) if i not in dropped]
     if faults := unfit(rows, recipe):
         raise RecipeError(faults)
@@ -125,8 +149,10 @@ def load_train(recipe: Recipe) -> tuple[list[dict], list[dict]]:
 def train_and_held_out(recipe: Recipe) -> tuple[list[dict], list[dict]]:
     """(training, held-out) rows before any is dropped: one more benchmark moves no problem to the
     other side."""
-    rows = [row for each in _load(recipe, recipe.data.train, "train") for row in each]
-    # of the whole, where one of several sets has it
+    rows = []
+    for rows_of_set in _load(recipe, recipe.data.train, "train"):
+        rows += rows_of_set
+    # A column that one of several sets has is None in the others' rows.
     columns = dict.fromkeys(key for row in rows for key in row)
     rows = [columns | row for row in rows]
     try:
@@ -155,15 +181,14 @@ def overlaps_to_drop(rows: list[dict], recipe: Recipe) -> list[Overlap]:
     Raises:
         RecipeError: they are all the rows.
     """
-    found = overlaps(rows, load_benchmarks(recipe))
-    if found and len(found) == len(rows):
+    overlapping = overlaps(rows, load_benchmarks(recipe))
+    if overlapping and len(overlapping) == len(rows):
         message = (
             "data.train: every problem is also in a benchmark; nothing is left to train on:"
-            " train on "
+            " train on others, or leave the benchmark out (evaluate.benchmarks: [] for none)"
         )
-        message += "others, or leave the benchmark out (evaluate.benchmarks: [] for none)"
         raise RecipeError([Fault(recipe.place("data", "train"), message)])
-    return found
+    return overlapping
 
 
 def load_benchmarks(recipe: Recipe) -> dict[str, list[dict]]:
@@ -179,32 +204,33 @@ def _load(recipe: Recipe, entries: list, part: str) -> list[list[dict]]:
         RecipeError: the faults of all of them. NotReached: they would be read where the Hub is
             reached.
     """
-    found, faults, unreached = [], [], []
+    keys = ("data", "train") if part == "train" else ("evaluate", "benchmarks")
+    sets = []
+    faults = []
+    unreached = []
     for entry in entries:
         name, arguments = named(entry)
-        place = recipe.place(
-            *(("data", "train") if part == "train" else ("evaluate", "benchmarks")), item(entry)
-        )
+        place = recipe.place(*keys, item(entry))
         try:
             rows, report = load(name, part, arguments, recipe.data.dir)
         except DataError as error:
-            about = "" if name in str(error) else f"{name}: "
-            (unreached if isinstance(error, DataNotReached) else faults).append(
-                Fault(place, f"{about}{error}")
-            )
+            message = str(error) if name in str(error) else f"{name}: {error}"
+            if isinstance(error, DataNotReached):
+                unreached.append(Fault(place, message))
+            else:
+                faults.append(Fault(place, message))
             continue
-        if wrong := _not_runnable(recipe, rows):
-            faults.append(
-                Fault(place, f"{name}: its answers are programs, and judging one runs it: {wrong}")
-            )
+        if refusal := _not_runnable(recipe, rows):
+            message = f"{name}: its answers are programs, and judging one runs it: {refusal}"
+            faults.append(Fault(place, message))
             continue
         say(f"data: {report}")
-        found.append(rows)
+        sets.append(rows)
     if faults:
         raise RecipeError(faults)
     if unreached:
         raise NotReached(unreached)
-    return found
+    return sets
 
 
 def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
@@ -215,8 +241,8 @@ def _not_runnable(recipe: Recipe, rows: list[dict]) -> str | None:
     if not recipe.runs_programs:
         return "set rewards.correct_answer.run_programs: true (docs/security.md)"
     try:
-        one = '{"python": {"function": "f", "cases": [[[], 0]]}}'
-        correct_answer(["<answer>f = int</answer>"], ["0"], check=[one], run_programs=True)
+        check = '{"python": {"function": "f", "cases": [[[], 0]]}}'
+        correct_answer(["<answer>f = int</answer>"], ["0"], check=[check], run_programs=True)
     except RuntimeError as error:  # NotHeld: found here, and not in the middle of a run
         return str(error)
     return None
